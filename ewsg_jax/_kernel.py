@@ -1,0 +1,188 @@
+"""A kernel is a dynamics that asks an estimator for a gradient; everything random is drawn first.
+
+init(key, position, data)             -> state
+draw(key, state, data)                -> randomness      indices, uniforms, normals
+transition(randomness, state, data)   -> (state, info)   deterministic
+step(key, state, data)                =  transition(draw(key, state, data), state, data)
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax import _check, _tree
+from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax.dynamics import Dynamics
+from ewsg_jax.gradients import Evaluations, GradientEstimator
+
+
+class KernelState(NamedTuple):
+    """The state of the dynamics and the memory of the estimator: with a key, all there is to a chain."""
+
+    dynamics: Any
+    memory: Any
+
+    @property
+    def position(self) -> Position:
+        """The position θ, the tree that was given to `init`."""
+        return self.dynamics.position
+
+    @property
+    def step(self) -> Array:
+        """The number of steps made, int32."""
+        return self.dynamics.step
+
+    def at_step(self, step: Array) -> "KernelState":
+        """Return the state with another step number, for drawing randomness ahead."""
+        return self._replace(dynamics=self.dynamics._replace(step=step))
+
+
+class Randomness(NamedTuple):
+    """Everything random in one step: what chooses the batch, and the noise of the dynamics."""
+
+    batch: PyTree
+    noise: PyTree
+
+
+class Info(NamedTuple):
+    """What a step reports, all scalars.
+
+    Attributes:
+        gradient_evaluations: how many ∇Vᵢ the step evaluated, int32; n of them are a data pass.
+        is_finite: whether the new state holds neither NaN nor infinity.
+        step_size: the h of this step.
+        index_acceptance: share of the index chain's proposals accepted; 1 where there is no chain.
+    """
+
+    gradient_evaluations: Array
+    is_finite: Array
+    step_size: Array
+    index_acceptance: Array
+
+
+class BoundKernel(NamedTuple):
+    """A kernel with its data, in BlackJAX's form: `init(position, rng_key)`, `step(rng_key, state)`."""
+
+    init: Callable[..., KernelState]
+    step: Callable[[Key, KernelState], tuple[KernelState, Info]]
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A Markov kernel as pure functions of a state and of data that is always an argument.
+
+    Attributes:
+        init: `init(key, position, data) -> state`.
+        draw: `draw(key, state, data) -> randomness`, from shapes and the step counter alone.
+        transition: `transition(randomness, state, data) -> (state, info)`, deterministic.
+        evaluations: `evaluations(data) -> Evaluations`, per step and at init.
+        uses_batches: whether steps differ by the rows they see.
+    """
+
+    init: Callable[[Key, Position, Data], KernelState]
+    draw: Callable[[Key, KernelState, Data], Randomness]
+    transition: Callable[[Randomness, KernelState, Data], tuple[KernelState, Info]]
+    evaluations: Callable[[Data], Evaluations]
+    uses_batches: bool = True
+
+    def step(self, key: Key, state: KernelState, data: Data) -> tuple[KernelState, Info]:
+        """Make one step: draw everything random, then move.
+
+        Args:
+            key: a typed PRNG key, consumed.
+            state: what `init` or the last step returned.
+            data: a tree of arrays that share their leading axis n.
+        """
+        return self.transition(self.draw(key, state, data), state, data)
+
+    def bind(self, data: Data) -> BoundKernel:
+        """Return `init(position, rng_key)` and `step(rng_key, state)` on fixed data, as BlackJAX's loops take.
+
+        The data become constants of whatever compiles the step: fine for small data; for large data pass
+        them to `step` as an argument.
+
+        Raises:
+            TypeError, ValueError: the data are no tree of arrays of one length.
+
+        Example:
+            >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+            >>> kernel = ewsg.sgld(ewsg.models.gaussian_location(), 1e-3, batch_size=2)
+            >>> algorithm = kernel.bind(jnp.ones((5, 1)))
+            >>> state = algorithm.init(jnp.zeros(1), jax.random.key(0))
+            >>> state, info = algorithm.step(jax.random.key(1), state)
+            >>> int(state.step), int(info.gradient_evaluations)
+            (1, 2)
+        """
+        _check.data(data)
+
+        def init(position: Position, rng_key: Key | None = None) -> KernelState:
+            return self.init(jax.random.key(0) if rng_key is None else rng_key, position, data)
+
+        def step(rng_key: Key, state: KernelState) -> tuple[KernelState, Info]:
+            return self.step(rng_key, state, data)
+
+        return BoundKernel(init, step)
+
+
+def kernel(dynamics: Dynamics, estimator: GradientEstimator) -> Kernel:
+    """Compose any dynamics with any estimator of the gradient.
+
+    Args:
+        dynamics: one of `ewsg_jax.dynamics`.
+        estimator: one of `ewsg_jax.gradients`.
+
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: the estimator asks for a frozen noise that the dynamics does not have.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> model = ewsg.models.gaussian_location()
+        >>> weighted = ewsg.gradients.exponentially_weighted(ewsg.gradients.uniform(model, batch_size=1))
+        >>> kernel = ewsg.kernel(ewsg.dynamics.splitting(1e-2, friction=1.0), weighted)
+        >>> data = jnp.arange(10.0)[:, None]
+        >>> state = kernel.init(jax.random.key(0), jnp.zeros(1), data)
+        >>> state, info = kernel.step(jax.random.key(1), state, data)
+        >>> int(info.gradient_evaluations)
+        2
+    """
+    _check.instance("dynamics", dynamics, Dynamics, "one of ewsg_jax.dynamics")
+    _check.instance("estimator", estimator, GradientEstimator, "one of ewsg_jax.gradients")
+    if isinstance(estimator.frozen_noise, str):
+        _check.one_of("frozen_noise of this dynamics", estimator.frozen_noise, dynamics.frozen_noise)
+
+    def init(key: Key, position: Position, data: Data) -> KernelState:
+        _check.key(key)
+        position = _check.position(position)
+        estimator.check(position, data)
+        dynamics_key, memory_key = jax.random.split(key)
+        return KernelState(dynamics.init(dynamics_key, position), estimator.init(memory_key, position, data))
+
+    def draw(key: Key, state: KernelState, data: Data) -> Randomness:
+        batch_key, noise_key = jax.random.split(key)
+        return Randomness(estimator.draw(batch_key, data), dynamics.draw(noise_key, state.dynamics))
+
+    def transition(randomness: Randomness, state: KernelState, data: Data) -> tuple[KernelState, Info]:
+        current = state.dynamics
+        wanted = dynamics.point(current)
+        memory, point, refreshed = estimator.refresh(randomness.batch, state.memory, current.step, wanted, data)
+        if point is not wanted:
+            current = dynamics.restart(current, point)
+        weight = functools.partial(dynamics.weight, current)
+        estimate, receipt = estimator.propose(randomness.batch, memory, point, data, weight)
+        moved, probed = dynamics.move(
+            randomness.noise, current, estimate, lambda position: estimator.probe(estimate, position, data)
+        )
+        info = Info(
+            gradient_evaluations=jnp.asarray(estimator.evaluations(data).per_step + refreshed + probed, jnp.int32),
+            is_finite=_tree.is_finite(moved),
+            step_size=jnp.asarray(dynamics.step_size(current.step)),
+            index_acceptance=estimate.acceptance,
+        )
+        return KernelState(moved, estimator.commit(receipt, memory)), info
+
+    return Kernel(init, draw, transition, estimator.evaluations, estimator.uses_batches)

@@ -1,0 +1,93 @@
+"""The one place that draws noise and the one place that draws row indices.
+
+Everything random in the library goes through these two functions, so a test can watch every key.
+"""
+
+import math
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax._types import Array, Key, PyTree
+
+NoiseLaw = Literal["gaussian", "rademacher"]
+NOISE_LAWS = ("gaussian", "rademacher")
+
+ONE_WORD_LIMIT = 400_000
+"""Largest n for which one random word per index is used; its relative bias is at most n / 2³²."""
+
+
+def noise(key: Key, like: PyTree, law: NoiseLaw = "gaussian") -> PyTree:
+    """Draw independent numbers of mean 0 and variance 1, shaped like the leaves of `like`.
+
+    Args:
+        key: a typed PRNG key, consumed.
+        like: a tree of floating-point arrays (or of `jax.ShapeDtypeStruct`).
+        law: `"gaussian"` or `"rademacher"` (±1 with equal probability).
+    """
+    leaves, structure = jax.tree.flatten(like)
+    draw = jax.random.normal if law == "gaussian" else jax.random.rademacher
+    keys = jax.random.split(key, max(len(leaves), 1))
+    return jax.tree.unflatten(structure, [draw(k, x.shape, x.dtype) for k, x in zip(keys, leaves, strict=False)])
+
+
+def rows(key: Key, num_rows: int, batch_size: int, replace: bool = True) -> Array:
+    """Draw `batch_size` row numbers in [0, `num_rows`), int32, at a cost that does not depend on n.
+
+    With replacement each is uniform; without, their set is uniform over all subsets of that size
+    (Floyd's algorithm; the order inside the batch is not uniform, and nothing depends on it).
+    The probability of a row differs from 1/n by a factor within 1 ± n/2³² (n ≤ 400,000) or
+    1 ± n/2⁶⁴ (above).
+    """
+    words = jax.random.bits(key, (words_per_index(num_rows), batch_size), jnp.uint32)
+    if replace:
+        return scaled(words, jnp.uint32(num_rows))
+    first = num_rows - batch_size
+
+    def add_one(k: Array, chosen: Array) -> Array:
+        last = (first + k).astype(jnp.int32)
+        row = scaled(words[:, k], (last + 1).astype(jnp.uint32))
+        return chosen.at[k].set(jnp.where(jnp.any(chosen == row), last, row))
+
+    return jax.lax.fori_loop(0, batch_size, add_one, jnp.full((batch_size,), -1, jnp.int32))
+
+
+def words_per_index(num_rows: int) -> int:
+    """Return how many 32-bit words each index is made from."""
+    return 1 if num_rows <= ONE_WORD_LIMIT else 2
+
+
+def scaled(words: Array, bound: Array) -> Array:
+    """Map uniform words to [0, bound): ⌊w·bound / 2³²⌋ of one word, ⌊w·bound / 2⁶⁴⌋ of two.
+
+    Args:
+        words: uint32, shape (1, …) or (2, …); the first word is the most significant.
+        bound: uint32, below 2³¹.
+    """
+    high, low = _multiply(words[0], bound)
+    if words.shape[0] == 2:
+        carry, _ = _multiply(words[1], bound)
+        total = low + carry
+        high = high + (total < low).astype(jnp.uint32)
+    return high.astype(jnp.int32)
+
+
+def log_uniform(key: Key, shape: tuple[int, ...]) -> Array:
+    """Draw log(u) with u uniform on (0, 1]: never infinite."""
+    return jnp.log1p(-jax.random.uniform(key, shape))
+
+
+def bytes_per_draw(randomness: PyTree) -> int:
+    """Return the size in bytes of a tree of arrays or of abstract arrays."""
+    return sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(randomness))
+
+
+def _multiply(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return the high and low words of the 64-bit product of two uint32 arrays."""
+    mask = jnp.uint32(0xFFFF)
+    a_high, a_low, b_high, b_low = a >> 16, a & mask, b >> 16, b & mask
+    low_low, high_low = a_low * b_low, a_high * b_low
+    middle = high_low + (low_low >> 16)
+    cross = (middle & mask) + a_low * b_high
+    return a_high * b_high + (middle >> 16) + (cross >> 16), a * b

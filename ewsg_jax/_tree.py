@@ -1,0 +1,61 @@
+"""Arithmetic on positions: trees of floating-point arrays."""
+
+import functools
+import operator
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from ewsg_jax._types import Array, PyTree
+
+
+def combine(*terms: tuple[ArrayLike, PyTree]) -> PyTree:
+    """Return Σ cᵢ·xᵢ over `(c, x)` terms, leaf by leaf, in the dtype of the first tree.
+
+    Coefficients are scalars. A coefficient that is the number 1 costs no multiplication.
+    """
+    coefficients = [c for c, _ in terms]
+    trees = [x for _, x in terms]
+
+    def leaf(*leaves: Array) -> Array:
+        dtype = leaves[0].dtype
+        parts = [
+            x if isinstance(c, int) and c == 1 else jnp.asarray(c, dtype) * x
+            for c, x in zip(coefficients, leaves, strict=True)
+        ]
+        return functools.reduce(operator.add, parts).astype(dtype)
+
+    return jax.tree.map(leaf, *trees)
+
+
+def squared_norm(tree: PyTree) -> Array:
+    """Return the sum of the squares of all numbers in the tree, at least in float32."""
+    parts = [jnp.sum(jnp.square(x.astype(jnp.promote_types(x.dtype, jnp.float32)))) for x in jax.tree.leaves(tree)]
+    return functools.reduce(operator.add, parts, jnp.float32(0.0))
+
+
+def is_finite(tree: PyTree) -> Array:
+    """Return whether every number in the tree is finite: a scalar bool."""
+    parts = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree)]
+    return functools.reduce(operator.and_, parts, jnp.bool_(True))
+
+
+def take(tree: PyTree, index: ArrayLike) -> PyTree:
+    """Index the leading axis of every leaf with indices known to be in bounds."""
+    return jax.tree.map(lambda x: x.at[index].get(mode="promise_in_bounds"), tree)
+
+
+def where(condition: ArrayLike, yes: PyTree, no: PyTree) -> PyTree:
+    """Select a whole tree by one scalar condition."""
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+
+
+def ones_like(tree: PyTree) -> PyTree:
+    """Return a tree of ones of the same shapes and dtypes."""
+    return jax.tree.map(jnp.ones_like, tree)
+
+
+def zeros_like(tree: PyTree) -> PyTree:
+    """Return a tree of zeros of the same shapes and dtypes."""
+    return jax.tree.map(jnp.zeros_like, tree)

@@ -1,0 +1,9 @@
+"""Estimators of ∇V: which rows, what estimate, what memory."""
+
+from ewsg_jax.gradients._exponentially_weighted import exponentially_weighted as exponentially_weighted
+from ewsg_jax.gradients._full import full as full
+from ewsg_jax.gradients._protocol import Estimate as Estimate
+from ewsg_jax.gradients._protocol import Evaluations as Evaluations
+from ewsg_jax.gradients._protocol import GradientEstimator as GradientEstimator
+from ewsg_jax.gradients._protocol import Weight as Weight
+from ewsg_jax.gradients._uniform import uniform as uniform

@@ -1,0 +1,85 @@
+"""What an estimator of ∇V is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from ewsg_jax._types import Array, Data, Key, Position, PyTree
+
+Memory = Any
+"""What an estimator keeps between steps: a tree of arrays, `()` where it keeps nothing."""
+
+
+class Estimate(NamedTuple):
+    """An estimate of ∇V, a tree of arrays so that one candidate can be selected by its index.
+
+    Attributes:
+        gradient: shaped like the position.
+        batch: what identifies the batch (row numbers), `()` for the full data.
+        acceptance: the share of index-chain proposals accepted; 1 where there is no index chain.
+    """
+
+    gradient: Position
+    batch: PyTree
+    acceptance: Array
+
+
+class Weight(Protocol):
+    """The exponent of the exponential weight of an estimate, up to a constant, at the current state."""
+
+    def __call__(self, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array: ...
+
+
+class Evaluations(NamedTuple):
+    """How many ∇Vᵢ an estimator evaluates, refreshes and probes apart (Python integers)."""
+
+    per_step: int
+    at_init: int = 0
+
+
+def _no_memory(key: Key, position: Position, data: Data) -> Memory:
+    return ()
+
+
+def _no_refresh(
+    randomness: PyTree, memory: Memory, step: Array, point: Position, data: Data
+) -> tuple[Memory, Position, int]:
+    return memory, point, 0
+
+
+def _no_commit(receipt: PyTree, memory: Memory) -> Memory:
+    return memory
+
+
+@dataclass(frozen=True, eq=False)
+class GradientEstimator:
+    """An estimator of ∇V: pure functions, composed with any dynamics by `ewsg_jax.kernel`.
+
+    Attributes:
+        draw: `draw(key, data) -> randomness`, from the configuration and n alone.
+        propose: `propose(randomness, memory, point, data, weight) -> (estimate, receipt)`.
+        probe: `probe(estimate, position, data) -> (gradient, evaluations)`: the estimate's own batch at
+            another position.
+        evaluations: `evaluations(data) -> Evaluations`: how many ∇Vᵢ `propose` and `init` evaluate.
+        check: `check(position, data)`: raises what is wrong with them, by type, shape and dtype.
+        init: `init(key, position, data) -> memory`.
+        refresh: `refresh(randomness, memory, step, point, data) -> (memory, point, evaluations)`. A point
+            that differs from the one given restarts the chain there.
+        commit: `commit(receipt, memory) -> memory`, once a step, with the accepted batch's receipt.
+        batches: `batches(data) -> randomness` with all equally probable batches on a leading axis, or
+            None where they cannot be listed.
+        frozen_noise: the x of an exponential weight, None for an estimator that does not ask for one.
+        uses_batches: whether steps differ by the rows they see.
+    """
+
+    draw: Callable[[Key, Data], PyTree]
+    propose: Callable[[PyTree, Memory, Position, Data, Weight], tuple[Estimate, PyTree]]
+    probe: Callable[[Estimate, Position, Data], tuple[Position, int]]
+    evaluations: Callable[[Data], Evaluations]
+    check: Callable[[Position, Data], None]
+    init: Callable[[Key, Position, Data], Memory] = _no_memory
+    refresh: Callable[[PyTree, Memory, Array, Position, Data], tuple[Memory, Position, Any]] = _no_refresh
+    commit: Callable[[PyTree, Memory], Memory] = _no_commit
+    batches: Callable[[Data], PyTree] | None = None
+    frozen_noise: str | PyTree | None = None
+    uses_batches: bool = True

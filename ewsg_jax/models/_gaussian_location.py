@@ -1,0 +1,32 @@
+"""Gaussian location: xᵢ ~ N(θ, noise_scale² I). Conjugate; EWSG section 5.1 is the flat-prior case."""
+
+import math
+
+import jax.numpy as jnp
+
+from ewsg_jax import _check
+from ewsg_jax.models._priors import normal_prior
+from ewsg_jax.posterior import Posterior
+
+
+def gaussian_location(*, noise_scale: float = 1.0, prior_scale: float = math.inf) -> Posterior:
+    """Return the posterior of the mean of Gaussian data.
+
+    Data: an array (n, d). Position: an array (d,). With a flat prior the posterior is
+    N(mean of the data, noise_scale²/n I).
+
+    Args:
+        noise_scale: standard deviation of a datum around the mean.
+        prior_scale: standard deviation of the prior N(0, prior_scale² I); `math.inf` for a flat one.
+
+    Raises:
+        TypeError, ValueError: an argument is not a positive number.
+
+    Example:
+        >>> import jax.numpy as jnp, ewsg_jax as ewsg
+        >>> ewsg.models.gaussian_location().gradient(jnp.zeros(1), jnp.array([[1.0], [3.0]]))
+        Array([-4.], dtype=float32)
+    """
+    _check.positive("noise_scale", noise_scale)
+    precision = noise_scale**-2
+    return Posterior(lambda mean, x: -0.5 * precision * jnp.sum(jnp.square(x - mean)), normal_prior(prior_scale))

@@ -1,0 +1,32 @@
+"""Bayesian logistic regression: P(yᵢ = 1) = 1/(1 + exp(−xᵢᵀw))."""
+
+import jax
+
+from ewsg_jax.models._priors import normal_prior
+from ewsg_jax.posterior import Posterior
+
+
+def logistic_regression(*, prior_scale: float = 1.0) -> Posterior:
+    """Return the posterior of the weights of a logistic model.
+
+    Data: {"x": (n, d), "y": (n,) of 0 and 1, any number type}. Position: an array (d,). An intercept is a
+    column of ones in x.
+
+    Args:
+        prior_scale: standard deviation of the prior N(0, prior_scale² I); `math.inf` for a flat one.
+
+    Raises:
+        TypeError, ValueError: an argument is not a positive number.
+
+    Example:
+        >>> import jax.numpy as jnp, ewsg_jax as ewsg
+        >>> data = {"x": jnp.array([[1.0, 2.0]]), "y": jnp.array([1.0])}
+        >>> ewsg.models.logistic_regression().gradient(jnp.zeros(2), data)
+        Array([-0.5, -1. ], dtype=float32)
+    """
+    return Posterior.linear(
+        lambda logit, row: row["y"] * logit - jax.nn.softplus(logit),
+        normal_prior(prior_scale),
+        inputs=lambda row: row["x"],
+        residual=lambda logits, rows: rows["y"] - jax.nn.sigmoid(logits),
+    )

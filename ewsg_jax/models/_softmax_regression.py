@@ -1,0 +1,34 @@
+"""Bayesian softmax regression: P(yᵢ = k) ∝ exp(xᵢᵀW_k)."""
+
+import jax
+
+from ewsg_jax.models._priors import normal_prior
+from ewsg_jax.posterior import Posterior
+
+
+def softmax_regression(*, prior_scale: float = 1.0) -> Posterior:
+    """Return the posterior of the weights of a softmax model.
+
+    Data: {"x": (n, d), "y": (n,) of integers 0 … k−1}. Position: an array (d, k). An intercept is a column of
+    ones in x.
+
+    Args:
+        prior_scale: standard deviation of the prior N(0, prior_scale² I); `math.inf` for a flat one.
+
+    Raises:
+        TypeError, ValueError: an argument is not a positive number.
+
+    Example:
+        >>> import jax.numpy as jnp, ewsg_jax as ewsg
+        >>> data = {"x": jnp.array([[1.0]]), "y": jnp.array([0])}
+        >>> ewsg.models.softmax_regression().gradient(jnp.zeros((1, 2)), data)
+        Array([[-0.5,  0.5]], dtype=float32)
+    """
+    return Posterior.linear(
+        lambda logits, row: logits[row["y"]] - jax.nn.logsumexp(logits),
+        normal_prior(prior_scale),
+        inputs=lambda row: row["x"],
+        residual=lambda logits, rows: (
+            jax.nn.one_hot(rows["y"], logits.shape[-1], dtype=logits.dtype) - jax.nn.softmax(logits)
+        ),
+    )

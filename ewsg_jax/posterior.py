@@ -1,0 +1,204 @@
+"""What is sampled: V = V₀ + Σᵢ Vᵢ, and its gradients over rows of data.
+
+V₀ = −log prior, Vᵢ = −log likelihood of datum i, and a kernel of temperature T targets
+exp(−V/T). This module is the only place where sums over rows are scaled to the whole data set.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax import _check, _tree
+from ewsg_jax._types import Array, Data, Position, PyTree
+
+CHUNK_SIZE = 4096
+"""Rows that a sum over all data takes at once."""
+
+
+class LinearPredictor(NamedTuple):
+    """How a datum enters through its linear predictor xᵢᵀW alone.
+
+    Attributes:
+        inputs: `inputs(datum) -> x`, shape (d,).
+        log_likelihood: `log_likelihood(predictor, datum) -> scalar`, the predictor of shape () or (k,).
+        residual: `residual(predictors, rows)`, the derivative of the log likelihood by the predictor for
+            b rows at once: shape (b,) or (b, k).
+    """
+
+    inputs: Callable[[Data], Array]
+    log_likelihood: Callable[[Array, Data], Array]
+    residual: Callable[[Array, Data], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """A prior and a likelihood of independent data.
+
+    Args:
+        log_likelihood: `log_likelihood(position, datum) -> scalar` for one datum (the data tree
+            without its leading axis).
+        log_prior: `log_prior(position) -> scalar`; `lambda position: 0.0` for a flat one.
+
+    Raises:
+        TypeError: an argument is not a function.
+
+    Example:
+        >>> import jax.numpy as jnp, ewsg_jax as ewsg
+        >>> posterior = ewsg.Posterior(
+        ...     lambda mean, x: -0.5 * jnp.sum((x - mean) ** 2), lambda mean: -0.5 * jnp.sum(mean**2)
+        ... )
+        >>> posterior.gradient(jnp.zeros(1), jnp.array([[1.0], [3.0]]))
+        Array([-4.], dtype=float32)
+    """
+
+    log_likelihood: Callable[[Position, Data], Array]
+    log_prior: Callable[[Position], Array]
+    predictor: LinearPredictor | None = None
+
+    def __post_init__(self) -> None:
+        _check.function("log_likelihood", self.log_likelihood, "(position, datum) -> scalar")
+        _check.function("log_prior", self.log_prior, "(position) -> scalar")
+
+    @classmethod
+    def linear(
+        cls,
+        log_likelihood: Callable[[Array, Data], Array],
+        log_prior: Callable[[Array], Array],
+        *,
+        inputs: Callable[[Data], Array],
+        residual: Callable[[Array, Data], Array] | None = None,
+    ) -> "Posterior":
+        """Declare a model whose data enter through linear predictors xᵢᵀW only.
+
+        The position is the array W, shape (d,) or (d, k). Gradients are then two matrix products.
+
+        Args:
+            log_likelihood: `log_likelihood(predictor, datum) -> scalar`, the predictor xᵀW of shape () or (k,).
+            log_prior: `log_prior(W) -> scalar`.
+            inputs: `inputs(datum) -> x`, shape (d,).
+            residual: the closed-form derivative of `log_likelihood` by the predictor,
+                `residual(predictors, rows)` for b rows at once. Default: automatic differentiation.
+
+        Raises:
+            TypeError: an argument is not a function.
+
+        Example:
+            >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+            >>> logistic = ewsg.Posterior.linear(
+            ...     lambda s, row: jax.nn.log_sigmoid(jnp.where(row["y"] == 1, s, -s)),
+            ...     lambda w: -0.05 * jnp.sum(w**2),
+            ...     inputs=lambda row: row["x"],
+            ... )
+            >>> rows = {"x": jnp.array([[1.0, 2.0]]), "y": jnp.array([1])}
+            >>> logistic.gradient(jnp.zeros(2), rows)
+            Array([-0.5, -1. ], dtype=float32)
+        """
+        _check.function("log_likelihood", log_likelihood, "(predictor, datum) -> scalar")
+        _check.function("inputs", inputs, "(datum) -> x")
+        if residual is not None:
+            _check.function("residual", residual, "(predictors, rows) -> derivatives")
+        predictor = LinearPredictor(inputs, log_likelihood, residual or jax.vmap(jax.grad(log_likelihood)))
+        return cls(lambda w, datum: log_likelihood(inputs(datum) @ w, datum), log_prior, predictor)
+
+    def prior_gradient(self, position: Position) -> Position:
+        """Return ∇V₀, shaped like the position."""
+        return jax.grad(lambda p: -jnp.asarray(self.log_prior(p)))(position)
+
+    def batch_gradient(self, position: Position, data: Data, indices: Array) -> Position:
+        """Return (n/b) Σ_{i∈I} ∇Vᵢ, shaped like the position.
+
+        Args:
+            position: where.
+            data: all n rows.
+            indices: the b row numbers I, int32, repeats allowed.
+        """
+        scale = num_rows(data) / indices.shape[0]
+        return _tree.combine((scale, self._sum_of_gradients(position, _tree.take(data, indices))))
+
+    def likelihood_gradient(self, position: Position, data: Data, chunk_size: int = CHUNK_SIZE) -> Position:
+        """Return Σᵢ ∇Vᵢ over all rows, `chunk_size` of them at a time."""
+        return sum_over_rows(lambda rows: self._sum_of_gradients(position, rows), data, chunk_size)
+
+    def gradient(self, position: Position, data: Data, chunk_size: int = CHUNK_SIZE) -> Position:
+        """Return ∇V = ∇V₀ + Σᵢ ∇Vᵢ, shaped like the position.
+
+        Args:
+            position: where.
+            data: all n rows.
+            chunk_size: rows taken at once, which bounds the memory.
+        """
+        return _tree.combine(
+            (1, self.prior_gradient(position)), (1, self.likelihood_gradient(position, data, chunk_size))
+        )
+
+    def potential(self, position: Position, data: Data, chunk_size: int = CHUNK_SIZE) -> Array:
+        """Return V = −log prior − Σᵢ log likelihood, a scalar."""
+        total = sum_over_rows(lambda rows: jnp.sum(self.log_likelihoods(position, rows)), data, chunk_size)
+        return -self.log_prior(position) - total
+
+    def log_likelihoods(self, position: Position, rows: Data) -> Array:
+        """Return the log likelihood of each row, shape (b,)."""
+        return jax.vmap(self.log_likelihood, (None, 0))(position, rows)
+
+    def check(self, position: Position, data: Data) -> None:
+        """Check that both functions give scalars for this position and one datum.
+
+        Raises:
+            TypeError, ValueError: the position or the data are no such trees, or a function fails on
+                them or does not return one floating-point scalar.
+        """
+        _check.position(position)
+        _check.data(data)
+        datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), data)
+        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), position)
+        _scalar("log_likelihood", "this position and one datum", self.log_likelihood, shapes, datum)
+        _scalar("log_prior", "this position", self.log_prior, shapes)
+
+    def _sum_of_gradients(self, position: Position, rows: Data) -> Position:
+        """Σ ∇Vᵢ over the given rows: the gradient of the sum, never a sum of per-datum gradients."""
+        if self.predictor is None:
+            return jax.grad(lambda p: -jnp.sum(self.log_likelihoods(p, rows)))(position)
+        x = jax.vmap(self.predictor.inputs)(rows)
+        residual = self.predictor.residual(x @ position, rows)
+        return (-(x.T @ residual)).astype(position.dtype)
+
+
+def num_rows(data: Data) -> int:
+    """Return n, the length of the leading axis that all leaves share."""
+    return jax.tree.leaves(data)[0].shape[0]
+
+
+def sum_over_rows(function: Callable[[Data], PyTree], data: Data, chunk_size: int = CHUNK_SIZE) -> PyTree:
+    """Return `function(data)` for a function that sums over rows, at most `chunk_size` rows at a time.
+
+    No copy of the data is made; memory is that of one chunk (times the chains, under `vmap`).
+    """
+    n = num_rows(data)
+    chunks, rest = divmod(n, chunk_size)
+    if chunks <= 1 and n <= chunk_size:
+        return function(data)
+
+    def rows(start: Array | int, size: int) -> Data:
+        return jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, start, size), data)
+
+    def add(i: Array, total: PyTree) -> PyTree:
+        return _tree.combine((1, total), (1, function(rows(i * chunk_size, chunk_size))))
+
+    shape = jax.eval_shape(lambda: function(rows(0, chunk_size)))
+    zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shape)
+    total = jax.lax.fori_loop(0, chunks, add, zero)
+    return total if rest == 0 else _tree.combine((1, total), (1, function(rows(n - rest, rest))))
+
+
+def _scalar(name: str, of_what: str, function: Callable[..., Array], *arguments: PyTree) -> None:
+    try:
+        shape = jax.eval_shape(lambda *a: jnp.asarray(function(*a)), *arguments)
+    except Exception as error:
+        raise ValueError(f"{name} must return a scalar for {of_what}; it failed on them: {error}") from error
+    if shape.shape != () or not jnp.issubdtype(shape.dtype, jnp.floating):
+        raise ValueError(
+            f"{name} must return a floating-point scalar for {of_what}; it returned {_check.describe(shape)}"
+        )
