@@ -20,5 +20,7 @@ from ewsg_jax.methods import sghmc as sghmc
 from ewsg_jax.methods import sgld as sgld
 from ewsg_jax.methods import uld as uld
 from ewsg_jax.posterior import Posterior as Posterior
+from ewsg_jax.sampling import Samples as Samples
+from ewsg_jax.sampling import sample as sample
 
 __version__ = "0.1.0"

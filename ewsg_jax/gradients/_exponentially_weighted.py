@@ -120,7 +120,7 @@ def exponentially_weighted(
             accept = log_uniform <= log_weight - current[1]
             return _tree.where(accept, (number, log_weight), current), accept
 
-        proposed = (jnp.arange(1, length + 1), log_weights[1:], randomness.log_uniforms)
+        proposed = (jnp.arange(1, length + 1, dtype=jnp.int32), log_weights[1:], randomness.log_uniforms)
         unroll = max(1, min(length, MOST_UNROLLED))
         (chosen, _), accepted = jax.lax.scan(visit, (jnp.int32(0), log_weights[0]), proposed, unroll=unroll)
         estimate, receipt = _tree.take(proposals, chosen)

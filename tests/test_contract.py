@@ -1,0 +1,271 @@
+"""What every kernel promises, on every combination of the table of methods.
+
+Randomness is compared bit for bit; positions in float64 over at most 20 steps, to rounding.
+"""
+
+import functools
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+import ewsg_jax as ewsg
+from ewsg_jax import _random
+from tests import contract
+
+STEPS = 12
+every_kernel = pytest.mark.parametrize(("name", "options"), contract.ALL, ids=contract.IDS)
+
+
+def close(a, b):
+    chex.assert_trees_all_close(a, b, rtol=1e-9, atol=1e-12)
+
+
+def same_bits(a, b):
+    chex.assert_trees_all_equal(jax.tree.map(np.asarray, a), jax.tree.map(np.asarray, b))
+
+
+def loop(kernel, key, state, data, steps=STEPS):
+    """Step in a plain Python loop, one compiled step at a time."""
+    step = jax.jit(kernel.step)
+    for t in range(steps):
+        state, info = step(jax.random.fold_in(key, t), state, data)
+    return state, info
+
+
+@every_kernel
+def test_ways_to_step_agree(x64, name, options):
+    kernel, data, key = contract.build(name, options), contract.data(), jax.random.key(3)
+    start = kernel.init(key, jnp.asarray(contract.POSITION), data)
+    looped, info = loop(kernel, key, start, data)
+    assert bool(info.is_finite)
+    assert not np.allclose(looped.position, start.position)
+    assert int(looped.step) == STEPS
+
+    eager = start
+    for t in range(3):
+        eager, _ = kernel.step(jax.random.fold_in(key, t), eager, data)
+    close(eager, loop(kernel, key, start, data, 3)[0])
+
+    @jax.jit
+    def scanned(state, data):
+        keys = jax.vmap(lambda t: jax.random.fold_in(key, t))(jnp.arange(STEPS))
+        return jax.lax.scan(lambda s, k: kernel.step(k, s, data), state, keys)[0]
+
+    close(scanned(start, data), looped)
+
+    @functools.partial(jax.jit, donate_argnums=0)
+    def donated(state, key):
+        return kernel.step(key, state, data)[0]
+
+    state = jax.tree.map(jnp.copy, start)
+    for t in range(STEPS):
+        state = donated(state, jax.random.fold_in(key, t))
+    close(state, looped)
+
+
+@every_kernel
+def test_batched_is_one_by_one(x64, name, options):
+    """Over chains, over data sets and over step sizes."""
+    key = jax.random.key(4)
+    data = contract.data()
+    keys = jax.random.split(key, 3)
+    sizes = jnp.array([0.01, 0.03, 0.05])
+    sets = jax.tree.map(lambda x: jnp.stack([x, x[::-1], x]), data)
+
+    def run(key, size, data):
+        kernel = contract.build(name, options, step_size=size)
+        state = kernel.init(key, jnp.asarray(contract.POSITION), data)
+        state, info = kernel.step(key, state, data)
+        randomness = kernel.draw(jax.random.fold_in(key, 1), state, data)
+        return randomness, kernel.transition(randomness, state, data)
+
+    randomness, moved = jax.jit(jax.vmap(run))(keys, sizes, sets)
+    for c in range(3):
+        one = jax.jit(run)(keys[c], sizes[c], jax.tree.map(lambda x, c=c: x[c], sets))
+        mine = jax.tree.map(lambda x, c=c: x[c], (randomness, moved))
+        same_bits(_words(one[0]), _words(mine[0]))
+        close(one, mine)
+
+
+def _words(randomness):
+    """What must agree bit for bit: the integers; and normals, which come from the same bits by one formula."""
+    return [x for x in jax.tree.leaves(randomness) if x.dtype == jnp.int32]
+
+
+@every_kernel
+def test_sample_is_stepping(x64, name, options):
+    """The compiled run is the plain loop over keys that are a function of (key, chain, step)."""
+    kernel, data, key = contract.build(name, options), contract.data(), jax.random.key(5)
+    position = jnp.asarray(contract.POSITION)
+    samples = ewsg.sample(key, kernel, position, data, STEPS, num_chains=3, burn_in=2, thin=3)
+    assert samples.position.shape == (3, 3, 3)
+    assert samples.step.tolist() == [5, 8, 11]
+    _, run_key, _ = jax.random.split(key, 3)
+    for chain in range(3):
+        state, _ = loop(
+            kernel, jax.random.fold_in(run_key, chain), kernel.init(key, position, data), data, samples.num_steps
+        )
+        close(state.position, samples.state.position[chain])
+        fifth, _ = loop(kernel, jax.random.fold_in(run_key, chain), kernel.init(key, position, data), data, 5)
+        np.testing.assert_allclose(samples.position[chain, 0], fifth.position, rtol=1e-9)
+    assert len(np.unique(samples.position[:, -1], axis=0)) == 3, "chains must differ"
+    per_step = kernel.evaluations(data).per_step
+    assert samples.gradient_evaluations == 3 * STEPS * per_step
+    assert samples.evaluations.tolist() == [5 * per_step, 8 * per_step, 11 * per_step]
+    if kernel.uses_batches:
+        shared = ewsg.sample(key, kernel, position, data, STEPS, num_chains=2, shared_minibatch=True)
+        assert shared.is_finite.all()
+
+
+@every_kernel
+def test_how_the_run_is_cut_changes_nothing(name, options):
+    """Blocks of randomness and calls of other lengths give the same bits; so does a restart from saved arrays."""
+    kernel, data, key = contract.build(name, options), contract.data(jnp.float32), jax.random.key(6)
+    position = jnp.asarray(contract.POSITION, jnp.float32)
+    run = functools.partial(ewsg.sample, key, kernel, position, data, STEPS, num_chains=2)
+    same_bits(run().position, run(randomness_memory=1).position)
+    same_bits(run().position[:1], run(num_chains=1).position)
+
+    whole, _ = loop(kernel, key, kernel.init(key, position, data), data)
+    half, _ = loop(kernel, key, kernel.init(key, position, data), data, 5)
+    saved = jax.tree.map(lambda x: jnp.asarray(np.array(x)), half)
+    step = jax.jit(kernel.step)
+    for t in range(5, STEPS):
+        saved, _ = step(jax.random.fold_in(key, t), saved, data)
+    same_bits(saved, whole)
+
+
+@every_kernel
+def test_sharded_chains_are_one_device(x64, name, options):
+    kernel, data = contract.build(name, options), contract.data()
+    assert jax.device_count() >= 2, "tests/conftest.py asks for two devices"
+    mesh = jax.make_mesh((2,), ("chains",), axis_types=(AxisType.Auto,))
+    keys = jax.random.split(jax.random.key(7), 4)
+    states = jax.vmap(kernel.init, in_axes=(0, None, None))(keys, jnp.asarray(contract.POSITION), data)
+    step = jax.jit(jax.vmap(kernel.step, in_axes=(0, 0, None)))
+    sharding = NamedSharding(mesh, PartitionSpec("chains"))
+    sharded = step(jax.device_put(keys, sharding), jax.device_put(states, sharding), data)
+    assert len(jax.tree.leaves(sharded)[0].sharding.device_set) == 2
+    close(jax.tree.map(np.asarray, sharded), jax.tree.map(np.asarray, step(keys, states, data)))
+
+
+@every_kernel
+def test_keys_are_used_once(name, options, monkeypatch):
+    """The checker of JAX is content, and every key that draws noise or rows is seen once in a run."""
+    kernel, data, key = contract.build(name, options), contract.data(jnp.float32), jax.random.key(8)
+    position = jnp.asarray(contract.POSITION, jnp.float32)
+    with jax.debug_key_reuse(True):
+        state = kernel.init(jax.random.key(1), position, data)
+        jax.jit(kernel.step)(jax.random.key(2), state, data)
+
+    seen = []
+    for function in ("noise", "rows", "log_uniform"):
+        monkeypatch.setattr(_random, function, _spy(getattr(_random, function), seen))
+    ewsg.sample(key, contract.build(name, options), position, data, STEPS, num_chains=3)
+    jax.effects_barrier()
+    draws = {"full": 1, "uniform": 2}.get(ewsg.METHODS[name].estimator, 2 + 1 + contract.OPTIONS["chain_length"])
+    assert len(seen) == 3 * STEPS * draws
+    assert len(set(seen)) == len(seen)
+
+
+def _spy(function, seen):
+    def spied(key, *arguments, **options):
+        jax.debug.callback(lambda words: seen.append(tuple(words.tolist())), jax.random.key_data(key))
+        return function(key, *arguments, **options)
+
+    return spied
+
+
+@every_kernel
+def test_one_trace(name, options):
+    traces = []
+    model = ewsg.models.logistic_regression()
+
+    def counted(logits, rows):
+        traces.append(1)
+        return model.predictor.residual(logits, rows)
+
+    posterior = ewsg.Posterior.linear(
+        model.predictor.log_likelihood, model.log_prior, inputs=model.predictor.inputs, residual=counted
+    )
+    kernel, data = contract.build(name, options, posterior), contract.data(jnp.float32)
+    position = jnp.asarray(contract.POSITION, jnp.float32)
+    ewsg.sample(jax.random.key(0), kernel, position, data, 20, num_chains=2)
+    first = len(traces)
+    assert 0 < first <= 2
+    ewsg.sample(jax.random.key(1), kernel, position + 1, data, 20, num_chains=2, burn_in=3, thin=2)
+    assert len(traces) <= first + 1, "another thinning may change the size of the buffer of draws, nothing else"
+    ewsg.sample(jax.random.key(2), kernel, position, data, 20, num_chains=2)
+    assert len(traces) <= first + 1
+
+
+@every_kernel
+def test_data_stay_out_of_the_program(name, options):
+    """The lowered step has the same length whatever n is: nothing of the data is a constant in it."""
+    kernel = contract.build(name, options)
+
+    def length(n):
+        shapes = {"x": jax.ShapeDtypeStruct((n, 3), jnp.float32), "y": jax.ShapeDtypeStruct((n,), jnp.float32)}
+        data = {"x": jnp.ones((n, 3)), "y": jnp.ones(n)}
+        state = kernel.init(jax.random.key(0), jnp.zeros(3), data)
+        return len(jax.jit(kernel.step).lower(jax.random.key(1), state, shapes).as_text())
+
+    # Both above the chunk size and below the two-word limit; only the printed lengths may differ.
+    assert abs(length(10_000) - length(100_000)) <= 200
+
+
+@every_kernel
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_trees_and_dtypes_are_kept(name, options, dtype, request):
+    if dtype == "float64":
+        request.getfixturevalue("x64")
+    dtype = jnp.dtype(dtype)
+
+    def log_likelihood(position, row):
+        logit = row["x"] @ position["weights"] + position["nested"][0]
+        return row["y"] * logit - jax.nn.softplus(logit)
+
+    def log_prior(position):
+        return -0.5 * (jnp.sum(position["weights"] ** 2) + position["nested"][0] ** 2)
+
+    kernel = contract.build(name, options, ewsg.Posterior(log_likelihood, log_prior))
+    position = {"weights": jnp.zeros(3, dtype), "nested": (jnp.zeros((), dtype), None)}
+    data = contract.data(dtype)
+    state = kernel.init(jax.random.key(0), position, data)
+    moved, info = jax.jit(kernel.step)(jax.random.key(1), state, data)
+    chex.assert_trees_all_equal_shapes_and_dtypes(moved, state)
+    chex.assert_trees_all_equal_shapes_and_dtypes(moved.position, position)
+    assert bool(info.is_finite)
+
+
+def test_bound_kernel_is_the_kernel():
+    kernel, data = contract.build("ewsg", contract.OPTIONS), contract.data(jnp.float32)
+    position = jnp.asarray(contract.POSITION, jnp.float32)
+    bound = kernel.bind(data)
+    state = bound.init(position, jax.random.key(0))
+    chex.assert_trees_all_equal(state, kernel.init(jax.random.key(0), position, data))
+    same_bits(bound.step(jax.random.key(1), state), kernel.step(jax.random.key(1), state, data))
+
+
+def test_excluded_combinations_say_why():
+    model = ewsg.models.gaussian_location()
+    for integrator in ("splitting", "exact"):
+        with pytest.raises(ValueError, match=r"noise must be 'gaussian' .*second order"):
+            ewsg.uld(model, 0.1, friction=1.0, integrator=integrator, noise="rademacher")
+    for integrator in ("euler", "semi_implicit", "splitting"):
+        with pytest.raises(ValueError, match="inverse_mass must be 1"):
+            ewsg.uld(model, 0.1, friction=1.0, integrator=integrator, inverse_mass=2.0)
+    with pytest.raises(ValueError, match=r"frozen_noise of this dynamics .*'rest'"):
+        ewsg.ewsg(model, 0.1, friction=1.0, batch_size=1, integrator="exact", frozen_noise="rest")
+    with pytest.raises(ValueError, match=r"frozen_noise of this dynamics .*'rest'"):
+        ewsg.ewsg_ld(model, 0.1, batch_size=1, frozen_noise="rest")
+    with pytest.raises(ValueError, match="estimator must draw batches"):
+        ewsg.gradients.exponentially_weighted(ewsg.gradients.full(model))
+    with pytest.raises(ValueError, match="shared_minibatch must be False"):
+        ewsg.sample(
+            jax.random.key(0), ewsg.ld(model, 0.1), jnp.zeros(1), jnp.ones((3, 1)), 5, shared_minibatch=True
+        )
