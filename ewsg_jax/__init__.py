@@ -4,6 +4,8 @@ A kernel is a dynamics that asks an estimator for a gradient: `kernel(dynamics, 
 (`sgld`, `sghmc`, `ewsg`, …) are such pairs; `sample` runs them.
 """
 
+from ewsg_jax import datasets as datasets
+from ewsg_jax import diagnostics as diagnostics
 from ewsg_jax import dynamics as dynamics
 from ewsg_jax import gradients as gradients
 from ewsg_jax import models as models

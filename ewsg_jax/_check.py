@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from ewsg_jax._types import Data, Key, PyTree
 
@@ -25,32 +26,41 @@ def describe(value: Any) -> str:
 
 def is_traced(value: Any) -> bool:
     """Return whether the value is known only while tracing."""
-    return isinstance(value, jax.core.Tracer)
+    return isinstance(value, Tracer)
 
 
-def positive(name: str, value: Any) -> None:
-    """Check a step size, friction or temperature: a positive number, a scalar array or a schedule."""
-    takes = f"{name} must be a positive number, a scalar array or a schedule (a function of the step)"
-    if callable(value):
-        try:
-            shape = jax.eval_shape(value, jax.ShapeDtypeStruct((), jnp.int32))
-        except Exception as error:
-            raise ValueError(f"{takes}; the function given failed on an int32 step: {error}") from error
-        if not (hasattr(shape, "shape") and shape.shape == ()):
-            raise ValueError(f"{takes}; the schedule returned {describe(shape)} instead of a scalar")
-        return
+def positive(name: str, value: Any, schedule: bool = False) -> None:
+    """Check a positive real number or scalar array and, where `schedule`, a function of the step."""
+    takes = f"{name} must be a positive number or a scalar array"
+    if schedule:
+        takes = f"{name} must be a positive number, a scalar array or a schedule (a function of the step)"
+        if callable(value):
+            _schedule(takes, value)
+            return
     if isinstance(value, bool) or not isinstance(value, numbers.Real | np.ndarray | jax.Array):
         raise TypeError(f"{takes}; got {describe(value)}")
-    if jnp.shape(value) != () or not jnp.issubdtype(jnp.result_type(value), jnp.number):
+    if isinstance(value, np.ndarray | np.generic | jax.Array) and (
+        value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating)
+    ):
+        raise ValueError(f"{takes} of floating-point dtype; got {describe(value)}")
+    if not is_traced(value) and not (np.isfinite(float(value)) and float(value) > 0):
         raise ValueError(f"{takes}; got {describe(value)}")
-    if not is_traced(value) and not (np.isfinite(value) and value > 0):
-        raise ValueError(f"{takes}; got {describe(value)}")
+
+
+def _schedule(takes: str, function: Callable[..., Any]) -> None:
+    """Check that a schedule maps an int32 step to a scalar."""
+    try:
+        shape = jax.eval_shape(function, jax.ShapeDtypeStruct((), jnp.int32))
+    except Exception as error:
+        raise ValueError(f"{takes}; the function given failed on an int32 step: {error}") from error
+    if not (hasattr(shape, "shape") and shape.shape == ()):
+        raise ValueError(f"{takes}; the schedule returned {describe(shape)} instead of a scalar")
 
 
 def integer(name: str, value: Any, minimum: int = 1, maximum: int | None = None) -> int:
     """Check and return a whole number in [minimum, maximum]."""
     bounds = f"at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name} must be a whole number, {bounds}; got {describe(value)}")
     if value < minimum or (maximum is not None and value > maximum):
         raise ValueError(f"{name} must be a whole number, {bounds}; got {value}")

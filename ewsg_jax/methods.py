@@ -51,9 +51,8 @@ def uld(
 ) -> Kernel:
     """Underdamped Langevin dynamics with the full gradient.
 
-    Targets exp(−V/T) with a bias of order h (`"semi_implicit"`, `"euler"`) or h² (`"splitting"`, `"exact"`).
-    n evaluations a step. The reference for `sghmc` and `ewsg`. Arguments as in the dynamics of that name and
-    `gradients.full`.
+    Targets exp(−V/T) with a bias of order h, or h² with `integrator="splitting"`. n evaluations a step. The
+    reference for `sghmc` and `ewsg`. Arguments as in the dynamics of that name and `gradients.full`.
 
     Example:
         >>> import ewsg_jax as ewsg
@@ -202,8 +201,8 @@ def _underdamped(
     if integrator in ("splitting", "exact"):
         if noise != "gaussian":
             raise ValueError(
-                f"noise must be 'gaussian' for integrator={integrator!r}, whose second order ±1 noise would cost; "
-                f"got {_check.describe(noise)}"
+                f"noise must be 'gaussian' for integrator={integrator!r}, whose order or exact law ±1 noise would "
+                f"cost; got {_check.describe(noise)}"
             )
         if integrator == "exact":
             return dynamics.exact(step_size, inverse_mass=inverse_mass, **shared)

@@ -7,9 +7,11 @@ With a = γh, φ₁ = (1 − e^{−a})/a and φ₂ = (a − 1 + e^{−a})/a² th
     v' = e^{−a} v − u h φ₁ g + √(uT(1 − e^{−2a})) ξ₁
     θ' = θ + h φ₁ v − u h² φ₂ g + √(uT)/γ · ((1 − e^{−a}) √tanh(a/2) ξ₁ + 2 √(a/2 − tanh(a/2)) ξ₂)
 
-Targets exp(−(V(θ) + ‖v‖²/2u)/T) with a bias of order h². u is the inverse mass; the published choice is
-γ = 2, u = 1/L for an L-smooth V. Every difference above is written without cancellation (`_functions`), so it
-keeps all digits of float32 down to γh → 0.
+Targets exp(−(V(θ) + ‖v‖²/2u)/T) with a bias of order h: the frozen gradient lags by h/2, so on V = λθ²/2 the
+variance of θ is T/λ (1 + uλh/(2γ) + O(h²)), half the excess of `euler`. What is exact is the law of the step
+itself, at any γh. u is the inverse mass; the published choice is γ = 2, u = 1/L for an L-smooth V. Every
+difference above is written without cancellation (`_functions`), so it keeps all digits of float32 down to
+γh → 0.
 """
 
 from typing import Any, NamedTuple
@@ -44,8 +46,8 @@ def exact(
 ) -> Dynamics:
     """Solve the step with its gradient frozen at the old position.
 
-    The momentum of the state is the velocity v, of variance u·T. The noise is Gaussian: ±1 noise would cost
-    the second order.
+    The momentum of the state is the velocity v, of variance u·T. The noise is Gaussian, as the law of the step
+    is.
 
     Args:
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.

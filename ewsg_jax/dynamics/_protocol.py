@@ -60,7 +60,7 @@ def value_at(hyperparameter: Hyperparameter, step: Array) -> Any:
 def check_hyperparameters(**named: Hyperparameter) -> None:
     """Check that each is a positive number, a scalar array or a schedule."""
     for name, value in named.items():
-        _check.positive(name, value)
+        _check.positive(name, value, schedule=True)
 
 
 def check_noise(noise: NoiseLaw) -> None:

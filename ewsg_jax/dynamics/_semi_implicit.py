@@ -3,8 +3,9 @@
     p' = (1 − γh) p − h g(θ) + σ√h ξ
     θ' = θ + h p'
 
-Targets exp(−(V(θ) + ‖p‖²/2)/T) with a bias of order h. The gradient is taken at the old position and the
-position moves with the *new* momentum, which keeps the symplectic order: on V = λθ²/2 it is stable for
+Targets exp(−(V(θ) + ‖p‖²/2)/T) with a bias of order h, which on V = λθ²/2 falls on the momentum: the variance
+of θ is T/λ (1 + h²λ/4 + O(h³)), that of p is T (1 + γh/2 + O(h²)). The gradient is taken at the old position
+and the position moves with the *new* momentum, which keeps the symplectic order: it is stable for
 h²λ < 4 − 2γh, however small the friction. A stochastic gradient adds h·Cov(g)/(2γ) to the temperature.
 """
 

@@ -13,7 +13,6 @@ import numpy as np
 from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
-from ewsg_jax.posterior import num_rows
 from ewsg_jax.sampling.chunks import Plan, advance, choose_block_size, start
 from ewsg_jax.sampling.interrupts import Interrupts
 from ewsg_jax.sampling.progress import Progress

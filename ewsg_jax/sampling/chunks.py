@@ -39,7 +39,9 @@ def start(kernel: Kernel, keys: Array, positions: PyTree, data: Data) -> KernelS
     return jax.vmap(kernel.init, in_axes=(0, 0, None))(keys, positions, data)
 
 
-@functools.partial(jax.jit, static_argnames=("kernel", "block_size", "num_slots", "shared_minibatch"), donate_argnums=1)
+@functools.partial(
+    jax.jit, static_argnames=("kernel", "block_size", "num_slots", "shared_minibatch"), donate_argnums=1
+)
 def advance(
     kernel: Kernel,
     state: KernelState,

@@ -1,0 +1,48 @@
+"""The command line: `python -m ewsg_jax run configs/quickstart.toml`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ewsg_jax.experiments.run import make_ready, run
+
+USAGE_ERROR = 2
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status: 0, 2 for what cannot be run, 130 after an interrupt.
+
+    Args:
+        arguments: the words after the program's name. Default: those of the process.
+    """
+    parser = argparse.ArgumentParser(prog="ewsg_jax", description="Stochastic-gradient MCMC experiments.")
+    commands = parser.add_subparsers(required=True, metavar="run")
+    command = commands.add_parser("run", help="run the experiment that a TOML file describes")
+    command.add_argument("config", type=Path, metavar="CONFIG", help="a TOML file, such as configs/quickstart.toml")
+    command.add_argument("--output", type=Path, metavar="FOLDER", help="where results go (default: results/NAME)")
+    command.add_argument("--seed", type=_seed, metavar="N", help="instead of the file's run.seed")
+    chosen = parser.parse_args(arguments)
+    try:
+        ready = make_ready(chosen.config, chosen.output, chosen.seed)
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        print(f"ewsg_jax: error: {chosen.config}: {' '.join(str(error).split())}", file=sys.stderr)
+        return USAGE_ERROR
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    try:
+        return INTERRUPTED if run(ready, lambda text: print(text, flush=True)) else 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _seed(text: str) -> int:
+    seed = int(text)
+    if seed < 0:
+        raise argparse.ArgumentTypeError(f"must be at least 0; got {seed}")
+    return seed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

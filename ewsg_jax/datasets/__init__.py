@@ -1,0 +1,11 @@
+"""Data sets with their origin, in NumPy, and what is done to them before a model sees them."""
+
+from ewsg_jax.datasets._breast_cancer import breast_cancer as breast_cancer
+from ewsg_jax.datasets._covertype import covertype as covertype
+from ewsg_jax.datasets._dataset import Dataset as Dataset
+from ewsg_jax.datasets._load import DATASETS as DATASETS
+from ewsg_jax.datasets._load import load as load
+from ewsg_jax.datasets._split import split as split
+from ewsg_jax.datasets._standardise import standardise as standardise
+from ewsg_jax.datasets._whiten import Whitened as Whitened
+from ewsg_jax.datasets._whiten import whiten as whiten

@@ -1,0 +1,77 @@
+"""A data set: features, responses, and where they come from."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ewsg_jax import _check
+
+INTERCEPT = "intercept"
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Rows of features with a response each.
+
+    Attributes:
+        x: features, shape (n, d).
+        y: responses, shape (n,); 0 and 1 for a binary one.
+        feature_names: d names.
+        name: what the data set is called.
+        source: where it comes from, in words.
+
+    Raises:
+        ValueError: the shapes do not agree.
+
+    Example:
+        >>> import numpy as np, ewsg_jax as ewsg
+        >>> data = ewsg.datasets.Dataset(np.eye(2), np.array([0, 1]), ("a", "b"), "tiny", "made here")
+        >>> data.with_intercept().feature_names
+        ('a', 'b', 'intercept')
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    feature_names: tuple[str, ...]
+    name: str
+    source: str
+
+    def __post_init__(self) -> None:
+        if self.x.ndim != 2 or self.y.shape != self.x.shape[:1] or len(self.feature_names) != self.x.shape[1]:
+            raise ValueError(
+                "a data set takes x of shape (n, d), y of shape (n,) and d feature names; got x of shape "
+                f"{self.x.shape}, y of shape {self.y.shape} and {len(self.feature_names)} names"
+            )
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows, n."""
+        return self.x.shape[0]
+
+    def rows(self) -> dict[str, np.ndarray]:
+        """Return `{"x": …, "y": …}` in float32: the data that the regression models take."""
+        return {"x": np.ascontiguousarray(self.x, np.float32), "y": self.y.astype(np.float32)}
+
+    def take(self, rows: np.ndarray) -> "Dataset":
+        """Return the data set of these rows, by number."""
+        return dataclasses.replace(self, x=self.x[rows], y=self.y[rows])
+
+    def without(self, columns: Sequence[str]) -> "Dataset":
+        """Return the data set without these features.
+
+        Raises:
+            ValueError: there is no feature of that name.
+        """
+        for name in columns:
+            _check.one_of("a column to drop", name, self.feature_names)
+        kept = [i for i, name in enumerate(self.feature_names) if name not in set(columns)]
+        names = tuple(self.feature_names[i] for i in kept)
+        return dataclasses.replace(self, x=self.x[:, kept], feature_names=names)
+
+    def with_intercept(self) -> "Dataset":
+        """Return the data set with a last column of ones."""
+        ones = np.ones((self.num_rows, 1), self.x.dtype)
+        names = (*self.feature_names, INTERCEPT)
+        return dataclasses.replace(self, x=np.hstack([self.x, ones]), feature_names=names)

@@ -1,0 +1,30 @@
+"""Data sets by name."""
+
+from collections.abc import Callable
+
+from ewsg_jax import _check
+from ewsg_jax.datasets._breast_cancer import breast_cancer
+from ewsg_jax.datasets._covertype import covertype
+from ewsg_jax.datasets._dataset import Dataset
+
+DATASETS: dict[str, Callable[[], Dataset]] = {"breast_cancer": breast_cancer, "covertype": covertype}
+"""Every data set by its name."""
+
+
+def load(name: str) -> Dataset:
+    """Return the data set of that name.
+
+    Args:
+        name: one of `DATASETS`.
+
+    Raises:
+        ValueError: there is no data set of that name.
+        ImportError, OSError: what the data set needs is not there; the message says what and where to get it.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> ewsg.datasets.load("breast_cancer").num_rows
+        569
+    """
+    _check.one_of("name", name, DATASETS)
+    return DATASETS[name]()

@@ -1,0 +1,10 @@
+"""What a run is worth: convergence, effective sample size, prediction, distance to a reference."""
+
+from ewsg_jax.diagnostics._distance import Distance as Distance
+from ewsg_jax.diagnostics._distance import distance as distance
+from ewsg_jax.diagnostics._predictive import Predictive as Predictive
+from ewsg_jax.diagnostics._predictive import predictive as predictive
+from ewsg_jax.diagnostics._summary import Summary as Summary
+from ewsg_jax.diagnostics._summary import summary as summary
+from ewsg_jax.diagnostics._trajectory import Trajectory as Trajectory
+from ewsg_jax.diagnostics._trajectory import trajectory as trajectory

@@ -1,0 +1,34 @@
+"""The draws of a run as one array, and a name for each coordinate."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax.sampling import Samples
+
+Names = Sequence[str] | None
+
+
+def coordinates(samples: Samples, names: Names = None) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return the draws as float64, shape (chain, draw, coordinate), and the coordinates' names.
+
+    Args:
+        samples: what `ewsg_jax.sample` returned.
+        names: a name for each coordinate. Default: its place in the tree, such as `w[3]`.
+
+    Raises:
+        TypeError: `samples` is none.
+        ValueError: there is another number of names than of coordinates.
+    """
+    _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns")
+    parts, own = [], []
+    for leaf_name, leaf in samples.named().items():
+        shape = leaf.shape[2:]
+        parts.append(np.asarray(leaf, np.float64).reshape(*leaf.shape[:2], -1))
+        places = itertools.product(*map(range, shape))
+        own += [f"{leaf_name}[{','.join(map(str, place))}]" if shape else leaf_name for place in places]
+    if names is not None and len(names) != len(own):
+        raise ValueError(f"names must be {len(own)}, one for each coordinate; got {len(names)}")
+    return np.concatenate(parts, axis=2), tuple(own if names is None else names)

@@ -1,0 +1,159 @@
+"""Mean, standard deviation, R-hat, effective sample size and Monte Carlo error of every coordinate."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ewsg_jax.diagnostics._coordinates import Names, coordinates
+from ewsg_jax.sampling import Samples
+
+FEWEST_DRAWS = 4
+"""Draws a chain must have to be split and compared with itself."""
+MOST_ROWS = 12
+"""Rows that the table prints."""
+TAIL = (0.05, 0.95)
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """A row of numbers for each coordinate; arrays of shape (coordinate,).
+
+    Attributes:
+        names: the coordinates' names.
+        mean: posterior mean.
+        sd: posterior standard deviation, over all draws of all chains.
+        rhat: rank-normalised split R-hat (Vehtari et al. 2021); NaN where it cannot be had.
+        ess_bulk: effective sample size for the middle of the distribution.
+        ess_tail: effective sample size for its 5 and 95 % quantiles.
+        mcse: Monte Carlo standard error of the mean.
+        num_chains: chains.
+        num_draws: kept draws of each chain.
+        notes: what weakens these numbers, in words.
+    """
+
+    names: tuple[str, ...]
+    mean: np.ndarray
+    sd: np.ndarray
+    rhat: np.ndarray
+    ess_bulk: np.ndarray
+    ess_tail: np.ndarray
+    mcse: np.ndarray
+    num_chains: int
+    num_draws: int
+    notes: tuple[str, ...]
+
+    @property
+    def worst_rhat(self) -> float:
+        """The largest R-hat of all coordinates, NaN where there is none."""
+        return float(np.max(self.rhat[np.isfinite(self.rhat)], initial=-np.inf)) if self._has_rhat else np.nan
+
+    @property
+    def least_ess(self) -> float:
+        """The smallest bulk effective sample size of all coordinates, NaN where there is none."""
+        finite = self.ess_bulk[np.isfinite(self.ess_bulk)]
+        return float(finite.min()) if finite.size else np.nan
+
+    @property
+    def _has_rhat(self) -> bool:
+        return bool(np.isfinite(self.rhat).any())
+
+    def worst(self, count: int = MOST_ROWS) -> np.ndarray:
+        """Return the numbers of the `count` coordinates of largest R-hat (the first ones where there is none)."""
+        if len(self.names) <= count or not self._has_rhat:
+            return np.arange(min(count, len(self.names)))
+        return np.sort(np.argsort(-np.nan_to_num(self.rhat, nan=-np.inf), kind="stable")[:count])
+
+    def __str__(self) -> str:
+        width = max(map(len, self.names))
+        lines = [f"{'':{width}}  {'mean':>9} {'sd':>9} {'mcse':>9} {'R-hat':>7} {'ESS bulk':>9} {'ESS tail':>9}"]
+        shown = self.worst()
+        for i in shown:
+            lines.append(
+                f"{self.names[i]:{width}}  {self.mean[i]:9.4g} {self.sd[i]:9.4g} {self.mcse[i]:9.2g} "
+                f"{self.rhat[i]:7.4f} {self.ess_bulk[i]:9.0f} {self.ess_tail[i]:9.0f}"
+            )
+        if len(shown) < len(self.names):
+            which = "of largest R-hat" if self._has_rhat else "first"
+            lines.append(f"({len(self.names)} coordinates, the {len(shown)} {which} shown)")
+        lines.append(f"{self.num_chains} chains of {self.num_draws} draws")
+        return "\n".join(lines + [f"note: {note}" for note in self.notes])
+
+
+def summary(samples: Samples, names: Names = None) -> Summary:
+    """Summarise a run coordinate by coordinate; R-hat, ESS and MCSE come from arviz-stats.
+
+    Too few draws, one chain, or draws that are not finite give NaN and a note, never an exception.
+
+    Args:
+        samples: what `ewsg_jax.sample` returned.
+        names: a name for each coordinate. Default: its place in the tree of the position.
+
+    Raises:
+        ImportError: arviz-stats is not installed.
+        TypeError, ValueError: an argument is of the wrong kind.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> data = jax.random.normal(jax.random.key(0), (50, 2))
+        >>> kernel = ewsg.uld(ewsg.models.gaussian_location(), 5e-2, friction=10.0)
+        >>> start = lambda key: jax.random.normal(key, (2,))
+        >>> samples = ewsg.sample(jax.random.key(1), kernel, start, data, 2_000, num_chains=4, burn_in=200)
+        >>> summary = ewsg.diagnostics.summary(samples, names=["first", "second"])
+        >>> bool(summary.worst_rhat < 1.05), summary.notes
+        (True, ())
+    """
+    draws, own_names = coordinates(samples, names)
+    statistics = _array_statistics()
+    num_chains, num_draws, size = draws.shape
+    enough = num_draws >= FEWEST_DRAWS
+    unknown = np.full(size, np.nan)
+
+    def of(function: Any, **options: Any) -> np.ndarray:
+        return np.asarray(function(draws, chain_axis=0, draw_axis=1, **options), np.float64) if enough else unknown
+
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        # A coordinate that never moved or is not finite gives 0/0; the table shows NaN for it.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        some = num_draws > 0
+        return Summary(
+            names=own_names,
+            mean=draws.mean(axis=(0, 1)) if some else unknown,
+            sd=draws.std(axis=(0, 1), ddof=1) if num_chains * num_draws > 1 else unknown,
+            rhat=of(statistics.rhat) if num_chains > 1 else unknown,
+            ess_bulk=of(statistics.ess, method="bulk"),
+            ess_tail=of(statistics.ess, method="tail", prob=TAIL),
+            mcse=of(statistics.mcse, method="mean"),
+            num_chains=num_chains,
+            num_draws=num_draws,
+            notes=tuple(_notes(samples, draws)),
+        )
+
+
+def _notes(samples: Samples, draws: np.ndarray) -> list[str]:
+    notes = []
+    if samples.num_chains == 1:
+        notes.append("one chain: R-hat compares chains, so there is none; run at least 4")
+    if draws.shape[1] < FEWEST_DRAWS:
+        notes.append(f"fewer than {FEWEST_DRAWS} draws a chain: no R-hat, ESS or Monte Carlo error")
+    elif samples.common_start:
+        notes.append(
+            "all chains started at one point, which makes R-hat too kind; "
+            "start them apart (a function of a key as position)"
+        )
+    lost = int(np.sum(~np.isfinite(draws).all(axis=(1, 2))))
+    if lost:
+        notes.append(f"{lost} of {samples.num_chains} chains have draws that are not finite")
+    if samples.interrupted:
+        notes.append("the run was interrupted")
+    return notes
+
+
+def _array_statistics() -> Any:
+    """arviz-stats on NumPy arrays."""
+    try:
+        from arviz_stats.base import array_stats  # pyright: ignore[reportPrivateImportUsage]
+    except ImportError as error:
+        raise ImportError("summary needs arviz-stats: pip install 'ewsg_jax[diagnostics]'") from error
+    return array_stats

@@ -1,0 +1,66 @@
+"""The output folder: made before the run, every file written whole or not at all."""
+
+import io
+import json
+import math
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+class Folder:
+    """A folder that files are written to atomically: into a temporary file, then renamed.
+
+    Raises:
+        OSError: the folder cannot be made or written to; the message names it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=path):
+                pass
+        except OSError as error:
+            raise OSError(f"cannot write to the output folder {path}: {error.strerror or error}") from error
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        """Write a file."""
+        temporary = self.path / f".{name}.{os.getpid()}"
+        try:
+            temporary.write_bytes(content)
+            os.replace(temporary, self.path / name)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a text in UTF-8."""
+        self.write_bytes(name, text.encode("utf-8"))
+
+    def write_json(self, name: str, content: Any) -> None:
+        """Write JSON; numbers that are not finite become null."""
+        self.write_text(name, json.dumps(plain(content), indent=2, ensure_ascii=False) + "\n")
+
+    def write_arrays(self, name: str, arrays: dict[str, np.ndarray]) -> None:
+        """Write a compressed .npz file."""
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **arrays)  # pyright: ignore[reportArgumentType]
+        self.write_bytes(name, buffer.getvalue())
+
+
+def plain(value: Any) -> Any:
+    """Return the value in JSON's types."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,143 @@
+"""Run an experiment: the reference, then each method at the same number of passes over the data."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+
+from ewsg_jax import diagnostics
+from ewsg_jax._kernel import Kernel
+from ewsg_jax.experiments.config import Experiment, Method
+from ewsg_jax.experiments.heat import Heat, measure
+from ewsg_jax.experiments.problem import Problem
+from ewsg_jax.experiments.tables import ConfigError
+from ewsg_jax.methods import METHODS, uld
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.sampling import Samples, sample
+
+REFERENCE = "reference"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run: its kernel, its steps and which of them are kept."""
+
+    label: str
+    title: str
+    options: dict
+    kernel: Kernel
+    num_steps: int
+    burn_in: int
+    thin: int
+    num_chains: int
+    shared_minibatch: bool
+    method: Method | None
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What one run gave; `samples` holds the draws as weights of the features.
+
+    `trajectory` and `summary` are None where the run was interrupted before it kept a draw.
+    """
+
+    plan: Plan
+    samples: Samples
+    summary: diagnostics.Summary | None
+    trajectory: diagnostics.Trajectory | None
+    heat: Heat | None
+    distance: diagnostics.Distance | None
+
+
+def plan(experiment: Experiment, problem: Problem) -> list[Plan]:
+    """Build every kernel and count every run's steps, so that what is wrong shows before anything runs.
+
+    Raises:
+        ConfigError: a method does not take its options, or a run is too short to keep a draw.
+    """
+    plans = []
+    if experiment.reference is not None:
+        wanted = experiment.reference
+        options = {"step_size": wanted.step_size, "friction": wanted.friction, "integrator": "splitting"}
+        kernel = _kernel(REFERENCE, uld, problem.posterior, options)
+        burn_in, thin = _kept(REFERENCE, wanted.num_steps, wanted.burn_in, wanted.num_draws)
+        plans.append(
+            Plan(
+                REFERENCE,
+                "Underdamped Langevin dynamics with the full gradient: the reference",
+                options,
+                kernel,
+                wanted.num_steps,
+                burn_in,
+                thin,
+                wanted.num_chains,
+                False,
+                None,
+            )
+        )
+    for method in experiment.methods:
+        row = METHODS[method.name]
+        options = dict(method.options)
+        kernel = _kernel(method.label, row.build, problem.posterior, options)
+        run, n = experiment.run, problem.train["y"].shape[0]
+        cost = kernel.evaluations(problem.train)
+        num_steps = math.floor((run.data_passes * n - cost.at_init) / cost.per_step + 1e-9)
+        burn_in, thin = _kept(
+            method.label, num_steps, math.ceil(run.burn_in_passes * n / cost.per_step), run.num_draws
+        )
+        shared = run.shared_minibatch and kernel.uses_batches
+        plans.append(
+            Plan(method.label, row.title, options, kernel, num_steps, burn_in, thin, run.num_chains, shared, method)
+        )
+    return plans
+
+
+def execute(plan: Plan, experiment: Experiment, problem: Problem, reference: Result | None) -> Result:
+    """Sample by one plan and judge the draws."""
+    key = jax.random.fold_in(jax.random.key(experiment.run.seed), _number(plan, experiment))
+    run_key, heat_key = jax.random.split(key)
+    moved = sample(
+        run_key,
+        plan.kernel,
+        problem.start,
+        problem.train,
+        plan.num_steps,
+        num_chains=plan.num_chains,
+        burn_in=plan.burn_in,
+        thin=plan.thin,
+        shared_minibatch=plan.shared_minibatch,
+    )
+    samples = dataclasses.replace(moved, position=problem.to_weights(moved.position))
+    if not samples.num_draws:
+        return Result(plan, samples, None, None, None, None)
+    summary = diagnostics.summary(samples, problem.names)
+    compared = None if reference is None or reference.summary is None else reference.summary
+    return Result(
+        plan,
+        samples,
+        summary,
+        diagnostics.trajectory(samples, problem.test),
+        measure(heat_key, plan.kernel, moved.state, problem.train),
+        None if compared is None else diagnostics.distance(summary, compared),
+    )
+
+
+def _number(plan: Plan, experiment: Experiment) -> int:
+    """The reference is run 0, methods are counted from 1: a method's draws do not depend on the reference."""
+    return 0 if plan.method is None else 1 + experiment.methods.index(plan.method)
+
+
+def _kernel(label: str, function: Callable[..., Kernel], posterior: Posterior, options: dict) -> Kernel:
+    try:
+        return function(posterior, **options)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{label}: {error}") from error
+
+
+def _kept(label: str, num_steps: int, burn_in: int, num_draws: int) -> tuple[int, int]:
+    """Burn-in and thinning that keep at least `num_draws` draws, or every one where there are fewer."""
+    if num_steps - burn_in < 1:
+        raise ConfigError(f"{label}: {num_steps} steps keep no draw after a burn-in of {burn_in}")
+    return burn_in, max(1, (num_steps - burn_in) // num_draws)

@@ -1,0 +1,124 @@
+"""The whole of an experiment: read, prepare, run, print, write."""
+
+import dataclasses
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from ewsg_jax.experiments import figures, report
+from ewsg_jax.experiments.config import ConfigError, Experiment, load, parse
+from ewsg_jax.experiments.files import Folder
+from ewsg_jax.experiments.logistic import REFERENCE, Plan, Result, execute, plan
+from ewsg_jax.experiments.metrics import metrics
+from ewsg_jax.experiments.problem import Problem, prepare
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Prepared:
+    """An experiment that is ready to run."""
+
+    experiment: Experiment
+    problem: Problem
+    plans: list[Plan]
+    folder: Folder
+
+
+def make_ready(path: Path, output: Path | None = None, seed: int | None = None) -> Prepared:
+    """Read a configuration, make its output folder, load its data and build its kernels.
+
+    Args:
+        path: the TOML file.
+        output: the folder that results go to. Default: `results/` and the file's name.
+        seed: instead of the file's `run.seed`.
+
+    Raises:
+        ConfigError: the configuration says something that cannot be run.
+        OSError, ImportError, ValueError: a file, a folder or a package is not there or not as it must be.
+    """
+    experiment, text = load(path)
+    if seed is not None:
+        text = with_seed(text, seed)
+        experiment = parse(text)
+    folder = Folder(output if output is not None else Path("results") / path.stem)
+    folder.write_text("config.toml", text)
+    figures.require()
+    problem = prepare(experiment)
+    return Prepared(experiment, problem, plan(experiment, problem), folder)
+
+
+def run(prepared: Prepared, say: Callable[[str], None]) -> bool:
+    """Run, print each part as it is ready, and write the files; return whether an interrupt ended it early."""
+    experiment, problem = prepared.experiment, prepared.problem
+    told: list[str] = []
+
+    def tell(text: str) -> None:
+        told.append(text)
+        say(text)
+
+    tell(report.opening(experiment, problem))
+    results: list[Result] = []
+    interrupted = False
+    try:
+        for each in prepared.plans:
+            reference = next((result for result in results if result.plan.label == REFERENCE), None)
+            result = execute(each, experiment, problem, reference)
+            results.append(result)
+            tell("\n" + report.section(result, problem.test["y"].shape[0]))
+            _write_numbers(prepared, results, result.samples.interrupted)
+            if result.samples.interrupted:
+                interrupted = True
+                break
+    except KeyboardInterrupt:
+        interrupted = True
+    if results:
+        tell("\n" + report.table(results))
+    if interrupted:
+        tell("\ninterrupted: what follows is missing")
+    _write_numbers(prepared, results, interrupted)
+    _write_figures(prepared, results)
+    tell(f"\nwritten to {prepared.folder.path}/")
+    prepared.folder.write_text("report.txt", "\n".join(told) + "\n")
+    return interrupted
+
+
+def with_seed(text: str, seed: int) -> str:
+    """Return the text of a configuration with another `run.seed`, comments kept.
+
+    Raises:
+        ConfigError: the text is no TOML, or its table `[run]` is not written as one.
+    """
+    parse(text)
+    wanted = tomllib.loads(text)
+    wanted["run"]["seed"] = seed
+    head, table, rest = re.split(r"(?m)^(\s*\[run\].*\n?)", text, maxsplit=1) if "[run]" in text else (text, "", "")
+    body, *others = re.split(r"(?m)^(?=\s*\[)", rest, maxsplit=1)
+    body = re.sub(r"(?m)^\s*seed\s*=.*\n?", "", body)
+    changed = f"{head}{table.rstrip()}\nseed = {seed}\n{body}{''.join(others)}"
+    if not table or tomllib.loads(changed) != wanted:
+        raise ConfigError("--seed needs a table [run] of plain lines to set its seed in")
+    return changed
+
+
+def _write_numbers(prepared: Prepared, results: list[Result], interrupted: bool) -> None:
+    content = metrics(prepared.experiment, prepared.problem, results, interrupted)
+    prepared.folder.write_json("metrics.json", content)
+    arrays: dict[str, np.ndarray] = {"names": np.array(prepared.problem.names)}
+    for result in results:
+        arrays[result.plan.label] = result.samples.position
+        arrays[f"{result.plan.label}.data_passes"] = result.samples.evaluations / result.samples.num_data
+    prepared.folder.write_arrays("draws.npz", arrays)
+
+
+def _write_figures(prepared: Prepared, results: list[Result]) -> None:
+    drawn = [result for result in results if result.trajectory is not None]
+    if not drawn:
+        return
+    for name, draw in (
+        ("traces.png", figures.traces),
+        ("marginals.png", figures.marginals),
+        ("held_out.png", figures.held_out),
+    ):
+        prepared.folder.write_bytes(name, draw(prepared.experiment, drawn))

@@ -1,0 +1,79 @@
+"""What many tests share: float64, and the affine map that a step of a kernel is on a Gaussian posterior."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+from ewsg_jax import Randomness
+
+# Before the first computation: two devices, so that sharding is tested everywhere.
+jax.config.update("jax_num_cpu_devices", 2)
+
+
+@pytest.fixture
+def x64():
+    """Run the test in float64."""
+    with jax.enable_x64(True):
+        yield
+
+
+class AffineMaps(NamedTuple):
+    """z' = matrix z + shift + factor ξ, one map per batch on the leading axis; z = (position, momentum)."""
+
+    matrix: np.ndarray
+    shift: np.ndarray
+    factor: np.ndarray
+
+    @property
+    def noise(self):
+        """The covariance of factor ξ."""
+        return self.factor @ self.factor.swapaxes(1, 2)
+
+    @property
+    def steps(self):
+        """`(matrix, shift, noise)` of every batch, as `lyapunov.stationary` takes them."""
+        return list(zip(self.matrix, self.shift, self.noise, strict=True))
+
+
+@pytest.fixture
+def linearize(x64):
+    """`linearize(kernel, dimension, data, batches=None) -> AffineMaps`, the Jacobians of `transition`.
+
+    `batches` are row numbers with the batches on the leading axis; None for a kernel of the full gradient.
+    """
+    return _linearize
+
+
+def _linearize(kernel, dimension, data, batches=None):
+    start = kernel.init(jax.random.key(0), jnp.zeros(dimension), data)
+    names = [name for name in start.dynamics._fields if name != "step"]
+    some_noise, unravel = ravel_pytree(kernel.draw(jax.random.key(1), start, data).noise)
+
+    def step(z, noise, batch):
+        parts = dict(zip(names, z.reshape(len(names), dimension), strict=True))
+        state = start._replace(dynamics=start.dynamics._replace(**parts))
+        moved, _ = kernel.transition(Randomness(batch, unravel(noise)), state, data)
+        return jnp.concatenate([getattr(moved.dynamics, name) for name in names])
+
+    z, other_z = jnp.linspace(-1.0, 1.5, len(names) * dimension), jnp.linspace(2.0, -3.0, len(names) * dimension)
+    noise = jnp.zeros_like(some_noise)
+
+    # Most of the time of these tests is compilation: do not optimise.
+    @functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+    def maps(batch):
+        jacobians = jax.jacfwd(lambda *at: (step(*at, batch),) * 2, argnums=(0, 1), has_aux=True)
+        (matrix, factor), end = jacobians(z, noise)
+        shift = end - matrix @ z
+        return (matrix, shift, factor), step(other_z, some_noise, batch) - (
+            matrix @ other_z + shift + factor @ some_noise
+        )
+
+    found, curvature = jax.vmap(maps)(batches) if batches is not None else maps(())
+    np.testing.assert_allclose(curvature, 0, atol=1e-10, err_msg="the step is not affine")
+    maps_by_batch = (np.asarray(x) if batches is not None else np.asarray(x)[None] for x in found)
+    return AffineMaps(*maps_by_batch)

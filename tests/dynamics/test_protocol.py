@@ -1,0 +1,212 @@
+"""What every dynamics promises: the tree and the dtypes it was given, its step counter, `restart`, clear errors."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.dynamics import LangevinState
+
+ARGUMENTS = {
+    "langevin": {"temperature": 0.5},
+    "euler": {"friction": 2.0, "temperature": 0.5},
+    "semi_implicit": {"friction": 2.0, "temperature": 0.5},
+    "splitting": {"friction": 2.0, "temperature": 0.5},
+    "exact": {"friction": 2.0, "temperature": 0.5, "inverse_mass": 0.7},
+}
+DYNAMICS = tuple(ARGUMENTS)
+WITH_NOISE = ("langevin", "euler", "semi_implicit")
+
+
+def build(name, step_size=0.1, **changes):
+    return getattr(ewsg.dynamics, name)(step_size, **(ARGUMENTS[name] | changes))
+
+
+def log_likelihood(position, x):
+    return -sum(jnp.sum((leaf - x) ** 2).astype(jnp.float32) for leaf in jax.tree.leaves(position))
+
+
+POSTERIOR = ewsg.Posterior(log_likelihood, lambda position: 0.0)
+DATA = np.array([0.5, -1.0, 2.0], np.float32)
+
+
+def described(tree):
+    """Structure, shapes and dtypes."""
+    return jax.tree.structure(tree), [(x.shape, x.dtype) for x in jax.tree.leaves(tree)]
+
+
+def of_state(name, position, momentum, step=0):
+    state = build(name).init(jax.random.key(0), position)._replace(step=jnp.int32(step))
+    return state if name == "langevin" else state._replace(momentum=momentum)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "x64_is_on"),
+    [("float32", False), ("bfloat16", False), ("float16", False), ("float32", True), ("float64", True)],
+)
+@pytest.mark.parametrize("name", DYNAMICS)
+def test_tree_and_dtypes_are_kept_and_steps_are_counted(name, dtype, x64_is_on):
+    with jax.enable_x64(x64_is_on):
+        # Arrays have a dtype that they could press on the state; numbers of Python have none.
+        arguments = {argument: jnp.asarray(value) for argument, value in ARGUMENTS[name].items()}
+        kernel = ewsg.kernel(build(name, jnp.asarray(0.1), **arguments), ewsg.gradients.full(POSTERIOR))
+        position = {
+            "scalar": jnp.asarray(0.3, dtype),
+            "matrix": jnp.ones((2, 3), dtype),
+            "hole": None,
+            "other": (jnp.zeros(2, jnp.float32), np.zeros(1, np.float16)),
+        }
+        wanted = described(jax.tree.map(jnp.asarray, position))
+        state = kernel.init(jax.random.key(0), position, DATA)
+        for count in range(3):
+            assert (state.step, state.step.dtype) == (count, jnp.int32)
+            assert all(described(part) == wanted for part in state.dynamics[:-1])
+            randomness = kernel.draw(jax.random.key(count), state, DATA)
+            noises = randomness.noise if name == "exact" else (randomness.noise,)
+            assert all(described(noise) == wanted for noise in noises)
+            state, info = kernel.transition(randomness, state, DATA)
+            assert info.is_finite
+        assert not np.array_equal(state.position["matrix"], position["matrix"])
+
+
+@pytest.mark.parametrize("name", DYNAMICS)
+def test_a_chain_starts_where_it_is_told_with_no_momentum(name):
+    start = {"a": jnp.array([1.0, 2.0])}
+    state = build(name).init(jax.random.key(3), start)
+    np.testing.assert_array_equal(state.position["a"], start["a"])
+    if not isinstance(state, LangevinState):
+        np.testing.assert_array_equal(state.momentum["a"], 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "law"), [(name, "gaussian") for name in DYNAMICS] + [(n, "rademacher") for n in WITH_NOISE]
+)
+def test_noise_depends_on_the_key_alone_and_every_number_has_its_own(name, law):
+    dynamics = build(name, **({"noise": law} if name in WITH_NOISE else {}))
+    position = {"a": jnp.zeros(64), "b": jnp.zeros(64)}
+    first, elsewhere = (
+        dynamics.draw(jax.random.key(7), of_state(name, x, x, step=step))
+        for x, step in [(position, 0), (jax.tree.map(lambda leaf: leaf + 5.0, position), 9)]
+    )
+    jax.tree.map(np.testing.assert_array_equal, first, elsewhere)
+    parts = jax.tree.leaves(first) + jax.tree.leaves(
+        dynamics.draw(jax.random.key(8), of_state(name, position, position))
+    )
+    assert len({x.tobytes() for x in map(np.asarray, parts)}) == len(parts) == (8 if name == "exact" else 4)
+    if law == "rademacher":
+        assert {float(number) for part in parts for number in part} == {-1.0, 1.0}
+
+
+@pytest.mark.parametrize("name", DYNAMICS)
+def test_restart_moves_the_evaluation_point_and_nothing_else(x64, name):
+    dynamics = build(name, lambda step: 0.1 / (1.0 + step))
+    tree = lambda seed: {"a": jax.random.normal(jax.random.key(seed), (3,)), "hole": None}
+    state, target = of_state(name, tree(1), tree(2), step=4), tree(3)
+    restarted = dynamics.restart(state, target)
+    np.testing.assert_allclose(dynamics.point(restarted)["a"], target["a"], rtol=1e-14, atol=1e-15)
+    assert restarted.step == 4
+    assert described(restarted) == described(state)
+    if name != "langevin":
+        np.testing.assert_array_equal(restarted.momentum["a"], state.momentum["a"])
+
+
+@pytest.mark.parametrize("name", DYNAMICS)
+def test_gradient_is_taken_at_the_position_or_in_the_middle_of_the_drift(x64, name):
+    position, momentum = jnp.array([1.0, -2.0]), jnp.array([0.5, 3.0])
+    point = build(name, 0.2).point(of_state(name, position, momentum))
+    expected = position + 0.1 * momentum if name == "splitting" else position
+    np.testing.assert_allclose(point, expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize("name", DYNAMICS)
+def test_a_chain_whose_estimator_moves_the_point_goes_on_from_there(x64, name):
+    dynamics, estimator = build(name), ewsg.gradients.full(POSTERIOR)
+    target = jnp.array([0.3, -0.8])
+    moving = dataclasses.replace(
+        estimator, refresh=lambda randomness, memory, step, point, data: (memory, target, 5)
+    )
+    state = ewsg.kernel(dynamics, estimator).init(jax.random.key(0), jnp.array([1.0, 2.0]), DATA)
+    state = state._replace(dynamics=of_state(name, jnp.array([1.0, 2.0]), jnp.array([-0.4, 0.9]), step=2))
+    randomness = ewsg.kernel(dynamics, moving).draw(jax.random.key(1), state, DATA)
+
+    found, info = ewsg.kernel(dynamics, moving).transition(randomness, state, DATA)
+    there = state._replace(dynamics=dynamics.restart(state.dynamics, target))
+    expected, _ = ewsg.kernel(dynamics, estimator).transition(randomness, there, DATA)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-13), found, expected)
+    assert info.gradient_evaluations == 3 + 5
+
+
+BAD_NUMBERS = {
+    "zero": (0.0, ValueError),
+    "negative": (-0.1, ValueError),
+    "NaN": (float("nan"), ValueError),
+    "infinite": (float("inf"), ValueError),
+    "negative array": (np.array(-0.1), ValueError),
+    "vector": (np.ones(2), ValueError),
+    "text": ("0.1", TypeError),
+    "boolean": (True, TypeError),
+    "nothing": (None, TypeError),
+    "list": ([0.1], TypeError),
+    "schedule of vectors": (lambda step: jnp.ones(2), ValueError),
+    "schedule that fails": (lambda step: step.missing, ValueError),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_NUMBERS)
+@pytest.mark.parametrize(
+    ("name", "argument"), [(name, argument) for name in DYNAMICS for argument in ("step_size", *ARGUMENTS[name])]
+)
+def test_a_bad_number_is_refused_by_name(name, argument, bad):
+    value, error = BAD_NUMBERS[bad]
+    with pytest.raises(error, match=f"^{argument} must be a positive number"):
+        build(name, **{argument: value})
+
+
+@pytest.mark.parametrize("name", WITH_NOISE)
+def test_an_unknown_noise_is_refused_by_name(name):
+    with pytest.raises(ValueError, match=r"^noise must be one of .* \(did you mean 'rademacher'\?\)"):
+        build(name, noise="rademacker")
+
+
+@pytest.mark.parametrize("integrator", ["splitting", "exact"])
+@pytest.mark.parametrize("method", ["uld", "sghmc", "ewsg"])
+def test_rademacher_noise_is_refused_where_the_dynamics_has_none(method, integrator):
+    options = {} if method == "uld" else {"batch_size": 1}
+    with pytest.raises(ValueError, match=f"^noise must be 'gaussian' for integrator='{integrator}'"):
+        getattr(ewsg, method)(POSTERIOR, 0.1, friction=1.0, integrator=integrator, noise="rademacher", **options)
+    with pytest.raises(TypeError, match="noise"):
+        build(integrator, noise="rademacher")
+
+
+@pytest.mark.parametrize("integrator", ["euler", "semi_implicit", "splitting"])
+def test_inverse_mass_is_refused_where_the_dynamics_has_none(integrator):
+    with pytest.raises(ValueError, match=r"^inverse_mass must be 1 unless integrator='exact'"):
+        ewsg.uld(POSTERIOR, 0.1, friction=1.0, integrator=integrator, inverse_mass=0.5)
+
+
+def test_an_unknown_integrator_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"^integrator must be one of .* \(did you mean 'splitting'\?\)"):
+        ewsg.uld(POSTERIOR, 0.1, friction=1.0, integrator="spliting")
+
+
+@pytest.mark.parametrize("name", DYNAMICS)
+def test_a_frozen_noise_that_the_dynamics_lacks_is_refused(name):
+    batches = ewsg.gradients.uniform(POSTERIOR, batch_size=1)
+    for frozen_noise in ("momentum", "zero", "one", "rest"):
+        weighted = ewsg.gradients.exponentially_weighted(batches, frozen_noise=frozen_noise)
+        if frozen_noise == "rest" and name in ("langevin", "exact"):
+            with pytest.raises(ValueError, match=r"^frozen_noise of this dynamics must be one of"):
+                ewsg.kernel(build(name), weighted)
+        else:
+            ewsg.kernel(build(name), weighted)
+
+
+def test_a_kernel_refuses_what_is_no_dynamics_or_no_estimator():
+    estimator = ewsg.gradients.full(POSTERIOR)
+    with pytest.raises(TypeError, match=r"^dynamics must be a Dynamics"):
+        ewsg.kernel(estimator, estimator)
+    with pytest.raises(TypeError, match=r"^estimator must be a GradientEstimator"):
+        ewsg.kernel(build("langevin"), POSTERIOR)

@@ -1,0 +1,273 @@
+"""`full` and `uniform` against every batch of six rows, with gradients typed by hand in NumPy."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+import ewsg_jax as ewsg
+from tests.oracles import enumeration
+
+N = 6
+RNG = np.random.default_rng(1)
+X, Y = RNG.normal(size=(N, 3)), RNG.normal(size=N)
+BINARY, CLASSES = np.array([0, 1, 1, 0, 1, 0]), np.array([2, 0, 1, 1, 3, 0])
+W, MATRIX = RNG.normal(size=3), RNG.normal(size=(3, 4))
+BATCHES = [(b, replace) for b in (1, 2) for replace in (True, False)]
+
+
+class Case(NamedTuple):
+    posterior: ewsg.Posterior
+    position: object
+    data: object
+    per_datum: np.ndarray
+    prior: np.ndarray
+
+
+def dict_posterior():
+    def log_likelihood(p, x):
+        return -0.5 * jnp.sum((x - p["mean"]) ** 2) * jnp.exp(-2 * p["log_scale"]) - x.size * p["log_scale"]
+
+    return ewsg.Posterior(log_likelihood, lambda p: -0.5 * jnp.sum(p["mean"] ** 2) - 2.0 * p["log_scale"] ** 2)
+
+
+CASES = {
+    "gaussian_location": lambda: Case(
+        ewsg.models.gaussian_location(noise_scale=0.8, prior_scale=0.7),
+        W,
+        X,
+        enumeration.gaussian_location(W, X, 0.8),
+        enumeration.normal_prior(W, 0.7),
+    ),
+    "linear_regression": lambda: Case(
+        ewsg.models.linear_regression(noise_scale=0.8, prior_scale=0.7),
+        W,
+        {"x": X, "y": Y},
+        enumeration.linear_regression(W, X, Y, 0.8),
+        enumeration.normal_prior(W, 0.7),
+    ),
+    "logistic_regression": lambda: Case(
+        ewsg.models.logistic_regression(prior_scale=0.7),
+        W,
+        {"x": X, "y": BINARY},
+        enumeration.logistic_regression(W, X, BINARY),
+        enumeration.normal_prior(W, 0.7),
+    ),
+    "softmax_regression": lambda: Case(
+        ewsg.models.softmax_regression(prior_scale=0.7),
+        MATRIX,
+        {"x": X, "y": CLASSES},
+        enumeration.softmax_regression(MATRIX, X, CLASSES),
+        enumeration.normal_prior(MATRIX, 0.7),
+    ),
+    "custom": lambda: Case(
+        dict_posterior(),
+        {"log_scale": np.array(0.3), "mean": W},
+        X,
+        enumeration.normal_with_unknown_scale(0.3, W, X),
+        np.concatenate([[4 * 0.3], W]),
+    ),
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request, x64):
+    made = CASES[request.param]()
+    return made._replace(position=as_jax(made.position), data=as_jax(made.data))
+
+
+def as_jax(tree):
+    return jax.tree.map(jnp.asarray, tree)
+
+
+def no_weight(estimate, frozen_noise="momentum"):
+    raise AssertionError("an unweighted estimator asked for a weight")
+
+
+def estimate_of(estimator, randomness, case):
+    """The estimate, with its gradient flattened to a NumPy array."""
+
+    @jax.jit
+    def propose(randomness, position, data):
+        estimate, _ = estimator.propose(randomness, (), position, data, no_weight)
+        return estimate._replace(gradient=ravel_pytree(estimate.gradient)[0])
+
+    return jax.device_get(propose(randomness, case.position, case.data))
+
+
+def gradients(estimator, listed, case):
+    """The estimate's gradient for each batch on the leading axis of `listed`, flattened, (N, d)."""
+
+    @jax.jit
+    def propose(listed, position, data):
+        one = lambda rows: estimator.propose(rows, (), position, data, no_weight)[0].gradient
+        return jax.vmap(lambda rows: ravel_pytree(one(rows))[0])(listed)
+
+    return np.asarray(propose(jnp.asarray(listed, jnp.int32), case.position, case.data))
+
+
+def close(actual, desired, digits=1e-13):
+    np.testing.assert_allclose(actual, desired, rtol=0, atol=digits * (1 + np.abs(desired).max()))
+
+
+def test_full_is_the_gradient_typed_by_hand(case):
+    estimator = ewsg.gradients.full(case.posterior)
+    estimate, receipt = jax.eval_shape(
+        lambda p, d: estimator.propose((), (), p, d, no_weight), case.position, case.data
+    )
+    like = lambda tree: jax.tree.map(lambda x: (x.shape, x.dtype), tree)
+    assert like(estimate.gradient) == like(case.position)
+    assert receipt == ()
+    estimate = estimate_of(estimator, (), case)
+    close(estimate.gradient, enumeration.full_gradient(case.per_datum, case.prior))
+    assert (estimate.batch, estimate.acceptance) == ((), 1)
+
+
+@pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
+def test_uniform_over_all_batches(case, batch_size, replace):
+    listed, probabilities = enumeration.batches(N, batch_size, replace)
+    estimator = ewsg.gradients.uniform(case.posterior, batch_size=batch_size, replace=replace)
+    values = gradients(estimator, listed, case)
+    close(values, enumeration.stochastic_gradients(case.per_datum, case.prior, listed))
+    mean, covariance = enumeration.mean_and_covariance(values, probabilities)
+    close(mean, enumeration.full_gradient(case.per_datum, case.prior))
+    close(covariance, enumeration.batch_covariance(case.per_datum, batch_size, replace))
+
+
+@pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
+def test_batches_lists_every_batch_once(case, batch_size, replace):
+    estimator = ewsg.gradients.uniform(case.posterior, batch_size=batch_size, replace=replace)
+    listed = estimator.batches(case.data)
+    assert listed.dtype == jnp.int32
+    np.testing.assert_array_equal(listed, enumeration.batches(N, batch_size, replace)[0])
+
+
+@pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
+def test_prior_is_never_scaled(x64, batch_size, replace):
+    """With and without the prior, each batch's estimate differs by ∇V₀ itself, whatever n/b is."""
+    listed, _ = enumeration.batches(N, batch_size, replace)
+    flat_prior, normal_prior = (
+        gradients(
+            ewsg.gradients.uniform(posterior, batch_size=batch_size, replace=replace),
+            listed,
+            Case(posterior, jnp.asarray(W), as_jax({"x": X, "y": BINARY}), None, None),
+        )
+        for posterior in (
+            ewsg.models.logistic_regression(prior_scale=np.inf),
+            ewsg.models.logistic_regression(prior_scale=0.1),
+        )
+    )
+    close(normal_prior - flat_prior, np.tile(W / 0.01, (len(listed), 1)))
+
+
+def test_a_row_twice_in_a_batch_counts_twice(case):
+    estimator = ewsg.gradients.uniform(case.posterior, batch_size=3)
+    expected = case.prior + N / 3 * (2 * case.per_datum[4] + case.per_datum[1])
+    close(gradients(estimator, [[4, 1, 4]], case)[0], expected)
+
+
+@pytest.mark.parametrize("kind", ["full", "uniform"])
+def test_probe_is_the_same_batch_elsewhere(case, kind):
+    if kind == "full":
+        estimator, batch, count = ewsg.gradients.full(case.posterior, chunk_size=4), (), N
+    else:
+        estimator, batch, count = ewsg.gradients.uniform(case.posterior, batch_size=2), jnp.array([4, 1]), 2
+
+    @jax.jit
+    def probe_and_propose(position, elsewhere, data):
+        here, there = (estimator.propose(batch, (), p, data, no_weight)[0] for p in (position, elsewhere))
+        probes = [estimator.probe(here, p, data) for p in (position, elsewhere)]
+        assert [evaluations for _, evaluations in probes] == [count, count]
+        return [ravel_pytree(x)[0] for x in (here.gradient, there.gradient, probes[0][0], probes[1][0])]
+
+    elsewhere = jax.tree.map(lambda x: 0.5 * x - 0.2, case.position)
+    here, there, probed_here, probed_there = map(np.asarray, probe_and_propose(case.position, elsewhere, case.data))
+    close(probed_here, here)
+    close(probed_there, there)
+    assert np.abs(there - here).max() > 0.1
+
+
+def test_full_does_not_depend_on_the_chunk_size(case):
+    @jax.jit
+    def both(position, data):
+        sizes = [1, 3, 4, N, N + 1]
+        estimators = [ewsg.gradients.full(case.posterior, chunk_size=size) for size in sizes]
+        return (
+            [ravel_pytree(e.propose((), (), position, data, no_weight)[0].gradient)[0] for e in estimators],
+            [case.posterior.potential(position, data, size) for size in sizes],
+        )
+
+    in_chunks, potentials = jax.device_get(both(case.position, case.data))
+    for gradient in in_chunks:
+        close(gradient, enumeration.full_gradient(case.per_datum, case.prior))
+    close(np.array(potentials), potentials[-1])
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "evaluations"),
+    [
+        (ewsg.ld, {}, N),
+        (ewsg.sgld, {"batch_size": 2}, 2),
+        (ewsg.sgld, {"batch_size": 3, "replace": False}, 3),
+        (ewsg.ewsg_ld, {"batch_size": 2, "chain_length": 3}, 8),
+    ],
+)
+def test_a_step_counts_its_evaluations(method, options, evaluations):
+    kernel = method(ewsg.models.gaussian_location(), 1e-3, **options)
+    data = jnp.asarray(X, jnp.float32)
+    state = jax.jit(kernel.init)(jax.random.key(0), jnp.zeros(3), data)
+    counted = jax.jit(lambda key: kernel.step(key, state, data)[1].gradient_evaluations)(jax.random.key(1))
+    assert int(counted) == evaluations
+    assert counted.dtype == jnp.int32
+    assert kernel.evaluations(data) == (evaluations, 0)
+
+
+def test_a_subset_larger_than_the_data_is_refused():
+    data = jnp.asarray(X, jnp.float32)
+    estimator = ewsg.gradients.uniform(ewsg.models.gaussian_location(), batch_size=N + 1, replace=False)
+    with pytest.raises(ValueError, match="batch_size must be at most n = 6"):
+        estimator.check(jnp.zeros(3), data)
+    ewsg.gradients.uniform(ewsg.models.gaussian_location(), batch_size=N, replace=False).check(jnp.zeros(3), data)
+
+
+# Memory and program size of `full`: what is compiled for 16 chains, without running it.
+
+ROWS, CHAINS, CHUNK, WIDTH = 200_000, 16, 4096, 20
+
+
+def network():
+    """A posterior without a closed form, whose activations are as wide as its inputs."""
+    return ewsg.Posterior(lambda w, row: -jnp.square(row["y"] - jnp.sum(jnp.tanh(row["x"] @ w))), lambda w: 0.0)
+
+
+def lowered_for_chains(model, shape, n, chunk_size=CHUNK):
+    estimator = ewsg.gradients.full(model, chunk_size=chunk_size)
+    data = {"x": jax.ShapeDtypeStruct((n, WIDTH), jnp.float32), "y": jax.ShapeDtypeStruct((n,), jnp.float32)}
+    positions = jax.ShapeDtypeStruct((CHAINS, *shape), jnp.float32)
+    one = lambda position, data: estimator.propose((), (), position, data, no_weight)[0].gradient
+    return jax.jit(jax.vmap(one, (0, None))).lower(positions, data)
+
+
+MODELS = [(ewsg.models.logistic_regression(), (WIDTH,), 1), (network(), (WIDTH, WIDTH), WIDTH)]
+
+
+@pytest.mark.parametrize(("model", "shape", "activations"), MODELS, ids=["closed_form", "autodiff"])
+def test_memory_of_full_is_bounded_by_a_chunk(model, shape, activations):
+    """A chunk of the rows and, per chain, a few numbers for each activation; all rows at once need far more."""
+
+    def used(chunk_size):
+        compiled = lowered_for_chains(model, shape, ROWS, chunk_size).compile()
+        return compiled.memory_analysis().temp_size_in_bytes
+
+    bound = 4 * CHUNK * (WIDTH + 1 + 4 * CHAINS * activations)
+    assert used(CHUNK) < bound < 4 * ROWS * WIDTH * CHAINS / 10
+    assert used(ROWS) > 5 * bound, "the measure would not see all rows taken at once"
+
+
+@pytest.mark.parametrize(("model", "shape", "activations"), MODELS, ids=["closed_form", "autodiff"])
+def test_program_of_full_does_not_grow_with_n(model, shape, activations):
+    few, many = (lowered_for_chains(model, shape, n).as_text().count("\n") for n in (10_001, 200_001))
+    assert few == many

@@ -1,0 +1,484 @@
+"""Exponential weights: the index chain's exact law, its thresholds and what it costs, without sampling.
+
+All candidates of five rows are handed in as randomness, and every uniform number on either side of the
+threshold that the implementation itself shows; the law that follows is compared with a transition matrix
+made by NumPy from log weights typed from the paper.
+"""
+
+import functools
+import itertools
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.gradients import Estimate, Evaluations, GradientEstimator
+from ewsg_jax.gradients._exponentially_weighted import ChainDraw
+from tests.oracles import enumeration, index_chain
+
+N = 5
+RNG = np.random.default_rng(4)
+X, Y = RNG.normal(size=(N, 2)), np.array([0, 1, 1, 0, 1])
+POSITION, MOMENTUM, OTHER_X = np.array([0.4, -0.3]), np.array([0.8, -0.5]), np.array([0.3, -1.1])
+FRICTION, TEMPERATURE = 2.0, 1.5
+STEP_SIZE = {"gaussian_location": 0.08, "logistic_regression": 0.3}
+FROZEN_NOISE = ["momentum", "zero", "one", "rest", OTHER_X]
+NAMES = ["momentum", "zero", "one", "rest", "given"]
+BATCHES = [(1, True), (2, False)]
+"""b = 1 gives 5 batches, b = 2 without replacement 10."""
+
+
+class Setting(NamedTuple):
+    """A model at a fixed state, and what NumPy says about its batches."""
+
+    posterior: ewsg.Posterior
+    data: object
+    step_size: float
+    batches: np.ndarray
+    gradients: np.ndarray
+
+    @property
+    def weight(self):
+        dynamics = ewsg.dynamics.semi_implicit(self.step_size, friction=FRICTION, temperature=TEMPERATURE)
+        return functools.partial(dynamics.weight, state_at(dynamics))
+
+    def log_weights(self, frozen_noise="momentum"):
+        return index_chain.log_weights(
+            self.gradients, MOMENTUM, self.step_size, FRICTION, TEMPERATURE, frozen_noise
+        )
+
+    def uniform(self):
+        replace = len(self.batches) == N
+        return ewsg.gradients.uniform(self.posterior, batch_size=self.batches.shape[1], replace=replace)
+
+
+def setting(model, batch_size=1, replace=True, step_size=None):
+    if model == "gaussian_location":
+        posterior, data = ewsg.models.gaussian_location(noise_scale=0.9, prior_scale=2.0), X
+        per_datum = enumeration.gaussian_location(POSITION, X, 0.9)
+    else:
+        posterior, data = ewsg.models.logistic_regression(prior_scale=2.0), {"x": X, "y": Y}
+        per_datum = enumeration.logistic_regression(POSITION, X, Y)
+    listed, _ = enumeration.batches(N, batch_size, replace)
+    gradients = enumeration.stochastic_gradients(per_datum, enumeration.normal_prior(POSITION, 2.0), listed)
+    data = jax.tree.map(jnp.asarray, data)
+    return Setting(posterior, data, step_size or STEP_SIZE[model], listed, gradients)
+
+
+def state_at(dynamics):
+    state = dynamics.init(jax.random.key(0), jnp.asarray(POSITION))
+    return state._replace(**{"momentum": jnp.asarray(MOMENTUM)} if hasattr(state, "momentum") else {})
+
+
+class Outcome(NamedTuple):
+    """What the chain chose: the number of the batch, the share of proposals accepted, the gradient."""
+
+    number: np.ndarray
+    acceptance: np.ndarray
+    gradient: np.ndarray
+
+
+def outcomes(s, chain_length, candidates="together", frozen_noise="momentum"):
+    """Return `choose(numbers, log_uniforms) -> Outcome`, both with the tuples of candidates on the leading axis."""
+    estimator = ewsg.gradients.exponentially_weighted(
+        s.uniform(), chain_length=chain_length, candidates=candidates, frozen_noise=frozen_noise
+    )
+
+    def one(batches, log_uniforms):
+        estimate, _ = estimator.propose(
+            ChainDraw(batches, log_uniforms), (), jnp.asarray(POSITION), s.data, s.weight
+        )
+        return estimate
+
+    run = jax.jit(jax.vmap(one))
+
+    def choose(numbers, log_uniforms):
+        batches = jnp.asarray(s.batches[numbers], jnp.int32)
+        estimate = jax.device_get(run(batches, jnp.asarray(log_uniforms, jnp.float64)))
+        hit = np.all(estimate.batch[:, None] == s.batches, axis=2)
+        assert np.all(hit.sum(axis=1) == 1)
+        return Outcome(hit.argmax(axis=1), estimate.acceptance, estimate.gradient)
+
+    return choose
+
+
+def thresholds(choose, count):
+    """Bisect, for every pair (i, j), the largest log u at which i gives way to j: (count, count)."""
+    pairs = np.array(list(itertools.product(range(count), repeat=2)))
+
+    def accepts(log_u):
+        accepted = choose(pairs, log_u[:, None]).acceptance
+        assert set(accepted.tolist()) <= {0, 1}
+        return accepted == 1
+
+    yes, no = np.full(len(pairs), -40.0), np.zeros(len(pairs))
+    assert accepts(yes).all()
+    always = accepts(no)
+    for _ in range(60):
+        middle = (yes + no) / 2
+        accepted = accepts(middle)
+        yes, no = np.where(accepted, middle, yes), np.where(accepted, no, middle)
+    return np.where(always, 0.0, yes).reshape(count, count)
+
+
+@functools.cache
+def thresholds_of(model, batch_size, replace, candidates):
+    s = setting(model, batch_size, replace)
+    return thresholds(outcomes(s, 1, candidates), len(s.batches))
+
+
+def law_of_the_chain(choose, log_threshold, chain_length):
+    """The exact law of the chosen batch, from the implementation's choices alone.
+
+    For every tuple of M+1 candidates and every accept/reject pattern, the uniforms are put just inside the end
+    of the interval that the pattern asks for, and the interval's length is that pattern's probability.
+    """
+    count, edge = len(log_threshold), 1e-9
+    numbers = np.array(list(itertools.product(range(count), repeat=chain_length + 1)))
+    law = np.zeros(count)
+    for pattern in itertools.product([True, False], repeat=chain_length):
+        current, probability, log_uniforms = numbers[:, 0], np.full(len(numbers), 1 / len(numbers)), []
+        for accepted, proposal in zip(pattern, numbers[:, 1:].T, strict=True):
+            threshold = log_threshold[current, proposal]
+            log_uniforms.append(np.minimum(threshold - edge if accepted else threshold + edge, 0))
+            probability = probability * (np.exp(threshold) if accepted else -np.expm1(threshold))
+            current = proposal if accepted else current
+        possible = probability > 0
+        chosen = choose(numbers, np.stack(log_uniforms, axis=1))
+        np.testing.assert_array_equal(chosen.number[possible], current[possible])
+        np.testing.assert_allclose(chosen.acceptance[possible], np.mean(pattern), rtol=1e-7)
+        law += np.bincount(chosen.number, probability, count)
+    return law
+
+
+# Weights.
+
+
+@pytest.mark.parametrize("model", STEP_SIZE)
+@pytest.mark.parametrize("frozen_noise", FROZEN_NOISE, ids=NAMES)
+@pytest.mark.parametrize("integrator", ["semi_implicit", "euler"])
+def test_log_weights_are_the_papers(x64, model, frozen_noise, integrator):
+    """½‖x + √h g/σ‖² for the four named x and a given one; only differences matter."""
+    s = setting(model)
+    dynamics = getattr(ewsg.dynamics, integrator)(s.step_size, friction=FRICTION, temperature=TEMPERATURE)
+    x = frozen_noise if isinstance(frozen_noise, str) else jnp.asarray(frozen_noise)
+    weight = lambda g: dynamics.weight(state_at(dynamics), Estimate(g, (), jnp.float32(1)), x)
+    ours, papers = jax.jit(jax.vmap(weight))(jnp.asarray(s.gradients)), s.log_weights(frozen_noise)
+    np.testing.assert_allclose(ours - ours[0], papers - papers[0], rtol=0, atol=1e-13 * papers.max())
+    assert np.ptp(papers) > 0.1
+
+
+def test_default_frozen_noise_is_the_momentums(x64):
+    s = setting("gaussian_location")
+    estimate = Estimate(jnp.asarray(s.gradients[0]), (), jnp.float32(1))
+    assert float(s.weight(estimate)) == float(s.weight(estimate, "momentum"))
+
+
+def test_langevins_weight_has_no_frozen_noise(x64):
+    """Langevin: a = √(h/2T) g and x = 0, which is what "momentum" means where there is none."""
+    dynamics = ewsg.dynamics.langevin(0.02, temperature=TEMPERATURE)
+    g = jnp.asarray(setting("gaussian_location").gradients[0])
+    scale = np.sqrt(0.02 / (2 * TEMPERATURE))
+    for name, x in (("momentum", 0), ("zero", 0), ("one", 1)):
+        ours = float(dynamics.weight(state_at(dynamics), Estimate(g, (), jnp.float32(1)), name))
+        np.testing.assert_allclose(ours, 0.5 * np.sum((x + scale * np.asarray(g)) ** 2), rtol=1e-13)
+
+
+# The index chain's law.
+
+
+@pytest.mark.parametrize("model", STEP_SIZE)
+@pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
+def test_oracle_is_stationary_and_in_detailed_balance(model, batch_size, replace):
+    w = setting(model, batch_size, replace).log_weights()
+    matrix, p = index_chain.transition_matrix(w), index_chain.exact_law(w)
+    np.testing.assert_allclose(matrix.sum(axis=1), 1, rtol=1e-14)
+    np.testing.assert_allclose(p @ matrix, p, rtol=1e-13)
+    flow = p[:, None] * matrix
+    np.testing.assert_allclose(flow, flow.T, rtol=1e-13)
+    np.testing.assert_allclose(index_chain.law(w, 200), p, rtol=1e-10)
+    assert np.abs(index_chain.law(w, 1) - p).max() > 0.01, "the weights hardly differ"
+
+
+@pytest.mark.parametrize("candidates", ["together", "one_by_one"])
+@pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
+@pytest.mark.parametrize("model", STEP_SIZE)
+def test_acceptance_has_metropolis_threshold(x64, model, batch_size, replace, candidates):
+    """A visit accepts exactly for u ≤ min(1, exp(Δw)): bisected to rounding, then on a grid of 1/4096."""
+    s = setting(model, batch_size, replace)
+    count, w = len(s.batches), s.log_weights()
+    choose, found = outcomes(s, 1, candidates), thresholds_of(model, batch_size, replace, candidates)
+    np.testing.assert_allclose(np.exp(found), index_chain.acceptance(w), rtol=0, atol=1e-12)
+
+    grid = (np.arange(4096) + 0.5) / 4096
+    pairs = np.array(list(itertools.product(range(count), repeat=2)))
+    chosen = choose(np.repeat(pairs, 4096, axis=0), np.tile(np.log(grid), len(pairs))[:, None])
+    accepted = chosen.acceptance.reshape(count, count, 4096) == 1
+    np.testing.assert_array_equal(accepted, np.log(grid) <= found[:, :, None])
+    expected = np.where(accepted, np.arange(count)[None, :, None], np.arange(count)[:, None, None])
+    np.testing.assert_array_equal(chosen.number, expected.ravel())
+    np.testing.assert_allclose(chosen.gradient, s.gradients[chosen.number], atol=1e-12)
+    law = np.bincount(chosen.number, minlength=count) / len(chosen.number)
+    np.testing.assert_allclose(law, index_chain.law(w, 1), rtol=0, atol=1 / 4096)
+
+
+@pytest.mark.parametrize("chain_length", [1, 2, 3])
+@pytest.mark.parametrize("candidates", ["together", "one_by_one"])
+@pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
+@pytest.mark.parametrize("model", STEP_SIZE)
+def test_law_is_the_transition_matrix_applied_to_uniform(x64, model, batch_size, replace, candidates, chain_length):
+    s = setting(model, batch_size, replace)
+    found = thresholds_of(model, batch_size, replace, candidates)
+    law = law_of_the_chain(outcomes(s, chain_length, candidates), found, chain_length)
+    np.testing.assert_allclose(law, index_chain.law(s.log_weights(), chain_length), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("frozen_noise", FROZEN_NOISE, ids=NAMES)
+def test_frozen_noise_reaches_the_chain(x64, frozen_noise):
+    s = setting("gaussian_location")
+    x = frozen_noise if isinstance(frozen_noise, str) else jnp.asarray(frozen_noise)
+    found = thresholds(outcomes(s, 1, frozen_noise=x), N)
+    expected = index_chain.acceptance(s.log_weights(frozen_noise))
+    np.testing.assert_allclose(np.exp(found), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("candidates", ["together", "one_by_one"])
+@pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
+def test_no_visits_are_the_wrapped_estimator(x64, batch_size, replace, candidates):
+    s = setting("gaussian_location", batch_size, replace)
+    every = np.arange(len(s.batches))
+    chosen = outcomes(s, 0, candidates)(every[:, None], np.zeros((len(every), 0)))
+    np.testing.assert_array_equal(chosen.number, every)
+    np.testing.assert_allclose(chosen.gradient, s.gradients, atol=1e-12)
+    np.testing.assert_array_equal(chosen.acceptance, 1)
+
+
+@pytest.mark.parametrize(("batch_size", "replace"), [(1, True), (2, True), (2, False)])
+@pytest.mark.parametrize("model", STEP_SIZE)
+def test_infinite_chain_has_the_exact_law(x64, model, batch_size, replace):
+    """One uniform number chooses by the inverse of the cumulative law: it jumps exactly at Σ_{k≤i} p_k, eq. 4."""
+    s = setting(model, batch_size, replace)
+    inner = ewsg.gradients.uniform(s.posterior, batch_size=batch_size, replace=replace)
+    estimator = ewsg.gradients.exponentially_weighted(inner, chain_length=math.inf)
+    run = jax.jit(jax.vmap(lambda log_u: estimator.propose(log_u, (), jnp.asarray(POSITION), s.data, s.weight)[0]))
+
+    def number(u):
+        estimate = jax.device_get(run(jnp.log(jnp.asarray(u))))
+        hit = np.all(estimate.batch[:, None] == s.batches, axis=2)
+        assert np.all(hit.sum(axis=1) == 1)
+        np.testing.assert_allclose(estimate.gradient, s.gradients[hit.argmax(axis=1)], atol=1e-12)
+        np.testing.assert_array_equal(estimate.acceptance, 1)
+        return hit.argmax(axis=1)
+
+    p = index_chain.exact_law(s.log_weights())
+    below, above = np.full(len(p) - 1, 1e-300), np.ones(len(p) - 1)
+    for _ in range(60):
+        middle = (below + above) / 2
+        reached = number(middle) <= np.arange(len(p) - 1)
+        below, above = np.where(reached, middle, below), np.where(reached, above, middle)
+    np.testing.assert_allclose(below, np.cumsum(p)[:-1], rtol=0, atol=1e-12)
+    grid = (np.arange(4096) + 0.5) / 4096
+    np.testing.assert_array_equal(number(grid), np.searchsorted(np.cumsum(p), grid))
+    np.testing.assert_array_equal(number(np.array([1e-300, 1.0])), [0, len(p) - 1])
+
+
+def test_exact_weights_do_not_overflow():
+    """In float32 exp(½‖x + a‖²) would be infinite here; the law is all on the heaviest batch."""
+    s = setting("gaussian_location", step_size=1e3)
+    estimator = ewsg.gradients.exponentially_weighted(s.uniform(), chain_length=math.inf)
+    position, heaviest = jnp.asarray(POSITION, jnp.float32), int(s.log_weights().argmax())
+    choose = jax.jit(lambda log_u: estimator.propose(log_u, (), position, s.data, s.weight)[0].batch)
+    assert [choose(jnp.log(u)).tolist() for u in (1e-6, 0.5, 1.0)] == 3 * [[heaviest]]
+
+
+def test_candidates_together_equal_one_by_one(x64):
+    """The same draws and the same choices, for chains of 0, 1, 3 and 20 visits from 200 keys."""
+    s = setting("logistic_regression")
+    make = functools.partial(ewsg.gradients.exponentially_weighted, s.uniform())
+
+    def draw(name):
+        return jax.vmap(lambda key: make(chain_length=20, candidates=name).draw(key, s.data))
+
+    def propose(estimator, drawn):
+        one = lambda r: estimator.propose(r, (), jnp.asarray(POSITION), s.data, s.weight)[0]
+        return jax.jit(jax.vmap(one))(drawn)
+
+    keys = jax.random.split(jax.random.key(0), 200)
+    assert str(jax.make_jaxpr(draw("together"))(keys)) == str(jax.make_jaxpr(draw("one_by_one"))(keys))
+    long = jax.jit(draw("together"))(keys)
+    for chain_length in (0, 1, 3, 20):
+        drawn = ChainDraw(long.batches[:, : chain_length + 1], long.log_uniforms[:, :chain_length])
+        a, b = (
+            propose(make(chain_length=chain_length, candidates=name), drawn) for name in ("together", "one_by_one")
+        )
+        np.testing.assert_array_equal(a.batch, b.batch)
+        np.testing.assert_allclose(a.gradient, b.gradient, rtol=1e-13)
+        np.testing.assert_array_equal(a.acceptance, b.acceptance)
+        assert a.acceptance.mean() == 1 if chain_length == 0 else 0 < a.acceptance.mean() < 1
+
+
+def test_every_candidate_and_the_uniforms_have_their_own_key():
+    """A wrapped estimator whose draw is its key: M+1 different keys, none of them the chain's own."""
+    s = setting("gaussian_location")
+    inner = s.uniform()
+    keyed = GradientEstimator(
+        lambda key, data: jax.random.key_data(key), inner.propose, inner.probe, inner.evaluations, inner.check
+    )
+    drawn = ewsg.gradients.exponentially_weighted(keyed, chain_length=6).draw(jax.random.key(5), s.data)
+    keys = {tuple(key) for key in drawn.batches.tolist()}
+    assert len(keys) == 7
+    assert drawn.log_uniforms.shape == (6,)
+    for key in keys:
+        same = jnp.log1p(-jax.random.uniform(jax.random.wrap_key_data(jnp.array(key, jnp.uint32)), (6,)))
+        assert not np.any(np.asarray(same) == np.asarray(drawn.log_uniforms))
+
+
+# What the weights do to the mean (methods.md, section 3).
+
+
+@pytest.mark.parametrize("model", STEP_SIZE)
+@pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
+def test_one_visit_tilts_the_mean_to_first_order(x64, model, batch_size, replace):
+    """E g + (h/σ²)[S(γp + ∇V) + ½E‖δ‖²δ] + O(h²), over all pairs and the implementation's thresholds."""
+
+    def residual(h):
+        s = setting(model, batch_size, replace, step_size=h)
+        g, count = s.gradients, len(s.batches)
+        accept = np.exp(thresholds(outcomes(s, 1), count))
+        mean = np.einsum("ij,jd->d", accept, g) + np.einsum("ij,id->d", 1 - accept, g)
+        delta = g - g.mean(axis=0)
+        covariance = delta.T @ delta / count
+        skewness = (np.sum(delta**2, axis=1)[:, None] * delta).mean(axis=0)
+        tilt = covariance @ (FRICTION * MOMENTUM + g.mean(axis=0)) + skewness / 2
+        first_order = h / (2 * FRICTION * TEMPERATURE) * tilt
+        return mean / count**2 - g.mean(axis=0) - first_order, first_order
+
+    h = STEP_SIZE[model] / 400
+    (coarse, tilt), (fine, _) = residual(h), residual(h / 2)
+    assert np.linalg.norm(coarse) < 0.05 * np.linalg.norm(tilt)
+    np.testing.assert_allclose(coarse / fine, 4, rtol=0.02)
+
+
+# Cost, refusals, memory.
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "replace", "chain_length", "evaluations"),
+    [(1, True, 0, 1), (1, True, 1, 2), (2, False, 3, 8), (1, True, math.inf, 5), (2, False, math.inf, 20)],
+)
+def test_evaluations(batch_size, replace, chain_length, evaluations):
+    s = setting("gaussian_location", batch_size, replace)
+    estimator = ewsg.gradients.exponentially_weighted(s.uniform(), chain_length=chain_length)
+    assert estimator.evaluations(s.data) == (evaluations, 0)
+    kernel = ewsg.kernel(ewsg.dynamics.semi_implicit(0.01, friction=1.0), estimator)
+    state = jax.jit(kernel.init)(jax.random.key(0), jnp.asarray(POSITION, jnp.float32), s.data)
+    counted = jax.jit(lambda key: kernel.step(key, state, s.data)[1].gradient_evaluations)(jax.random.key(1))
+    assert int(counted) == evaluations
+
+
+def test_probe_is_the_chosen_batchs(x64):
+    s = setting("gaussian_location", 2, False)
+    estimator = ewsg.gradients.exponentially_weighted(s.uniform())
+    estimate = Estimate(jnp.zeros(2), jnp.array([3, 1]), jnp.float32(0))
+    elsewhere = jnp.array([-1.0, 2.0])
+    gradient, evaluations = jax.jit(lambda p: estimator.probe(estimate, p, s.data))(elsewhere)
+    per_datum = enumeration.gaussian_location(np.asarray(elsewhere), X, 0.9)
+    prior = enumeration.normal_prior(elsewhere, 2.0)
+    expected = enumeration.stochastic_gradients(per_datum, prior, np.array([[3, 1]]))[0]
+    np.testing.assert_allclose(gradient, expected, rtol=1e-13)
+    assert evaluations == 2
+
+
+def test_refusals():
+    s = setting("gaussian_location")
+    weighted, inner = ewsg.gradients.exponentially_weighted, s.uniform()
+    with pytest.raises(ValueError, match="must draw batches to be weighted; got the full gradient"):
+        weighted(ewsg.gradients.full(s.posterior))
+    with pytest.raises(ValueError, match="must not be exponentially weighted already"):
+        weighted(weighted(inner))
+    with pytest.raises(ValueError, match="must not be exponentially weighted already"):
+        weighted(weighted(inner, chain_length=math.inf, frozen_noise=jnp.zeros(2)))
+    with pytest.raises(ValueError, match="chain_length must be finite for an estimator whose batches cannot"):
+        weighted(counting(s), chain_length=math.inf)
+    with pytest.raises(TypeError, match="estimator must be a GradientEstimator"):
+        weighted(s.posterior)
+    for chain_length, error in ((-1, ValueError), (1.5, TypeError), (-math.inf, TypeError), (math.nan, TypeError)):
+        with pytest.raises(error, match="chain_length must be a whole number, at least 0"):
+            weighted(inner, chain_length=chain_length)
+    with pytest.raises(ValueError, match=r"frozen_noise must be one of .* \(did you mean 'momentum'\?\)"):
+        weighted(inner, frozen_noise="momentun")
+    with pytest.raises(ValueError, match="frozen_noise must be one of"):
+        weighted(inner, frozen_noise=None)
+    with pytest.raises(ValueError, match="candidates must be one of 'together', 'one_by_one'"):
+        weighted(inner, candidates="all")
+    with pytest.raises(ValueError, match="frozen_noise of this dynamics must be one of"):
+        ewsg.ewsg_ld(s.posterior, 0.01, batch_size=1, frozen_noise="rest")
+
+
+@pytest.mark.parametrize(
+    "frozen_noise",
+    [np.zeros(3, np.float32), np.zeros((2, 1), np.float32), np.zeros(2, np.int32), 1.0, {"x": np.zeros(2)}],
+    ids=["length", "rank", "integers", "scalar", "tree"],
+)
+def test_frozen_noise_of_the_wrong_shape_is_refused(frozen_noise):
+    s = setting("gaussian_location")
+    kernel = ewsg.ewsg(s.posterior, 0.01, friction=1.0, batch_size=1, frozen_noise=frozen_noise)
+    with pytest.raises(ValueError, match="frozen_noise must be a name or a tree of floating-point arrays shaped"):
+        kernel.init(jax.random.key(0), jnp.zeros(2), s.data)
+
+
+def test_too_many_batches_for_exact_weights_are_refused():
+    posterior = ewsg.models.gaussian_location()
+    kernel = ewsg.ewsg(posterior, 0.01, friction=1.0, batch_size=3, chain_length=math.inf, replace=False)
+    with pytest.raises(ValueError, match="n = 100 and batch_size = 3 give 161,700 of them, at most 100,000"):
+        kernel.init(jax.random.key(0), jnp.zeros(2), jnp.zeros((100, 2)))
+    kernel.init(jax.random.key(0), jnp.zeros(2), jnp.zeros((80, 2)))  # 82,160 of them
+
+
+def counting(s):
+    """The plain estimator with a memory: how many batches were committed, which one last, how many refreshes."""
+    inner = s.uniform()
+
+    def init(key, position, data):
+        return {"commits": jnp.int32(0), "last": jnp.full(s.batches.shape[1], -1), "refreshes": jnp.int32(0)}
+
+    def refresh(randomness, memory, step, point, data):
+        return memory | {"refreshes": memory["refreshes"] + 1}, point, 7
+
+    def propose(rows, memory, point, data, weight):
+        estimate, _ = inner.propose(rows, memory, point, data, weight)
+        return estimate, rows
+
+    def commit(rows, memory):
+        return memory | {"commits": memory["commits"] + 1, "last": rows}
+
+    evaluations = lambda data: Evaluations(per_step=2, at_init=3)
+    return GradientEstimator(
+        inner.draw, propose, inner.probe, evaluations, inner.check, init=init, refresh=refresh, commit=commit
+    )
+
+
+@pytest.mark.parametrize("candidates", ["together", "one_by_one"])
+def test_only_the_accepted_batch_is_committed(x64, candidates):
+    """Three visits from each batch in turn, with uniforms that accept none, the first, the second, or all."""
+    s = setting("gaussian_location")
+    estimator = ewsg.gradients.exponentially_weighted(counting(s), chain_length=3, candidates=candidates)
+    kernel = ewsg.kernel(ewsg.dynamics.semi_implicit(s.step_size, friction=FRICTION), estimator)
+    state = kernel.init(jax.random.key(0), jnp.asarray(POSITION), s.data)
+    transition = jax.jit(kernel.transition)
+    assert kernel.evaluations(s.data) == (4 * 2, 3)
+    yes, no = -1e9, np.inf  # beyond any threshold, so that the pattern does not depend on the weights
+    patterns = [((no, no, no), 0), ((yes, no, no), 1), ((no, yes, no), 2), ((yes, yes, yes), 3)]
+    for step, (log_uniforms, place) in enumerate(patterns, start=1):
+        rows = np.roll(np.arange(4), step)[:, None]
+        draw = ChainDraw(jnp.asarray(rows, jnp.int32), jnp.array(log_uniforms))
+        state, info = transition(ewsg.Randomness(draw, jnp.zeros(2)), state, s.data)
+        assert state.memory["last"].tolist() == rows[place].tolist()
+        assert int(state.memory["commits"]) == step
+        assert int(state.memory["refreshes"]) == step
+        assert int(info.gradient_evaluations) == 4 * 2 + 7
+        np.testing.assert_allclose(info.index_acceptance, np.mean(np.array(log_uniforms) < 0), rtol=1e-6)

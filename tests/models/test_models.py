@@ -1,0 +1,164 @@
+"""The ready models: types of data they take, extremes, conjugate answers and arguments they refuse."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from tests.oracles import enumeration
+
+N = 8
+RNG = np.random.default_rng(3)
+X, Y = RNG.normal(size=(N, 3)), RNG.normal(size=N)
+INTEGERS = RNG.integers(-3, 4, size=(N, 3))
+BINARY, CLASSES = RNG.integers(2, size=N), np.array([0, 3, 1, 2, 1, 0, 2, 2])
+W, MATRIX = RNG.normal(size=3), RNG.normal(size=(3, 4))
+
+
+def gradient_and_potential(model, position, data):
+    position = jnp.asarray(position, jnp.float32)
+    data = jax.tree.map(jnp.asarray, data)
+    model.check(position, data)
+    gradient = model.gradient(position, data, 3)
+    assert gradient.dtype == jnp.float32
+    return gradient, model.potential(position, data)
+
+
+@pytest.mark.parametrize("label", [np.int32, np.int8, np.uint8, np.float32, bool])
+def test_logistic_takes_any_type_of_label(label):
+    """In uint8 0 − 1 would be 255."""
+    model, x = ewsg.models.logistic_regression(), X.astype(np.float32)
+    gradient, potential = gradient_and_potential(model, W, {"x": x, "y": BINARY.astype(label)})
+    expected = enumeration.full_gradient(enumeration.logistic_regression(W, X, BINARY), W)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
+    signs = np.where(BINARY == 1, 1, -1)
+    np.testing.assert_allclose(potential, np.log1p(np.exp(-signs * (X @ W))).sum() + W @ W / 2, rtol=1e-5)
+
+
+@pytest.mark.parametrize("label", [np.int32, np.int8, np.uint8])
+def test_softmax_takes_any_type_of_label(label):
+    model, x = ewsg.models.softmax_regression(), X.astype(np.float32)
+    gradient, potential = gradient_and_potential(model, MATRIX, {"x": x, "y": CLASSES.astype(label)})
+    per_datum = enumeration.softmax_regression(MATRIX, X, CLASSES)
+    np.testing.assert_allclose(
+        gradient.ravel(), enumeration.full_gradient(per_datum, MATRIX.ravel()), rtol=1e-5, atol=1e-5
+    )
+    logits = X @ MATRIX
+    losses = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(N), CLASSES]
+    np.testing.assert_allclose(potential, losses.sum() + np.sum(MATRIX**2) / 2, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int8])
+def test_integer_features(dtype):
+    """Whole-number features and targets are data like any other; nothing is cast to integers on the way."""
+    x, y = INTEGERS.astype(dtype), INTEGERS[:, 0].astype(dtype)
+    cases = [
+        (ewsg.models.gaussian_location(), W, x, enumeration.gaussian_location(W, INTEGERS, 1), 0 * W),
+        (
+            ewsg.models.linear_regression(),
+            W,
+            {"x": x, "y": y},
+            enumeration.linear_regression(W, INTEGERS, INTEGERS[:, 0], 1),
+            W,
+        ),
+        (
+            ewsg.models.logistic_regression(),
+            W,
+            {"x": x, "y": BINARY},
+            enumeration.logistic_regression(W, INTEGERS, BINARY),
+            W,
+        ),
+        (
+            ewsg.models.softmax_regression(),
+            MATRIX,
+            {"x": x, "y": CLASSES},
+            enumeration.softmax_regression(MATRIX, INTEGERS, CLASSES),
+            MATRIX.ravel(),
+        ),
+    ]
+    for model, position, data, per_datum, prior in cases:
+        gradient, _ = gradient_and_potential(model, position, data)
+        expected = enumeration.full_gradient(per_datum, prior)
+        np.testing.assert_allclose(gradient.ravel(), expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+def test_flat_gaussian_location_is_centred_on_the_data(x64):
+    """EWSG section 5.1: N(mean, s²/n I)."""
+    model, data = ewsg.models.gaussian_location(noise_scale=0.6), jnp.asarray(X)
+    np.testing.assert_allclose(model.gradient(jnp.asarray(X.mean(0)), data), 0, atol=1e-12)
+    hessian = jax.hessian(lambda p: model.potential(p, data))(jnp.zeros(3))
+    np.testing.assert_allclose(hessian, N / 0.6**2 * np.eye(3), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("prior_scale", [0.7, math.inf])
+def test_linear_regression_has_its_conjugate_posterior(x64, prior_scale):
+    """Mean (XᵀX/s² + 1/τ²)⁻¹ Xᵀy/s², precision XᵀX/s² + 1/τ²."""
+    model = ewsg.models.linear_regression(noise_scale=0.6, prior_scale=prior_scale)
+    precision = X.T @ X / 0.6**2 + np.eye(3) / prior_scale**2
+    mean = np.linalg.solve(precision, X.T @ Y / 0.6**2)
+    data = {"x": jnp.asarray(X), "y": jnp.asarray(Y)}
+    np.testing.assert_allclose(model.gradient(jnp.asarray(mean), data), 0, atol=1e-11)
+    np.testing.assert_allclose(jax.hessian(lambda p: model.potential(p, data))(jnp.zeros(3)), precision, rtol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (ewsg.models.gaussian_location, (3,)),
+        (ewsg.models.linear_regression, (3,)),
+        (ewsg.models.logistic_regression, (3,)),
+        (ewsg.models.softmax_regression, (3, 4)),
+    ],
+)
+def test_prior_scale(x64, make, shape):
+    position = jnp.asarray(RNG.normal(size=shape))
+    np.testing.assert_allclose(make(prior_scale=0.5).prior_gradient(position), 4 * position, rtol=1e-14)
+    np.testing.assert_allclose(make(prior_scale=0.5).log_prior(position), -2 * np.sum(position**2), rtol=1e-13)
+    np.testing.assert_array_equal(make(prior_scale=math.inf).prior_gradient(position), np.zeros(shape))
+    default = 0.0 if make is ewsg.models.gaussian_location else 1.0
+    np.testing.assert_allclose(make().prior_gradient(position), default * position, rtol=1e-14)
+
+
+@pytest.mark.parametrize("logit", [-1e4, -100.0, 100.0, 1e4])
+def test_extreme_logits_stay_finite(logit):
+    x, w = jnp.ones((1, 1)), jnp.full(1, logit)
+    for label in (0, 1):
+        data = {"x": x, "y": jnp.array([label])}
+        logistic = ewsg.models.logistic_regression(prior_scale=math.inf)
+        wrong = (logit > 0) != (label == 1)
+        np.testing.assert_allclose(logistic.potential(w, data), abs(logit) if wrong else 0.0, atol=1e-30)
+        np.testing.assert_allclose(logistic.gradient(w, data), [np.sign(logit) if wrong else 0.0], atol=1e-30)
+        softmax = ewsg.models.softmax_regression(prior_scale=math.inf)
+        matrix = jnp.array([[0.0, logit]])
+        np.testing.assert_allclose(softmax.potential(matrix, data), abs(logit) if wrong else 0.0, atol=1e-30)
+        expected = np.array([[-1.0, 1.0]]) * np.sign(logit) if wrong else np.zeros((1, 2))
+        np.testing.assert_allclose(softmax.gradient(matrix, data), expected, atol=1e-30)
+
+
+@pytest.mark.parametrize("make", [ewsg.models.logistic_regression, ewsg.models.softmax_regression])
+@pytest.mark.parametrize(
+    ("value", "error"), [(0.0, ValueError), (-1.0, ValueError), (math.nan, ValueError), ("1", TypeError)]
+)
+def test_prior_scale_must_be_positive(make, value, error):
+    with pytest.raises(error, match="prior_scale must be a positive number"):
+        make(prior_scale=value)
+
+
+@pytest.mark.parametrize("make", [ewsg.models.gaussian_location, ewsg.models.linear_regression])
+@pytest.mark.parametrize(("value", "error"), [(0.0, ValueError), (math.inf, ValueError), (True, TypeError)])
+def test_noise_scale_must_be_positive(make, value, error):
+    with pytest.raises(error, match="noise_scale must be a positive number"):
+        make(noise_scale=value)
+
+
+def test_wrong_shapes_are_refused_at_init():
+    kernel = ewsg.sgld(ewsg.models.logistic_regression(), 1e-3, batch_size=2)
+    data = {"x": jnp.asarray(X, jnp.float32), "y": jnp.asarray(BINARY)}
+    for position in (jnp.zeros(2), jnp.zeros((3, 2)), {"w": jnp.zeros(3)}):
+        with pytest.raises(ValueError, match="log_likelihood must return a"):
+            kernel.init(jax.random.key(0), position, data)
+    with pytest.raises(ValueError, match=r"log_likelihood must return a scalar .*; it failed on them"):
+        kernel.init(jax.random.key(0), jnp.zeros(3), jnp.asarray(X, jnp.float32))

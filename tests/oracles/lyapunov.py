@@ -1,0 +1,141 @@
+"""Stationary laws of linear recursions, in NumPy float64 alone.
+
+The state is z = (θ, p), or θ alone for Langevin. The gradient is affine, g(θ) = Hθ − k; for the potential
+V = ½(θ − μ)ᵀΛ(θ − μ) it is H = Λ, k = Λμ, and a minibatch has an H and a k of its own. Everything here is
+typed from the equations of the methods, nothing is computed with the library.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix = NDArray[np.float64]
+
+
+class Step(NamedTuple):
+    """z' = matrix z + shift + noise of this covariance."""
+
+    matrix: Matrix
+    shift: Matrix
+    noise: Matrix
+
+
+def stationary(steps: Sequence[Step]) -> tuple[Matrix, Matrix]:
+    """Return the stationary mean and covariance when each step is one of `steps`, all equally probable.
+
+    With m the mean and dᵢ = Aᵢm + cᵢ − m, whose average is 0, the deviation z − m goes to
+    Aᵢ(z − m) + dᵢ + noise, so P = E[Aᵢ P Aᵢᵀ] + E[dᵢdᵢᵀ + Qᵢ]. One step gives P = A P Aᵀ + Q.
+    """
+    matrices, shifts, noises = (np.stack(part).astype(np.float64) for part in zip(*steps, strict=True))
+    size = matrices.shape[-1]
+    # Row by row, A P Aᵀ is (A ⊗ A) P.
+    second = np.mean([np.kron(a, a) for a in matrices], axis=0)
+    radius = np.max(np.abs(np.linalg.eigvals(second)))
+    assert radius < 1, f"no stationary law: the spectral radius is {radius}"
+    mean = np.linalg.solve(np.eye(size) - matrices.mean(0), shifts.mean(0))
+    deviations = matrices @ mean + shifts - mean
+    source = np.mean(deviations[:, :, None] * deviations[:, None, :] + noises, axis=0)
+    covariance = np.linalg.solve(np.eye(size**2) - second, source.ravel()).reshape(size, size)
+    return mean, covariance
+
+
+def langevin(H: Matrix, k: Matrix, h: float, T: float) -> Step:
+    """θ' = θ − h g + √(2hT) ξ."""
+    eye = np.eye(len(k))
+    return Step(eye - h * H, h * k, 2 * h * T * eye)
+
+
+def euler(H: Matrix, k: Matrix, h: float, gamma: float, T: float) -> Step:
+    """θ' = θ + h p;  p' = p − h (g(θ) + γp) + √(2γTh) ξ."""
+    eye = np.eye(len(k))
+    matrix = np.block([[eye, h * eye], [-h * H, (1 - gamma * h) * eye]])
+    shift = np.concatenate([0 * k, h * k])
+    return Step(matrix, shift, np.kron([[0, 0], [0, 2 * gamma * T * h]], eye))
+
+
+def semi_implicit(H: Matrix, k: Matrix, h: float, gamma: float, T: float) -> Step:
+    """p' = (1 − γh) p − h g(θ) + √(2γTh) ξ;  θ' = θ + h p'."""
+    eye = np.eye(len(k))
+    matrix = np.block([[eye - h * h * H, h * (1 - gamma * h) * eye], [-h * H, (1 - gamma * h) * eye]])
+    shift = np.concatenate([h * h * k, h * k])
+    return Step(matrix, shift, 2 * gamma * T * h * np.kron([[h * h, h], [h, 1]], eye))
+
+
+def splitting(H: Matrix, k: Matrix, h: float, gamma: float, T: float) -> Step:
+    """p' = e (e p − h g(θ + h/2 p) + √(2γTh) ξ), e = exp(−γh/2);  θ' = θ + h/2 (p + p')."""
+    eye, e = np.eye(len(k)), np.exp(-gamma * h / 2)
+    from_position, from_momentum = -h * e * H, e * e * eye - h * h / 2 * e * H
+    matrix = np.block(
+        [[eye + h / 2 * from_position, h / 2 * (eye + from_momentum)], [from_position, from_momentum]]
+    )
+    shift = np.concatenate([h * h / 2 * e * k, h * e * k])
+    return Step(matrix, shift, 2 * gamma * T * h * e * e * np.kron([[h * h / 4, h / 2], [h / 2, 1]], eye))
+
+
+def exact(H: Matrix, k: Matrix, h: float, gamma: float, T: float, u: float = 1.0) -> Step:
+    """The step of dθ = v dt, dv = −(γv + u g) dt + √(2γuT) dW over h with g frozen (methods.md, section 1)."""
+    eye, e = np.eye(len(k)), np.exp(-gamma * h)
+    to_position, to_velocity = u / gamma * (h - (1 - e) / gamma), u / gamma * (1 - e)
+    matrix = np.block([[eye - to_position * H, (1 - e) / gamma * eye], [-to_velocity * H, e * eye]])
+    shift = np.concatenate([to_position * k, to_velocity * k])
+    position = u / gamma**2 * (2 * gamma * h - 3 + 4 * e - e**2)
+    cross = u / gamma * (1 - e) ** 2
+    return Step(matrix, shift, T * np.kron([[position, cross], [cross, u * (1 - e**2)]], eye))
+
+
+UPDATES: dict[str, Callable[..., Step]] = {
+    "langevin": langevin,
+    "euler": euler,
+    "semi_implicit": semi_implicit,
+    "splitting": splitting,
+    "exact": exact,
+}
+"""`(H, k, h, γ, T) -> Step`; Langevin takes no γ."""
+
+
+# Closed forms on V = λθ²/2: Var θ, Cov(θ, p) and Var p. Each solves the three equations of P = A P Aᵀ + Q for
+# the matrices above; they were solved by computer algebra (SymPy) and simplified by hand.
+
+
+def langevin_variances(lam: float, h: float, T: float) -> Matrix:
+    """P = (1 − hλ)² P + 2hT, the published T / (λ (1 − hλ/2))."""
+    return np.array([[T / (lam * (1 - h * lam / 2))]])
+
+
+def euler_variances(lam: float, h: float, gamma: float, T: float) -> Matrix:
+    """The line of θ gives 2 Cov = −h Var p; the other two lines follow. Stable for hλ < γ, 2γh < 4 + h²λ."""
+    common = 2 * T * gamma / ((gamma - h * lam) * (4 - 2 * gamma * h + h * h * lam))
+    cross = -h * common
+    return np.array([[(2 - gamma * h + h * h * lam) / lam * common, cross], [cross, 2 * common]])
+
+
+def semi_implicit_variances(lam: float, h: float, gamma: float, T: float) -> Matrix:
+    """θ' − θ = h p' gives 2 Cov = h Var p; the other two lines follow. Stable for h²λ < 4 − 2γh."""
+    common = 2 * T / (4 - 2 * gamma * h - h * h * lam)
+    cross = h * common
+    return np.array([[(2 - gamma * h) / lam * common, cross], [cross, 2 * common]])
+
+
+def splitting_variances(lam: float, h: float, gamma: float, T: float) -> Matrix:
+    """The step is symmetric in time, so Cov = 0; with x = γh/2, Var θ = (T/λ) x / sinh x."""
+    x = gamma * h / 2
+    position = T / lam * x / np.sinh(x)
+    momentum = 4 * T * x / (np.sinh(x) * (4 * np.cosh(x) - h * h * lam))
+    return np.array([[position, 0], [0, momentum]])
+
+
+CLOSED_FORMS: dict[str, Callable[..., Matrix]] = {
+    "langevin": langevin_variances,
+    "euler": euler_variances,
+    "semi_implicit": semi_implicit_variances,
+    "splitting": splitting_variances,
+}
+"""`(λ, h, γ, T) -> [[Var θ, Cov], [Cov, Var p]]`; Langevin takes no γ and has no momentum."""
+
+
+def rotated(closed_form: Callable[[float], Matrix], precision: Matrix) -> Matrix:
+    """Return the covariance of z for V = ½θᵀΛθ: the closed form along each eigenvector of Λ."""
+    lams, vectors = np.linalg.eigh(precision)
+    return sum(np.kron(closed_form(lam), np.outer(v, v)) for lam, v in zip(lams, vectors.T, strict=True))

@@ -1,0 +1,196 @@
+"""The run: what is kept, what is counted, how it starts and how it stops."""
+
+import os
+import signal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.sampling import _sample, chunks
+from ewsg_jax.sampling.progress import Progress
+
+KEY = jax.random.key(0)
+DATA = jnp.arange(12.0).reshape(6, 2)
+MODEL = ewsg.models.gaussian_location()
+KERNEL = ewsg.sgld(MODEL, 0.01, batch_size=2)
+
+
+def test_burn_in_and_thinning_select_from_the_same_chain():
+    every = ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, 50, num_chains=2)
+    some = ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, 50, num_chains=2, burn_in=7, thin=4)
+    assert every.position.shape == (2, 50, 2)
+    assert some.step.tolist() == list(range(11, 51, 4))
+    np.testing.assert_array_equal(some.position, every.position[:, 10:50:4])
+    np.testing.assert_array_equal(every.state.position, every.position[:, -1])
+
+
+@pytest.mark.parametrize(("burn_in", "thin"), [(0, 1), (7, 4), (3, 20), (0, 13)])
+def test_small_buffers_and_calls_keep_the_same_draws(monkeypatch, burn_in, thin):
+    """Many calls, with a draw in progress at their ends, keep what one call keeps."""
+    kernel = ewsg.sgld(MODEL, 0.01, batch_size=2)
+    whole = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 60, num_chains=2, burn_in=burn_in, thin=thin)
+    monkeypatch.setattr(_sample, "DRAW_MEMORY", 3 * 16)  # three draws of two chains
+    monkeypatch.setattr(chunks, "MOST_STEPS_PER_BLOCK", 4)
+    monkeypatch.setattr(_sample, "SECONDS_PER_CALL", 0.0)  # one block a call
+    cut = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 60, num_chains=2, burn_in=burn_in, thin=thin)
+    np.testing.assert_allclose(cut.position, whole.position, rtol=1e-5)
+    np.testing.assert_array_equal(cut.step, whole.step)
+    np.testing.assert_array_equal(cut.evaluations, whole.evaluations)
+    assert cut.gradient_evaluations == whole.gradient_evaluations == 2 * 60 * 2
+
+
+def test_data_passes():
+    """The largest number of steps within the budget; a weighted kernel spends M+1 batches a step."""
+    samples = ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, data_passes=5)
+    assert (samples.num_steps, samples.data_passes) == (15, 5.0)
+    weighted = ewsg.ewsg_ld(MODEL, 0.01, batch_size=2, chain_length=2)
+    samples = ewsg.sample(KEY, weighted, jnp.zeros(2), DATA, data_passes=5.5, num_chains=3)
+    assert (samples.num_steps, samples.data_passes) == (5, 5.0)
+    assert samples.gradient_evaluations == 3 * 5 * 6
+    assert samples.evaluations.tolist() == [6, 12, 18, 24, 30]
+
+
+def test_evaluations_beyond_32_bits():
+    """A long full-gradient run: totals are Python integers."""
+    rows = jnp.zeros((300_000, 1))
+    kernel = ewsg.ld(MODEL, 1e-9)
+    samples = ewsg.sample(KEY, kernel, jnp.zeros(1), rows, 20, num_chains=2)
+    assert samples.gradient_evaluations == 20 * 300_000 * 2
+    per_call = (2**32 - 1) // (300_000 * 3)
+    assert per_call * 300_000 < 2**32
+
+
+def test_starts():
+    from_function = ewsg.sample(KEY, KERNEL, lambda key: jax.random.normal(key, (2,)), DATA, 1, num_chains=5)
+    assert not from_function.common_start
+    assert len(np.unique(from_function.position[:, 0], axis=0)) == 5
+    stacked = jnp.arange(6.0).reshape(3, 2) * 1000
+    far = ewsg.sample(KEY, KERNEL, stacked, DATA, 1, stacked=True)
+    assert far.num_chains == 3
+    assert not far.common_start
+    assert np.all(np.diff(far.position[:, 0, 0]) > 1000)
+    assert ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, 1, num_chains=2).common_start
+
+
+def test_shared_minibatches_are_shared_and_noise_is_not():
+    kernel = ewsg.sgld(MODEL, 1e-12, batch_size=1)
+
+    def increments(shared):
+        samples = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA * 1e6, 30, num_chains=4, shared_minibatch=shared)
+        return np.diff(samples.position, axis=1)
+
+    drift = increments(True)
+    assert np.all(np.ptp(drift, axis=0) < 2e-5), "one batch for all chains"
+    assert np.all(np.ptp(drift, axis=0) > 0), "each chain has its own noise"
+    assert np.any(np.ptp(increments(False), axis=0) > 2e-5), "own batches differ"
+
+
+def test_interrupt_keeps_what_was_sampled(monkeypatch):
+    calls = []
+
+    def update(self, steps):
+        calls.append(steps)
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Progress, "update", update)
+    before = signal.getsignal(signal.SIGINT)
+    samples = ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, 10**9, num_chains=2, thin=100)
+    assert samples.interrupted
+    assert samples.num_steps == sum(calls) < 10**9
+    assert samples.position.shape[:2] == (2, samples.num_steps // 100)
+    assert samples.gradient_evaluations == 2 * 2 * samples.num_steps
+    assert signal.getsignal(signal.SIGINT) is before, "the handler is put back"
+
+
+def test_divergence_is_reported():
+    kernel = ewsg.ld(MODEL, 100.0)
+    samples = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 60, num_chains=2)
+    assert samples.is_finite.tolist() == [False, False]
+
+
+def test_index_acceptance():
+    """Equal rows have equal weights, so every proposal is accepted; unequal ones reject some."""
+    kernel = ewsg.ewsg_ld(MODEL, 0.1, batch_size=1, chain_length=3)
+    equal = ewsg.sample(KEY, kernel, jnp.zeros(2), jnp.ones((6, 2)), 50, num_chains=2)
+    assert equal.index_acceptance.tolist() == [1.0, 1.0]
+    assert np.all(ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 50, num_chains=2).index_acceptance < 0.9)
+
+
+def test_to_arviz_keeps_names_and_shapes():
+    model = ewsg.Posterior(
+        lambda p, x: -0.5 * jnp.sum((x - p["mean"]) ** 2) - 0.5 * p["rest"][0] ** 2, lambda p: 0.0
+    )
+    position = {"mean": jnp.zeros(2), "rest": (jnp.zeros(()), None)}
+    samples = ewsg.sample(KEY, ewsg.sgld(model, 0.01, batch_size=2), position, DATA, 8, num_chains=3, burn_in=4)
+    assert {k: v.shape for k, v in samples.named().items()} == {"mean": (3, 4, 2), "rest.0": (3, 4)}
+    converted = samples.to_arviz(dims={"mean": ["axis"]})
+    np.testing.assert_array_equal(converted.posterior["mean"].values, samples.position["mean"])
+    assert converted.posterior["mean"].dims == ("chain", "draw", "axis")
+    plain = ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, 8)
+    np.testing.assert_array_equal(plain.to_arviz().posterior["position"].values, plain.position)
+
+
+def test_equinox_positions():
+    network = eqx.nn.MLP(2, 1, 4, 1, key=jax.random.key(1))
+    weights, static = eqx.partition(network, eqx.is_inexact_array)
+
+    def log_likelihood(weights, row):
+        return -0.5 * jnp.sum(eqx.combine(weights, static)(row) ** 2)
+
+    def log_prior(weights):
+        return -0.5 * sum(jnp.sum(w**2) for w in jax.tree.leaves(weights))
+
+    kernel = ewsg.ewsg(ewsg.Posterior(log_likelihood, log_prior), 1e-3, friction=1.0, batch_size=2)
+    samples = ewsg.sample(KEY, kernel, weights, DATA, 6, num_chains=2, burn_in=3)
+    assert jax.tree.structure(samples.position) == jax.tree.structure(weights)
+    assert all(x.shape[:2] == (2, 3) for x in jax.tree.leaves(samples.position))
+
+
+WRONG = {
+    "key must be one typed PRNG key": {"key": 0},
+    "kernel must be a Kernel": {"kernel": MODEL},
+    "position must be a tree of floating-point arrays; position is an array of shape .* int32": {
+        "position": jnp.zeros(2, int)
+    },
+    r"position must be finite; position holds 1": {"position": jnp.array([0.0, jnp.nan])},
+    "data must be a tree of arrays that share their leading axis.*lengths differ": {
+        "data": {"a": jnp.zeros(3), "b": jnp.zeros(4)}
+    },
+    "got 0 rows": {"data": jnp.zeros((0, 2))},
+    "data must be finite": {"data": DATA.at[1, 1].set(jnp.inf)},
+    "log_likelihood must return a floating-point scalar": {
+        "data": jnp.zeros((3, 4, 2)),
+        "kernel": ewsg.sgld(
+            ewsg.Posterior(lambda p, x: jnp.sum((x - p) ** 2, -1), lambda p: 0.0), 0.1, batch_size=1
+        ),
+    },
+    "log_likelihood must return a scalar .* it failed": {"data": jnp.zeros((3, 5))},
+    "num_steps must be a whole number": {"num_steps": 1.5},
+    "give either num_steps or data_passes": {"data_passes": 1.0},
+    "num_steps must be at least burn_in": {"burn_in": 10},
+    "num_chains must be a whole number, at least 1; got 0": {"num_chains": 0},
+    "thin must be a whole number": {"thin": 0},
+    "burn_in must be a whole number, at least 0": {"burn_in": -1},
+    "stacked must be True or False": {"stacked": 1},
+    "position must have a leading chain axis of length num_chains = 3": {"stacked": True, "num_chains": 3},
+    "batch_size must be at most n = 6": {"kernel": ewsg.sgld(MODEL, 0.1, batch_size=7, replace=False)},
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_arguments_are_named(message):
+    arguments = {"key": KEY, "kernel": KERNEL, "position": jnp.zeros(2), "data": DATA, "num_steps": 10}
+    with pytest.raises((TypeError, ValueError), match=message):
+        ewsg.sample(**(arguments | WRONG[message]))
+
+
+def test_a_budget_below_one_step_is_refused():
+    with pytest.raises(ValueError, match="data_passes must allow at least one step"):
+        ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, data_passes=0.1)
+    with pytest.raises(TypeError, match="data_passes must be a positive number"):
+        ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, data_passes="1")

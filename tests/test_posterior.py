@@ -1,0 +1,245 @@
+"""The posterior: closed forms against automatic differentiation and NumPy, and what its checks say."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.posterior import num_rows, sum_over_rows
+from tests.oracles import enumeration
+
+N = 7
+RNG = np.random.default_rng(2)
+X, Y = RNG.normal(size=(N, 3)), RNG.normal(size=N)
+BINARY, CLASSES = np.array([0, 1, 1, 0, 1, 0, 1]), np.array([2, 0, 1, 1, 3, 0, 2])
+MODELS = {
+    "gaussian_location": (ewsg.models.gaussian_location(noise_scale=0.8, prior_scale=0.7), X, (3,)),
+    "linear_regression": (
+        ewsg.models.linear_regression(noise_scale=0.8, prior_scale=0.7),
+        {"x": X, "y": Y},
+        (3,),
+    ),
+    "logistic_regression": (ewsg.models.logistic_regression(prior_scale=0.7), {"x": X, "y": BINARY}, (3,)),
+    "softmax_regression": (ewsg.models.softmax_regression(prior_scale=0.7), {"x": X, "y": CLASSES}, (3, 4)),
+}
+REPEATS = np.array([5, 2, 5, 5, 0], np.int32)
+
+
+def numbers(tree, dtype):
+    """The tree as jax arrays, its floating-point leaves in this dtype."""
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype if x.dtype.kind == "f" else x.dtype), tree)
+
+
+def log_density(model, position, data):
+    """Log prior + Σ log likelihood in float64, written out in NumPy; constants as the models leave them out."""
+    prior = -0.5 * np.sum(position**2) / 0.7**2
+    if model == "gaussian_location":
+        return prior, -0.5 * np.sum((data - position) ** 2, axis=1) / 0.8**2
+    s, y = data["x"] @ position, data["y"]
+    if model == "linear_regression":
+        return prior, -0.5 * (y - s) ** 2 / 0.8**2
+    if model == "logistic_regression":
+        return prior, np.log(np.where(y == 1, 1 / (1 + np.exp(-s)), 1 / (1 + np.exp(s))))
+    return prior, np.log(np.exp(s[np.arange(N), y]) / np.exp(s).sum(axis=1))
+
+
+# Closed forms.
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_are_those_of_the_log_likelihood(x64, name, dtype):
+    """A batch with repeats, all rows and chunks of them, against reverse and forward differentiation."""
+    model, data, shape = MODELS[name]
+    data, position = numbers(data, dtype), jnp.asarray(RNG.normal(size=shape), dtype)
+    batch = jax.tree.map(lambda x: x[REPEATS], data)
+
+    def minus_log_likelihood(p, rows):
+        row = lambda i: jax.tree.map(lambda x: x[i], rows)
+        return -sum(model.log_likelihood(p, row(i)) for i in range(num_rows(rows)))
+
+    @jax.jit
+    def ours(p):
+        return {
+            "batch": model.batch_gradient(p, data, jnp.asarray(REPEATS)),
+            "all": model.likelihood_gradient(p, data),
+            "chunks": model.likelihood_gradient(p, data, 3),
+            "prior": model.prior_gradient(p),
+            "potential": model.gradient(p, data, 2),
+        }
+
+    @jax.jit
+    def theirs(p):
+        everything = jax.jacfwd(minus_log_likelihood)(p, data)
+        return {
+            "batch": N / len(REPEATS) * jax.jacfwd(minus_log_likelihood)(p, batch),
+            "all": everything,
+            "chunks": everything,
+            "prior": -jax.jacfwd(model.log_prior)(p),
+            "potential": jax.grad(lambda p: minus_log_likelihood(p, data) - model.log_prior(p))(p),
+        }
+
+    eps = jnp.finfo(dtype).eps
+    for (name, a), (_, b) in zip(ours(position).items(), theirs(position).items(), strict=True):
+        assert a.dtype == dtype
+        assert a.shape == shape
+        np.testing.assert_allclose(a, b, rtol=0, atol=32 * eps * np.abs(b).max(), err_msg=name)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_potential_and_log_likelihoods(x64, name):
+    model, data, shape = MODELS[name]
+    position = RNG.normal(size=shape)
+    prior, rows = log_density(name, position, data)
+    ours = jax.jit(lambda p, d: (model.log_likelihoods(p, d), [model.potential(p, d, k) for k in (1, 3, N, 50)]))
+    log_likelihoods, potentials = ours(jnp.asarray(position), numbers(data, jnp.float64))
+    np.testing.assert_allclose(log_likelihoods, rows, rtol=1e-12)
+    np.testing.assert_allclose(potentials, -prior - rows.sum(), rtol=1e-12)
+
+
+def test_linear_with_and_without_a_closed_form(x64):
+    """Residuals by automatic differentiation, in closed form, and the same model without `linear`."""
+
+    def log_likelihood(rate, row):
+        return row["y"] * rate - jnp.exp(rate)
+
+    def log_prior(w):
+        return -jnp.sum(jnp.abs(w))
+
+    inputs = lambda row: jnp.concatenate([row["x"], jnp.ones(1)])
+    models = [
+        ewsg.Posterior.linear(log_likelihood, log_prior, inputs=inputs),
+        ewsg.Posterior.linear(
+            log_likelihood, log_prior, inputs=inputs, residual=lambda rates, rows: rows["y"] - jnp.exp(rates)
+        ),
+        ewsg.Posterior(lambda w, row: log_likelihood(inputs(row) @ w, row), log_prior),
+    ]
+    w, data = jnp.array([0.3, -0.2, 0.5, 0.1]), numbers({"x": X, "y": CLASSES}, jnp.float64)
+    with_one = np.column_stack([X, np.ones(N)])
+    per_datum = (np.exp(with_one @ np.asarray(w)) - CLASSES)[:, None] * with_one
+    for model in models:
+        model.check(w, data)
+        np.testing.assert_allclose(model.gradient(w, data), per_datum.sum(0) + np.sign(w), rtol=1e-12)
+        batch = model.batch_gradient(w, data, jnp.asarray(REPEATS))
+        np.testing.assert_allclose(batch, N / 5 * per_datum[REPEATS].sum(0), rtol=1e-12)
+        np.testing.assert_allclose(model.log_likelihoods(w, data), models[2].log_likelihoods(w, data), rtol=1e-12)
+
+
+def test_flat_prior_of_python_zero():
+    model = ewsg.Posterior(lambda p, x: -jnp.sum((x - p["a"]) ** 2), lambda p: 0.0)
+    position, data = {"a": jnp.ones(3), "b": jnp.ones((2, 2))}, jnp.asarray(X, jnp.float32)
+    model.check(position, data)
+    prior = model.prior_gradient(position)
+    assert jax.tree.map(lambda x: (x.shape, x.dtype), prior) == jax.tree.map(lambda x: (x.shape, x.dtype), position)
+    assert not any(np.any(x) for x in jax.tree.leaves(prior))
+    np.testing.assert_allclose(model.gradient(position, data)["a"], 2 * (N - X.sum(0)), rtol=1e-5)
+    np.testing.assert_allclose(model.potential(position, data), np.sum((X - 1) ** 2), rtol=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 6, 7])
+def test_sums_over_rows_see_each_row_once(n):
+    """Whole numbers in binary: row i adds 2^i, so the sum tells how often each row was seen."""
+    rows = {"bit": jnp.asarray(2 ** np.arange(n), jnp.int32)}
+    for chunk_size in range(1, n + 2):
+        total = sum_over_rows(lambda r: jnp.sum(r["bit"], dtype=jnp.int32), rows, chunk_size)
+        assert int(total) == 2**n - 1
+
+
+# What the checks say.
+
+
+def likelihood(position, x):
+    return -jnp.sum((x - position) ** 2)
+
+
+DATA, POINT = np.zeros((N, 3), np.float32), np.zeros(3, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("log_likelihood", "log_prior", "message"),
+    [
+        (
+            lambda p, x: -((x - p) ** 2),
+            lambda p: 0.0,
+            r"log_likelihood must return a floating-point scalar for this position and one datum; "
+            r"it returned an array of shape \(3,\) and dtype float32",
+        ),
+        (
+            likelihood,
+            lambda p: -(p**2),
+            r"log_prior must return a floating-point scalar for this position; "
+            r"it returned an array of shape \(3,\) and dtype float32",
+        ),
+        (likelihood, lambda p: 0, r"log_prior must return a floating-point scalar .* shape \(\) and dtype int32"),
+        (lambda p, x: x[0] > 0, lambda p: 0.0, r"log_likelihood must return a floating-point .* dtype bool"),
+        (
+            lambda p, x: p @ jnp.ones(2),
+            lambda p: 0.0,
+            "log_likelihood must return a scalar .*; it failed on them: ",
+        ),
+        (likelihood, lambda p: p["w"], "log_prior must return a scalar for this position; it failed on them: "),
+        (lambda p, x: None, lambda p: 0.0, "log_likelihood must return a scalar .*; it failed on them: "),
+        (lambda p, x: x["y"], lambda p: 0.0, "log_likelihood must return a scalar .*; it failed on them: "),
+    ],
+)
+def test_check_names_the_function_and_what_came_back(log_likelihood, log_prior, message):
+    model = ewsg.Posterior(log_likelihood, log_prior)
+    with pytest.raises(ValueError, match=message):
+        model.check(POINT, DATA)
+    kernel = ewsg.sgld(model, 1e-3, batch_size=2)
+    with pytest.raises(ValueError, match=message):
+        kernel.init(jax.random.key(0), POINT, DATA)
+
+
+@pytest.mark.parametrize(
+    ("position", "data", "error", "message"),
+    [
+        (np.zeros(3, np.int32), DATA, TypeError, "position is an array of shape .* convert it with"),
+        ({"a": POINT, "b": np.zeros(2, bool)}, DATA, TypeError, r"position\['b'\] is an array"),
+        ({}, DATA, ValueError, "position must be a tree of floating-point arrays; got a tree without leaves"),
+        ("here", DATA, TypeError, r"position is 'here' \(str\)"),
+        (POINT, np.zeros((0, 3), np.float32), ValueError, "got 0 rows"),
+        (POINT, np.float32(1.0), TypeError, "data is np.float32"),
+        (POINT, np.array(1.0, np.float32), ValueError, "data is a scalar"),
+        (POINT, {"x": DATA, "y": DATA[1:]}, ValueError, r"lengths differ: data\['x'\]: 7, data\['y'\]: 6"),
+        (POINT, [[1.0]], TypeError, "convert it with jax.numpy.asarray"),
+        (POINT, None, ValueError, "data must be a tree of arrays .* without leaves"),
+    ],
+)
+def test_check_of_position_and_data(position, data, error, message):
+    with pytest.raises(error, match=message):
+        ewsg.Posterior(likelihood, lambda p: 0.0).check(position, data)
+
+
+def test_arguments_must_be_functions():
+    with pytest.raises(TypeError, match=r"log_likelihood must be a function \(position, datum\) -> scalar; got 1"):
+        ewsg.Posterior(1, lambda p: 0.0)
+    with pytest.raises(TypeError, match=r"log_prior must be a function \(position\) -> scalar; got None"):
+        ewsg.Posterior(likelihood, None)
+    linear = ewsg.Posterior.linear
+    with pytest.raises(TypeError, match=r"log_likelihood must be a function \(predictor, datum\)"):
+        linear(None, lambda w: 0.0, inputs=lambda row: row)
+    with pytest.raises(TypeError, match="log_prior must be a function"):
+        linear(likelihood, 0.0, inputs=lambda row: row)
+    with pytest.raises(TypeError, match="inputs must be a function"):
+        linear(likelihood, lambda w: 0.0, inputs="x")
+    with pytest.raises(TypeError, match="residual must be a function"):
+        linear(likelihood, lambda w: 0.0, inputs=lambda row: row, residual=1.0)
+
+
+def test_oracle_and_numpy_densities_agree():
+    """The gradients typed by hand are the derivatives of the densities typed by hand (central differences)."""
+    typed = {
+        "gaussian_location": lambda p: enumeration.gaussian_location(p, X, 0.8),
+        "linear_regression": lambda p: enumeration.linear_regression(p, X, Y, 0.8),
+        "logistic_regression": lambda p: enumeration.logistic_regression(p, X, BINARY),
+        "softmax_regression": lambda p: enumeration.softmax_regression(p, X, CLASSES),
+    }
+    for name, (_, data, shape) in MODELS.items():
+        position, direction = (np.linspace(-1, k, np.prod(shape)).reshape(shape) for k in (1, 2))
+        up, down = (log_density(name, position + s * 1e-5 * direction, data) for s in (1, -1))
+        slopes = typed[name](position) @ direction.ravel()
+        np.testing.assert_allclose((down[1] - up[1]) / 2e-5, slopes, rtol=1e-8, atol=1e-8)
+        prior = enumeration.normal_prior(position, 0.7) @ direction.ravel()
+        np.testing.assert_allclose((down[0] - up[0]) / 2e-5, prior, rtol=1e-8)

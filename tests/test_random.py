@@ -1,0 +1,248 @@
+"""Row numbers and noise: laws shown by arithmetic over all words, not by sampling."""
+
+import dataclasses
+import functools
+import itertools
+from collections import Counter
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax import _random
+
+ONE_WORD = [1, 2, 3, 7, 1000, 399_999, 400_000]
+TWO_WORDS = [400_001, 464_809, 2**31 - 1]
+
+
+def scaled(words, bound):
+    """`_random.scaled` on Python integers of 32 or 64 bits (`bound` tells which) as NumPy int64."""
+    words = np.asarray(words, dtype=object)
+    parts = [words] if _random.words_per_index(bound) == 1 else [words >> 32, words & 0xFFFFFFFF]
+    return np.asarray(_random.scaled(jnp.asarray(np.stack(parts).astype(np.uint32)), jnp.uint32(bound)), np.int64)
+
+
+def first_word(row, bound, bits):
+    """The least word w with ⌊w·bound / 2^bits⌋ = row: ⌈row·2^bits / bound⌉."""
+    return -((-row << bits) // bound)
+
+
+def words_of(key, num_rows, batch_size):
+    """The words `_random.rows` draws, as Python integers."""
+    words = np.asarray(jax.random.bits(key, (_random.words_per_index(num_rows), batch_size), jnp.uint32))
+    return [sum(int(w) << 32 * k for k, w in enumerate(reversed(column))) for column in words.T]
+
+
+def floyd(words, num_rows, bits):
+    """Floyd's subset of `len(words)` rows, in Python integers (Bentley & Floyd 1987, algorithm F2)."""
+    chosen = []
+    for word, last in zip(words, range(num_rows - len(words), num_rows), strict=True):
+        row = word * (last + 1) >> bits
+        chosen.append(last if row in chosen else row)
+    return chosen
+
+
+# One row number from one word or two.
+
+
+@pytest.mark.parametrize("n", ONE_WORD)
+def test_one_word_gives_every_row_its_share(n):
+    """⌊w·n / 2³²⌋ grows with w, so the words of a row lie between its first and the next row's first."""
+    first = np.array([first_word(row, n, 32) for row in range(n + 1)], object)
+    np.testing.assert_array_equal(scaled(first[:-1], n), np.arange(n))
+    np.testing.assert_array_equal(scaled(first[1:] - 1, n), np.arange(n))
+    assert (first[0], first[-1]) == (0, 2**32)
+    # count / 2³² within (1/n)(1 ± n/2³²), in whole numbers
+    counts = np.diff(first)
+    assert np.abs(counts * n - 2**32).max() <= n
+
+
+@pytest.mark.parametrize("n", ONE_WORD)
+def test_one_word_against_whole_numbers(n):
+    words = np.random.default_rng(n).integers(2**32, size=100_000, dtype=np.uint64)
+    rows = scaled(words, n)
+    np.testing.assert_array_equal(rows, (words * np.uint64(n)) >> np.uint64(32))
+    assert np.all(np.diff(rows[np.argsort(words)]) >= 0)
+
+
+@pytest.mark.parametrize("n", TWO_WORDS)
+def test_two_words_against_whole_numbers(n):
+    rng = np.random.default_rng(n)
+    high, low = (rng.integers(2**32, size=20_000, dtype=np.uint64).astype(object) for _ in range(2))
+    edges = np.array([0, 1, 2**32 - 1, 2**32, 2**63, 2**64 - 1], object)
+    words = np.concatenate([high << 32 | low, edges])
+    np.testing.assert_array_equal(scaled(words, n), (words * n >> 64).astype(np.int64))
+
+
+@pytest.mark.parametrize("n", TWO_WORDS)
+def test_two_words_give_every_row_its_share(n):
+    """Checked at the first and the last word of rows at both ends, in the middle and at random."""
+    some = np.random.default_rng(n).integers(n, size=5_000).tolist()
+    rows = np.array([0, 1, n // 2, n - 2, n - 1, *some], object)
+    first, last = (np.array([first_word(row + k, n, 64) - k for row in rows], object) for k in (0, 1))
+    np.testing.assert_array_equal(scaled(first, n), rows.astype(np.int64))
+    np.testing.assert_array_equal(scaled(last, n), rows.astype(np.int64))
+    assert first[0] == 0
+    assert last[4] == 2**64 - 1
+    # count / 2⁶⁴ within (1/n)(1 ± n/2⁶⁴), in whole numbers
+    counts = last - first + 1
+    assert np.abs(counts * n - 2**64).max() <= n
+
+
+def test_the_second_word_starts_above_the_limit():
+    assert _random.ONE_WORD_LIMIT == 400_000
+    assert [_random.words_per_index(n) for n in (1, 399_999, 400_000, 400_001, 2**31 - 1)] == [1, 1, 1, 2, 2]
+
+
+# Batches of rows.
+
+
+@pytest.mark.parametrize("n", [1, 7, 400_000, 400_001, 2**31 - 1])
+def test_rows_with_replacement_are_scaled_words(n):
+    key, bits = jax.random.key(n), 32 * _random.words_per_index(n)
+    rows = _random.rows(key, n, 50)
+    assert rows.dtype == jnp.int32
+    assert rows.tolist() == [word * n >> bits for word in words_of(key, n, 50)]
+
+
+@pytest.mark.parametrize(
+    ("n", "batch_size"),
+    [(1, 1), (5, 2), (6, 6), (100, 37), (1000, 1000), (400_000, 50), (400_001, 50), (2**31 - 1, 50)],
+)
+def test_rows_without_replacement_are_floyds(n, batch_size):
+    keys = jax.random.split(jax.random.key(batch_size), 20)
+    rows = jax.jit(jax.vmap(lambda key: _random.rows(key, n, batch_size, replace=False)))(keys)
+    assert rows.dtype == jnp.int32
+    for key, chosen in zip(keys, rows.tolist(), strict=True):
+        bits = 32 * _random.words_per_index(n)
+        assert chosen == floyd(words_of(key, n, batch_size), n, bits)
+        assert len(set(chosen)) == batch_size
+        assert min(chosen) >= 0
+        assert max(chosen) < n
+
+
+@pytest.mark.parametrize(("n", "batch_size"), [(5, 1), (5, 2), (6, 3), (4, 4)])
+def test_floyds_subset_is_uniform(monkeypatch, n, batch_size):
+    """Draw k is uniform on 0 … n−b+k; over all those sequences every subset comes b! times."""
+    bounds = [n - batch_size + k + 1 for k in range(batch_size)]
+    sequences = list(itertools.product(*map(range, bounds)))
+    words = [[first_word(t, m, 32) for t, m in zip(draws, bounds, strict=True)] for draws in sequences]
+
+    def rows(given):
+        monkeypatch.setattr(jax.random, "bits", lambda key, shape, dtype: given.reshape(shape))
+        return _random.rows(None, n, batch_size, replace=False)
+
+    chosen = jax.vmap(rows)(jnp.asarray(np.array(words, np.uint32))).tolist()
+    assert chosen == [floyd(w, n, 32) for w in words]
+    counts = Counter(map(frozenset, chosen))
+    subsets = set(map(frozenset, itertools.combinations(range(n), batch_size)))
+    assert set(counts) == subsets
+    assert set(counts.values()) == {len(sequences) // len(subsets)}
+
+
+@pytest.mark.parametrize("replace", [True, False])
+def test_cost_of_a_batch_does_not_depend_on_n(monkeypatch, replace):
+    shapes = []
+    bits = jax.random.bits
+    monkeypatch.setattr(
+        jax.random, "bits", lambda key, shape, dtype: shapes.append(shape) or bits(key, shape, dtype)
+    )
+    lines = []
+    for n in (1_000, 100_000, 500_000, 2**31 - 1):
+        draw = functools.partial(_random.rows, num_rows=n, batch_size=20, replace=replace)
+        lines.append(jax.jit(draw).lower(jax.random.key(0)).as_text().count("\n"))
+    assert shapes == [(1, 20), (1, 20), (2, 20), (2, 20)]
+    assert lines[0] == lines[1]
+    assert lines[2] == lines[3]
+
+
+# Keys of a kernel: what it hands to its parts, seen through parts whose draw is their key.
+
+
+def test_batch_and_noise_have_different_keys():
+    dynamics = ewsg.dynamics.semi_implicit(0.1, friction=1.0)
+    estimator = ewsg.gradients.uniform(ewsg.models.gaussian_location(), batch_size=1)
+    memory_keys, dynamics_keys = [], []
+    kernel = ewsg.kernel(
+        dataclasses.replace(
+            dynamics,
+            init=lambda key, position: dynamics_keys.append(key) or dynamics.init(key, position),
+            draw=lambda key, state: key,
+        ),
+        dataclasses.replace(
+            estimator,
+            init=lambda key, position, data: memory_keys.append(key) or (),
+            draw=lambda key, data: key,
+        ),
+    )
+    key, data = jax.random.key(0), jnp.zeros((3, 1))
+    state = kernel.init(key, jnp.zeros(1), data)
+    for keys in ([key, *dynamics_keys, *memory_keys], [key, *kernel.draw(key, state, data)]):
+        assert len({tuple(jax.random.key_data(k).tolist()) for k in keys}) == 3
+
+
+# Noise and uniforms.
+
+TREE = {"a": np.zeros((3, 2), np.float32), "b": (np.zeros((3, 2), np.float32), None), "c": np.zeros(())}
+
+
+@pytest.mark.parametrize("law", _random.NOISE_LAWS)
+def test_noise_keeps_tree_shapes_and_dtypes(x64, law):
+    noise = _random.noise(jax.random.key(0), TREE, law)
+    assert jax.tree.structure(noise) == jax.tree.structure(TREE)
+    assert noise["b"][1] is None
+    like = lambda tree: [(x.shape, x.dtype) for x in jax.tree.leaves(tree)]
+    assert like(noise) == like(TREE)
+    abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), TREE)
+    jax.tree.map(np.testing.assert_array_equal, noise, _random.noise(jax.random.key(0), abstract, law))
+
+
+@pytest.mark.parametrize("law", _random.NOISE_LAWS)
+def test_every_leaf_of_the_noise_has_its_own_key(x64, monkeypatch, law):
+    name = {"gaussian": "normal", "rademacher": "rademacher"}[law]
+    draw, key, seen = getattr(jax.random, name), jax.random.key(0), []
+    data = lambda key: tuple(jax.random.key_data(key).tolist())
+    monkeypatch.setattr(jax.random, name, lambda key, *rest: seen.append(data(key)) or draw(key, *rest))
+    _random.noise(key, TREE, law)
+    assert len(seen) == 3
+    assert len({data(key), *seen}) == 4
+
+
+def test_noise_has_its_law():
+    """Fixed keys, so the same numbers each time: moments of 10⁶ draws within five standard errors."""
+    like = np.zeros(10**6, np.float32)
+    gaussian = np.asarray(_random.noise(jax.random.key(0), like), np.float64)
+    for power, moment, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
+        assert abs(np.mean(gaussian**power) - moment) < 5 * np.sqrt(variance) / 1e3
+    signs = np.asarray(_random.noise(jax.random.key(1), like, "rademacher"))
+    assert set(signs.tolist()) == {-1.0, 1.0}
+    assert abs(np.mean(signs, dtype=np.float64)) < 5e-3
+
+
+def test_noise_of_an_empty_tree():
+    assert _random.noise(jax.random.key(0), {"a": None}) == {"a": None}
+
+
+def test_log_uniform_is_finite_at_both_ends(monkeypatch):
+    """`jax.random.uniform` gives numbers from 0 up to the last float below 1."""
+    ends = jnp.array([0.0, np.nextafter(np.float32(1), np.float32(0))])
+    monkeypatch.setattr(jax.random, "uniform", lambda key, shape: ends)
+    logs = np.asarray(_random.log_uniform(jax.random.key(0), (2,)))
+    np.testing.assert_allclose(logs, [0.0, -24 * np.log(2)], rtol=1e-6)
+
+
+def test_log_uniform_has_its_law():
+    """Distance of 10⁵ draws at a fixed key from the exponential law: Kolmogorov's, 1e-6 level."""
+    n = 10**5
+    logs = np.asarray(_random.log_uniform(jax.random.key(3), (n,)), np.float64)
+    assert logs.max() <= 0
+    assert np.isfinite(logs).all()
+    distance = np.abs(np.sort(np.exp(logs)) - (np.arange(n) + 0.5) / n).max()
+    assert distance < 2.7 / np.sqrt(n)
+
+
+def test_bytes_per_draw():
+    tree = {"a": jax.ShapeDtypeStruct((5, 3), jnp.int32), "b": (jnp.zeros(7, jnp.float16), None)}
+    assert _random.bytes_per_draw(tree) == 5 * 3 * 4 + 7 * 2

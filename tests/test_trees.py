@@ -1,0 +1,130 @@
+"""A position is any tree of floating-point arrays: dicts, tuples, and the weights of equinox and flax networks."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+import ewsg_jax as ewsg
+
+N = 6
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(N, 2)), RNG.normal(size=N)
+
+
+def log_prior(position):
+    return -0.5 * sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(position))
+
+
+def dictionary():
+    def log_likelihood(p, row):
+        return -0.5 * (row["y"] - row["x"] @ p["slope"] - p["intercept"]) ** 2
+
+    return log_likelihood, {"intercept": jnp.zeros(()), "slope": jnp.ones(2)}
+
+
+def nested_tuples():
+    def log_likelihood(p, row):
+        ((w, _), (v, b)) = p
+        return -0.5 * (row["y"] - jnp.tanh(row["x"] @ w) @ v - b) ** 2
+
+    return log_likelihood, ((jnp.ones((2, 3)), None), (jnp.linspace(-1.0, 1.0, 3), jnp.zeros(())))
+
+
+def equinox_network():
+    """Weights with None where the network holds functions."""
+    network = eqx.nn.MLP(2, "scalar", width_size=4, depth=1, activation=jnp.tanh, key=jax.random.key(0))
+    weights, rest = eqx.partition(network, eqx.is_inexact_array)
+
+    def log_likelihood(weights, row):
+        return -0.5 * (row["y"] - eqx.combine(weights, rest)(row["x"])) ** 2
+
+    return log_likelihood, weights
+
+
+class Network(nnx.Module):
+    def __init__(self, rngs, dtype):
+        self.hidden = nnx.Linear(2, 4, rngs=rngs, param_dtype=dtype, dtype=dtype)
+        self.out = nnx.Linear(4, 1, rngs=rngs, param_dtype=dtype, dtype=dtype)
+
+    def __call__(self, x):
+        return self.out(jnp.tanh(self.hidden(x)))[0]
+
+
+def flax_network():
+    graph, weights = nnx.split(Network(nnx.Rngs(0), jnp.result_type(float)), nnx.Param)
+
+    def log_likelihood(weights, row):
+        return -0.5 * (row["y"] - nnx.merge(graph, weights)(row["x"])) ** 2
+
+    return log_likelihood, weights
+
+
+TREES = [dictionary, nested_tuples, equinox_network, flax_network]
+
+
+def kept(tree, like, dtype):
+    assert jax.tree.structure(tree) == jax.tree.structure(like)
+    leaves, expected = jax.tree.leaves(tree), jax.tree.leaves(like)
+    assert [x.shape for x in leaves] == [x.shape for x in expected]
+    assert {x.dtype for x in leaves} == {jnp.dtype(dtype)}
+    return True
+
+
+def check_step(make, dtype):
+    log_likelihood, position = make()
+    posterior = ewsg.Posterior(log_likelihood, log_prior)
+    kernel = ewsg.ewsg(posterior, 1e-2, friction=2.0, batch_size=2, chain_length=1)
+    data = {"x": jnp.asarray(X, dtype), "y": jnp.asarray(Y, dtype)}
+    state = jax.jit(kernel.init)(jax.random.key(0), position, data)
+    after, info = jax.jit(kernel.step)(jax.random.key(1), state, data)
+    gradient = jax.eval_shape(lambda p, d: posterior.gradient(p, d, 4), position, data)
+    for tree in (position, state.position, after.position, after.dynamics.momentum, gradient):
+        assert kept(tree, position, dtype)
+    assert bool(info.is_finite)
+    assert int(after.step) == 1
+    for before, now in zip(jax.tree.leaves(position), jax.tree.leaves(after.position), strict=True):
+        assert np.all(np.asarray(before) != np.asarray(now)), "a leaf did not move"
+
+
+@pytest.mark.parametrize("make", TREES)
+def test_a_step_keeps_the_tree_in_float32(make):
+    check_step(make, jnp.float32)
+
+
+@pytest.mark.parametrize("make", TREES)
+def test_a_step_keeps_the_tree_in_float64(x64, make):
+    check_step(make, jnp.float64)
+
+
+@pytest.mark.parametrize("make", TREES)
+def test_the_gradient_of_a_tree_is_its_derivative(x64, make):
+    """Along a direction, against central differences of the potential, in float64."""
+    log_likelihood, position = make()
+    posterior = ewsg.Posterior(log_likelihood, log_prior)
+    data = {"x": jnp.asarray(X), "y": jnp.asarray(Y)}
+    leaves, structure = jax.tree.flatten(position)
+    direction = jax.tree.unflatten(structure, [jnp.cos(jnp.arange(x.size) + 1.0).reshape(x.shape) for x in leaves])
+
+    @jax.jit
+    def slopes():
+        potential = lambda t: posterior.potential(jax.tree.map(lambda p, v: p + t * v, position, direction), data)
+        gradient = posterior.gradient(position, data, 4)
+        inner = sum(jnp.vdot(a, b) for a, b in zip(*map(jax.tree.leaves, (gradient, direction)), strict=True))
+        return inner, (potential(1e-5) - potential(-1e-5)) / 2e-5
+
+    np.testing.assert_allclose(*slopes(), rtol=1e-8)
+
+
+def test_mixed_dtypes_are_kept(x64):
+    """float32 and float64 leaves side by side."""
+    position = {"a": jnp.zeros(2, jnp.float32), "b": jnp.zeros((), jnp.float64)}
+    posterior = ewsg.Posterior(lambda p, row: -((row["y"] - row["x"] @ p["a"] - p["b"]) ** 2), log_prior)
+    kernel = ewsg.ewsg(posterior, 1e-2, friction=2.0, batch_size=2)
+    data = {"x": jnp.asarray(X), "y": jnp.asarray(Y)}
+    state = kernel.init(jax.random.key(0), position, data)
+    after, _ = jax.jit(kernel.step)(jax.random.key(1), state, data)
+    for tree in (after.position, after.dynamics.momentum):
+        assert jax.tree.map(lambda x: x.dtype, tree) == jax.tree.map(lambda x: x.dtype, position)
