@@ -43,7 +43,7 @@ def is_finite(tree: PyTree) -> Array:
 
 def take(tree: PyTree, index: ArrayLike) -> PyTree:
     """Index the leading axis of every leaf with indices known to be in bounds."""
-    return jax.tree.map(lambda x: x.at[index].get(mode="promise_in_bounds"), tree)
+    return jax.tree.map(lambda x: jnp.asarray(x).at[index].get(mode="promise_in_bounds"), tree)
 
 
 def where(condition: ArrayLike, yes: PyTree, no: PyTree) -> PyTree:

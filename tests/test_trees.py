@@ -128,3 +128,12 @@ def test_mixed_dtypes_are_kept(x64):
     after, _ = jax.jit(kernel.step)(jax.random.key(1), state, data)
     for tree in (after.position, after.dynamics.momentum):
         assert jax.tree.map(lambda x: x.dtype, tree) == jax.tree.map(lambda x: x.dtype, position)
+
+
+def test_numpy_data_are_taken_as_they_are():
+    kernel = ewsg.sgld(ewsg.models.gaussian_location(), 1e-3, batch_size=2)
+    data = np.arange(5.0, dtype=np.float32)[:, None]
+    state = kernel.init(jax.random.key(0), np.zeros(1, np.float32), data)
+    stepped, _ = kernel.step(jax.random.key(1), state, data)
+    bound, _ = jax.jit(kernel.bind(data).step)(jax.random.key(1), state)
+    np.testing.assert_allclose(stepped.position, bound.position, rtol=1e-6)

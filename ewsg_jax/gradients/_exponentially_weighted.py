@@ -30,7 +30,10 @@ MOST_UNROLLED = 16
 
 
 class ChainDraw(NamedTuple):
-    """Randomness of the index chain: M+1 batches and the logs of M uniform numbers."""
+    """Randomness of the index chain: M+1 batches and the logs of M uniform numbers.
+
+    For exact weights one batch, which only a refresh of the wrapped estimator sees, and one uniform number.
+    """
 
     batches: PyTree
     log_uniforms: Array
@@ -84,13 +87,13 @@ def exponentially_weighted(
         if exact:
             _all_batches(data)
         if not isinstance(frozen_noise, str):
-            given = [(x.shape, x.dtype.kind) for x in jax.tree.leaves(jax.tree.map(jnp.asarray, frozen_noise))]
-            needed = [(jnp.shape(x), "f") for x in jax.tree.leaves(position)]
+            given, needed = ([jnp.shape(x) for x in jax.tree.leaves(t)] for t in (frozen_noise, position))
             same_tree = jax.tree.structure(frozen_noise) == jax.tree.structure(position)
-            if not same_tree or given != needed:
+            is_float = all(jnp.issubdtype(jnp.result_type(x), jnp.floating) for x in jax.tree.leaves(frozen_noise))
+            if not same_tree or given != needed or not is_float:
                 raise ValueError(
                     "frozen_noise must be a name or a tree of floating-point arrays shaped like the position; got "
-                    f"leaves of shapes {[s for s, _ in given]}, the position's are {[s for s, _ in needed]}"
+                    f"leaves of shapes {given}, the position's are {needed}"
                 )
 
     def _all_batches(data: Data) -> PyTree:
@@ -103,12 +106,15 @@ def exponentially_weighted(
         proposals = jax.vmap(lambda batch: estimator.propose(batch, memory, point, data, weight))(batches)
         return proposals, jax.vmap(lambda estimate: weight(estimate, frozen_noise))(proposals[0])
 
-    def draw(key: Key, data: Data) -> Any:
+    def draw(key: Key, data: Data) -> ChainDraw:
         batch_key, chain_key = jax.random.split(key)
-        if exact:
-            return _random.log_uniform(chain_key, ())
         batches = jax.vmap(lambda k: estimator.draw(k, data))(jax.random.split(batch_key, length + 1))
-        return ChainDraw(batches, _random.log_uniform(chain_key, (length,)))
+        return ChainDraw(batches, _random.log_uniform(chain_key, (1 if exact else length,)))
+
+    def refresh(
+        randomness: ChainDraw, memory: Memory, step: Array, point: Position, data: Data
+    ) -> tuple[Memory, Position, Any]:
+        return estimator.refresh(_tree.take(randomness.batches, 0), memory, step, point, data)
 
     def propose_together(
         randomness: ChainDraw, memory: Memory, point: Position, data: Data, weight: Weight
@@ -145,11 +151,11 @@ def exponentially_weighted(
         return estimate._replace(acceptance=_share(accepted)), receipt
 
     def propose_exactly(
-        log_uniform: Array, memory: Memory, point: Position, data: Data, weight: Weight
+        randomness: ChainDraw, memory: Memory, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, PyTree]:
         proposals, log_weights = candidate_weights(_all_batches(data), memory, point, data, weight)
         cumulative = jnp.cumsum(jnp.exp(log_weights - jnp.max(log_weights)))
-        chosen = jnp.searchsorted(cumulative, jnp.exp(log_uniform) * cumulative[-1])
+        chosen = jnp.searchsorted(cumulative, jnp.exp(randomness.log_uniforms[0]) * cumulative[-1])
         return _tree.take(proposals, jnp.minimum(chosen, cumulative.shape[0] - 1))
 
     def evaluations(data: Data) -> Evaluations:
@@ -162,6 +168,7 @@ def exponentially_weighted(
         estimator,
         draw=draw,
         propose=propose_exactly if exact else propose,
+        refresh=refresh,
         check=check,
         evaluations=evaluations,
         batches=None,

@@ -11,7 +11,7 @@ from ewsg_jax._types import Array, Position
 
 def normal_prior(prior_scale: float) -> Callable[[Position], Array]:
     """Return the log density of N(0, prior_scale² I) up to a constant; flat for `math.inf`."""
-    if prior_scale == math.inf:
+    if isinstance(prior_scale, float) and prior_scale == math.inf:
         return lambda position: jnp.float32(0.0)
     _check.positive("prior_scale", prior_scale)
     precision = prior_scale**-2

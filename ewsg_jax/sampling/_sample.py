@@ -99,7 +99,9 @@ def sample(
         )
 
     init_key, run_key, shared_key = jax.random.split(key, 3)
-    starts, num_chains = _starts(init_key, position, num_chains, stacked)
+    # A network's weights may be a callable tree; a function of a key is a leaf.
+    is_function = callable(position) and jax.tree_util.all_leaves([position])
+    starts, num_chains = _starts(init_key, position, is_function, num_chains, stacked)
     _check.finite("position", starts)
     started = time.perf_counter()
     state = start(kernel, _chain_keys(jax.random.fold_in(init_key, 1), num_chains), starts, data)
@@ -173,7 +175,7 @@ def sample(
         num_steps=done,
         index_acceptance=acceptance / max(done, 1),
         is_finite=np.asarray(finite),
-        common_start=num_chains > 1 and not stacked and not callable(position),
+        common_start=num_chains > 1 and not stacked and not is_function,
         interrupted=interrupts.requested,
         compile_seconds=compiled - started,
         run_seconds=time.perf_counter() - compiled,
@@ -200,11 +202,9 @@ def _steps(kernel: Kernel, data: Data, n: int, num_steps: int | None, data_passe
     return steps
 
 
-def _starts(
-    key: Key, position: Position | Callable[[Key], Position], num_chains: int, stacked: bool
-) -> tuple[Position, int]:
+def _starts(key: Key, position: Any, is_function: bool, num_chains: int, stacked: bool) -> tuple[Position, int]:
     """Starting positions with a leading chain axis, and the number of chains."""
-    if callable(position):
+    if is_function:
         if stacked:
             raise ValueError("stacked must be False when position is a function of a key; got True")
         one = jax.eval_shape(position, key)

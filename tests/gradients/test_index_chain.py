@@ -5,6 +5,7 @@ threshold that the implementation itself shows; the law that follows is compared
 made by NumPy from log weights typed from the paper.
 """
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -257,6 +258,11 @@ def test_no_visits_are_the_wrapped_estimator(x64, batch_size, replace, candidate
     np.testing.assert_array_equal(chosen.acceptance, 1)
 
 
+def exact_draw(log_uniform):
+    """Exact weights take one uniform number; the batch drawn beside it is for a refresh alone."""
+    return ChainDraw(None, log_uniform[None])
+
+
 @pytest.mark.parametrize(("batch_size", "replace"), [(1, True), (2, True), (2, False)])
 @pytest.mark.parametrize("model", STEP_SIZE)
 def test_infinite_chain_has_the_exact_law(x64, model, batch_size, replace):
@@ -264,7 +270,8 @@ def test_infinite_chain_has_the_exact_law(x64, model, batch_size, replace):
     s = setting(model, batch_size, replace)
     inner = ewsg.gradients.uniform(s.posterior, batch_size=batch_size, replace=replace)
     estimator = ewsg.gradients.exponentially_weighted(inner, chain_length=math.inf)
-    run = jax.jit(jax.vmap(lambda log_u: estimator.propose(log_u, (), jnp.asarray(POSITION), s.data, s.weight)[0]))
+    position = jnp.asarray(POSITION)
+    run = jax.jit(jax.vmap(lambda log_u: estimator.propose(exact_draw(log_u), (), position, s.data, s.weight)[0]))
 
     def number(u):
         estimate = jax.device_get(run(jnp.log(jnp.asarray(u))))
@@ -291,7 +298,7 @@ def test_exact_weights_do_not_overflow():
     s = setting("gaussian_location", step_size=1e3)
     estimator = ewsg.gradients.exponentially_weighted(s.uniform(), chain_length=math.inf)
     position, heaviest = jnp.asarray(POSITION, jnp.float32), int(s.log_weights().argmax())
-    choose = jax.jit(lambda log_u: estimator.propose(log_u, (), position, s.data, s.weight)[0].batch)
+    choose = jax.jit(lambda log_u: estimator.propose(exact_draw(log_u), (), position, s.data, s.weight)[0].batch)
     assert [choose(jnp.log(u)).tolist() for u in (1e-6, 0.5, 1.0)] == 3 * [[heaviest]]
 
 
@@ -482,3 +489,32 @@ def test_only_the_accepted_batch_is_committed(x64, candidates):
         assert int(state.memory["refreshes"]) == step
         assert int(info.gradient_evaluations) == 4 * 2 + 7
         np.testing.assert_allclose(info.index_acceptance, np.mean(np.array(log_uniforms) < 0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("chain_length", [0, 2, math.inf])
+def test_a_refresh_gets_the_wrapped_estimators_own_draw(chain_length):
+    """A refresh may need random numbers of its own (SVRG's option I): it sees one batch, not the index chain."""
+    seen = []
+    inner = ewsg.gradients.uniform(ewsg.models.gaussian_location(), batch_size=1)
+
+    def refresh(randomness, memory, step, point, data):
+        seen.append(randomness)
+        return memory, point, 0
+
+    estimator = ewsg.gradients.exponentially_weighted(
+        dataclasses.replace(inner, refresh=refresh), chain_length=chain_length
+    )
+    kernel = ewsg.kernel(ewsg.dynamics.langevin(0.1), estimator)
+    data = jnp.arange(5.0)[:, None]
+    state = kernel.init(jax.random.key(0), jnp.zeros(1), data)
+    drawn = kernel.draw(jax.random.key(1), state, data)
+    kernel.transition(drawn, state, data)
+    np.testing.assert_array_equal(seen[0], drawn.batch.batches[0])
+
+
+def test_bfloat16_frozen_noise_is_a_float():
+    kernel = ewsg.ewsg(
+        ewsg.models.gaussian_location(), 0.1, friction=1.0, batch_size=1, frozen_noise=jnp.ones(1, jnp.bfloat16)
+    )
+    state = kernel.init(jax.random.key(0), jnp.zeros(1, jnp.bfloat16), jnp.ones((3, 1)))
+    assert state.position.dtype == jnp.bfloat16

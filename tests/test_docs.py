@@ -1,0 +1,67 @@
+"""The documents say what the library does."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+
+ROOT = Path(__file__).parents[1]
+
+
+def maker():
+    spec = importlib.util.spec_from_file_location("make_methods", ROOT / "docs" / "make_methods.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_tables_are_those_of_the_library():
+    for path, text in maker().documents().items():
+        assert path.read_text() == text, f"run docs/make_methods.py: {path.name} is out of date"
+
+
+def test_readme_examples_run():
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL):
+        exec(block, names)
+    samples = names["samples"]
+    assert samples.position.shape == (100, 400, 2)
+    # The posterior is N(Σx/(n + 1), I/(n + 1)).
+    rows = np.asarray(names["data"], float)
+    error = (samples.position.mean((0, 1)) - rows.sum(0) / 1001) * np.sqrt(1001)
+    assert np.all(np.abs(error) < 0.2)
+    assert samples.is_finite.all()
+
+
+@pytest.mark.parametrize("name", ewsg.METHODS)
+def test_methods_are_public_and_documented(name):
+    method = ewsg.METHODS[name]
+    assert getattr(ewsg, name) is method.build
+    for part in ("Targets", "Example:", "evaluations a step"):
+        assert part in method.build.__doc__
+    for dynamics in method.dynamics:
+        assert callable(getattr(ewsg.dynamics, dynamics))
+
+
+def test_import_is_light():
+    """Importing the library brings in no plotting, diagnostics or network library."""
+    import subprocess
+    import sys
+
+    heavy = ["arviz", "arviz_stats", "matplotlib", "sklearn", "flax", "equinox", "tqdm", "pandas", "xarray"]
+    code = f"import ewsg_jax, sys; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_smallest_position():
+    """A scalar position works like any other."""
+    model = ewsg.Posterior(lambda p, x: -0.5 * (x - p) ** 2, lambda p: 0.0)
+    samples = ewsg.sample(jax.random.key(0), ewsg.ld(model, 0.05), 0.0, jnp.arange(4.0), 10)
+    assert samples.position.shape == (1, 10)

@@ -1,0 +1,53 @@
+"""Every planted fault of tests/mutants.py is found by the test it names.
+
+Each fault is made in a copy of the tree, and the named test is run there in a process of its own.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import MUTANTS
+
+ROOT = Path(__file__).parents[1]
+
+
+PARAMETERS = [pytest.param(m, id=m.name, marks=[pytest.mark.sweep] if m.sweep else []) for m in MUTANTS]
+
+
+@pytest.mark.parametrize("mutant", PARAMETERS)
+def test_mutant_is_killed(mutant, tmp_path):
+    for folder in ("ewsg_jax", "tests"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    file = tmp_path / mutant.file
+    source = file.read_text()
+    assert source.count(mutant.before) == 1, f"{mutant.before!r} must stand once in {mutant.file}"
+    file.write_text(source.replace(mutant.before, mutant.after))
+    compile(file.read_text(), mutant.file, "exec")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-m", "", "-p", "no:cacheprovider", mutant.test],
+        cwd=tmp_path,
+        env=os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    # 1: tests ran and failed. Anything else is a test that passes, is missing or cannot be collected.
+    assert done.returncode == 1, f"{mutant.test} did not fail:\n{done.stdout[-3000:]}\n{done.stderr[-1000:]}"
+    assert "1 failed" in done.stdout, f"an error is no failure:\n{done.stdout[-3000:]}"
+
+
+def test_names_are_unique():
+    names = [mutant.name for mutant in MUTANTS]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_mutant_can_be_planted(mutant):
+    assert (ROOT / mutant.file).read_text().count(mutant.before) == 1
