@@ -27,14 +27,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         ready = make_ready(chosen.config, chosen.output, chosen.seed)
     except (ImportError, OSError, TypeError, ValueError) as error:
-        print(f"ewsg_jax: error: {chosen.config}: {' '.join(str(error).split())}", file=sys.stderr)
-        return USAGE_ERROR
+        return _refuse(chosen.config, error)
     except KeyboardInterrupt:
         return INTERRUPTED
     try:
         return INTERRUPTED if run(ready, lambda text: print(text, flush=True)) else 0
+    except OSError as error:
+        return _refuse(chosen.config, error)
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _refuse(config: Path, error: Exception) -> int:
+    """Say in one line what is wrong."""
+    print(f"ewsg_jax: error: {config}: {' '.join(str(error).split())}", file=sys.stderr)
+    return USAGE_ERROR
 
 
 def _seed(text: str) -> int:

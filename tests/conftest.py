@@ -1,6 +1,8 @@
 """What many tests share: float64, and the affine map that a step of a kernel is on a Gaussian posterior."""
 
 import functools
+import os
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -13,6 +15,17 @@ from ewsg_jax import Randomness
 
 # Before the first computation: two devices, so that sharding is tested everywhere.
 jax.config.update("jax_num_cpu_devices", 2)
+
+
+def pytest_collection_modifyitems(items):
+    """Skip what needs prepared data where there are none; a wrong folder is an error, not a skip."""
+    folder = os.environ.get("EWSG_JAX_DATA")
+    if folder is not None and not (Path(folder) / "covertype.npz").is_file():
+        raise pytest.UsageError(f"EWSG_JAX_DATA must name a folder that holds covertype.npz; got {folder!r}")
+    if folder is None:
+        for item in items:
+            if item.get_closest_marker("real_data"):
+                item.add_marker(pytest.mark.skip(reason="needs the data that EWSG_JAX_DATA points to"))
 
 
 @pytest.fixture

@@ -402,7 +402,7 @@ MUTANTS = [
     ),
     Mutant(
         "all chains share their randomness",
-        "ewsg_jax/sampling/_sample.py",
+        "ewsg_jax/sampling/starts.py",
         "lambda chain: jax.random.fold_in(key, chain)",
         "lambda chain: jax.random.fold_in(key, 0 * chain)",
         "tests/test_contract.py::test_sample_is_stepping[ld]",

@@ -90,6 +90,11 @@ def log_likelihoods(weights: Array, rows: Data) -> Array:
     return -jax.nn.softplus(-signs * (weights @ rows["x"].T))
 
 
+def hits(log_likelihood: Array) -> Array:
+    """Return 1 where the row's own class is the more probable one, 0 where not, NaN where there is no telling."""
+    return jnp.where(jnp.isnan(log_likelihood), jnp.nan, log_likelihood > jnp.log(0.5))
+
+
 @jax.jit
 def _judge(weights: Array, rows: Data, counted: Array) -> Array:
     """Sum the log predictive density and the hits over the rows that count."""
@@ -99,5 +104,4 @@ def _judge(weights: Array, rows: Data, counted: Array) -> Array:
 
     total, _ = jax.lax.scan(add, jnp.full(counted.shape, -jnp.inf), weights)
     log_mean = total - jnp.log(jnp.float32(weights.shape[0] * weights.shape[1]))
-    hits = log_mean > jnp.log(0.5)
-    return jnp.stack([jnp.sum(jnp.where(counted, log_mean, 0.0)), jnp.sum(counted & hits)])
+    return jnp.stack([jnp.sum(jnp.where(counted, x, 0.0)) for x in (log_mean, hits(log_mean))])

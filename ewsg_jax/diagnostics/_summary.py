@@ -47,7 +47,8 @@ class Summary:
     @property
     def worst_rhat(self) -> float:
         """The largest R-hat of all coordinates, NaN where there is none."""
-        return float(np.max(self.rhat[np.isfinite(self.rhat)], initial=-np.inf)) if self._has_rhat else np.nan
+        finite = self.rhat[np.isfinite(self.rhat)]
+        return float(finite.max()) if finite.size else np.nan
 
     @property
     def least_ess(self) -> float:
@@ -55,13 +56,9 @@ class Summary:
         finite = self.ess_bulk[np.isfinite(self.ess_bulk)]
         return float(finite.min()) if finite.size else np.nan
 
-    @property
-    def _has_rhat(self) -> bool:
-        return bool(np.isfinite(self.rhat).any())
-
     def worst(self, count: int = MOST_ROWS) -> np.ndarray:
         """Return the numbers of the `count` coordinates of largest R-hat (the first ones where there is none)."""
-        if len(self.names) <= count or not self._has_rhat:
+        if len(self.names) <= count or not np.isfinite(self.worst_rhat):
             return np.arange(min(count, len(self.names)))
         return np.sort(np.argsort(-np.nan_to_num(self.rhat, nan=-np.inf), kind="stable")[:count])
 
@@ -75,7 +72,7 @@ class Summary:
                 f"{self.rhat[i]:7.4f} {self.ess_bulk[i]:9.0f} {self.ess_tail[i]:9.0f}"
             )
         if len(shown) < len(self.names):
-            which = "of largest R-hat" if self._has_rhat else "first"
+            which = "of largest R-hat" if np.isfinite(self.worst_rhat) else "first"
             lines.append(f"({len(self.names)} coordinates, the {len(shown)} {which} shown)")
         lines.append(f"{self.num_chains} chains of {self.num_draws} draws")
         return "\n".join(lines + [f"note: {note}" for note in self.notes])

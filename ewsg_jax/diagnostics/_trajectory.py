@@ -8,7 +8,7 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._types import Array, Data
-from ewsg_jax.diagnostics._predictive import CHUNK_SIZE, checked_weights, chunks, log_likelihoods
+from ewsg_jax.diagnostics._predictive import CHUNK_SIZE, checked_weights, chunks, hits, log_likelihoods
 from ewsg_jax.sampling import Samples
 
 
@@ -79,7 +79,6 @@ def trajectory(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) ->
 @jax.jit
 def _judge(weights: Array, rows: Data, counted: Array) -> tuple[Array, ...]:
     """Sums over the rows that count, in the order of `Trajectory`, with the draw first."""
-    half = jnp.log(0.5)
 
     def judge(total: Array, at_draw: tuple[Array, Array]) -> tuple[Array, tuple[Array, ...]]:
         number, weights_now = at_draw
@@ -94,11 +93,11 @@ def _judge(weights: Array, rows: Data, counted: Array) -> tuple[Array, ...]:
 
         return total, (
             add(ensemble),
-            add(ensemble > half),
+            add(hits(ensemble)),
             add(running),
-            add(running > half),
+            add(hits(running)),
             add(single),
-            add(single > half),
+            add(hits(single)),
         )
 
     numbers = jnp.arange(1, weights.shape[0] + 1, dtype=jnp.float32)

@@ -6,6 +6,7 @@ batches at fixed noise and noise at a fixed batch, so it holds for any method. F
 the posterior, a little too warm; above 1, of the minibatch's noise.
 """
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -45,6 +46,8 @@ def measure(key: Key, kernel: Kernel, state: KernelState, data: Data) -> Heat:
     num_draws = max(FEWEST_DRAWS, min(MOST_DRAWS, affordable))
     by_batch, by_noise = jax.jit(_variances, static_argnums=(1, 4))(keys, kernel, some, data, num_draws)
     ratio = np.asarray(by_batch / by_noise, np.float64)
+    if not np.isfinite(ratio).all():
+        return Heat(math.nan, math.nan)
     return Heat(float(np.median(ratio)), float(np.max(ratio)))
 
 

@@ -7,6 +7,10 @@ from ewsg_jax.experiments.heat import Heat
 from ewsg_jax.experiments.logistic import REFERENCE, Result
 from ewsg_jax.experiments.metrics import device, held_out
 from ewsg_jax.experiments.problem import Problem
+from ewsg_jax.methods import METHODS
+
+CONVERGED = 1.05
+"""The largest R-hat of a run that is called a sample."""
 
 
 def opening(experiment: Experiment, problem: Problem) -> str:
@@ -67,14 +71,19 @@ def section(result: Result, num_test: int) -> str:
             f"minibatch heat: {_times(result.heat.median)} the temperature (median coordinate), "
             f"{_times(result.heat.largest)} (hottest)"
         )
-        lines.append(f"  {in_words(result.heat)}")
+        lines.append(f"  {in_words(result.heat, result.summary.worst_rhat)}")
+        if _is_weighted(result):
+            lines.append(
+                "  the exponential weights damp a part of this heat, at the price of a bias from skewed gradients; "
+                f"{np.mean(samples.index_acceptance):.0%} of their proposals were accepted"
+            )
     if result.distance is not None:
         lines.append(f"against the reference: {result.distance}")
     return "\n".join(lines)
 
 
-def in_words(heat: Heat) -> str:
-    """Say what a run with this heat is: a sample of the posterior, or a noisy optimiser."""
+def in_words(heat: Heat, worst_rhat: float) -> str:
+    """Say what a run with this heat and R-hat is: a sample of the posterior, or a noisy optimiser."""
     if not np.isfinite(heat.largest):
         return "a chain diverged, so there is no telling"
     if heat.median >= 1:
@@ -82,6 +91,8 @@ def in_words(heat: Heat) -> str:
             "a noisy optimiser, not a sample of the posterior: the minibatches add far more noise than the "
             "dynamics is to have, and the spread of the draws is that of the step size. Judge it by prediction"
         )
+    if not worst_rhat < CONVERGED:
+        return "no sample of the posterior yet: the chains do not agree (R-hat)"
     if heat.largest <= 0.25:
         return "a sample of the posterior: the minibatches add little to the noise that the dynamics is to have"
     return "a sample of a visibly heated posterior: standard deviations are too large where the heat is"
@@ -118,6 +129,11 @@ def table(results: list[Result]) -> str:
             "sd ratio, mean off: against the reference, median and root mean square over coordinates, in sds of it"
         )
     return "\n".join(lines)
+
+
+def _is_weighted(result: Result) -> bool:
+    method = result.plan.method
+    return method is not None and "exponentially_weighted" in METHODS[method.name].estimator
 
 
 def _times(value: float) -> str:

@@ -93,13 +93,17 @@ def with_seed(text: str, seed: int) -> str:
     parse(text)
     wanted = tomllib.loads(text)
     wanted["run"]["seed"] = seed
-    head, table, rest = re.split(r"(?m)^(\s*\[run\].*\n?)", text, maxsplit=1) if "[run]" in text else (text, "", "")
-    body, *others = re.split(r"(?m)^(?=\s*\[)", rest, maxsplit=1)
-    body = re.sub(r"(?m)^\s*seed\s*=.*\n?", "", body)
-    changed = f"{head}{table.rstrip()}\nseed = {seed}\n{body}{''.join(others)}"
-    if not table or tomllib.loads(changed) != wanted:
-        raise ConfigError("--seed needs a table [run] of plain lines to set its seed in")
-    return changed
+    header = re.search(r"(?m)^[ \t]*\[run\].*$", text)
+    if header is not None:
+        body, *others = re.split(r"(?m)^(?=[ \t]*\[)", text[header.end() :], maxsplit=1)
+        body = re.sub(r"(?m)^[ \t]*seed[ \t]*=.*\n?", "", body)
+        changed = f"{text[: header.end()]}\nseed = {seed}{body}{''.join(others)}"
+        try:
+            if tomllib.loads(changed) == wanted:
+                return changed
+        except tomllib.TOMLDecodeError:
+            pass
+    raise ConfigError("--seed needs a table [run] of plain lines to set its seed in")
 
 
 def _write_numbers(prepared: Prepared, results: list[Result], interrupted: bool) -> None:

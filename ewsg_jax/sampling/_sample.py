@@ -12,11 +12,12 @@ import numpy as np
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Kernel, KernelState
-from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax._types import Data, Key, Position, PyTree
 from ewsg_jax.sampling.chunks import Plan, advance, choose_block_size, start
 from ewsg_jax.sampling.interrupts import Interrupts
 from ewsg_jax.sampling.progress import Progress
 from ewsg_jax.sampling.samples import Samples
+from ewsg_jax.sampling.starts import chain_keys, is_function, starts
 
 SECONDS_PER_CALL = 0.5
 DRAW_MEMORY = 64 * 2**20
@@ -99,13 +100,11 @@ def sample(
         )
 
     init_key, run_key, shared_key = jax.random.split(key, 3)
-    # A network's weights may be a callable tree; a function of a key is a leaf.
-    is_function = callable(position) and jax.tree_util.all_leaves([position])
-    starts, num_chains = _starts(init_key, position, is_function, num_chains, stacked)
-    _check.finite("position", starts)
+    positions, num_chains = starts(init_key, position, num_chains, stacked)
+    _check.finite("position", positions)
     started = time.perf_counter()
-    state = start(kernel, _chain_keys(jax.random.fold_in(init_key, 1), num_chains), starts, data)
-    chain_keys = _chain_keys(run_key, num_chains)
+    state = start(kernel, chain_keys(jax.random.fold_in(init_key, 1), num_chains), positions, data)
+    run_keys = chain_keys(run_key, num_chains)
 
     at_init = kernel.evaluations(data).at_init
     block_size = choose_block_size(kernel, state, data, num_steps, randomness_memory)
@@ -121,7 +120,7 @@ def sample(
             advance(
                 kernel,
                 state,
-                chain_keys,
+                run_keys,
                 shared_key,
                 data,
                 plan,
@@ -143,7 +142,7 @@ def sample(
     done, steps = 0, block_size
     bar = Progress(num_steps, progress)
     with Interrupts() as interrupts:
-        while done < num_steps and not interrupts.requested:
+        while True:
             room = burn_in + (max(done - burn_in, 0) // thin + draws_per_call) * thin - done
             steps = min(steps, num_steps - done, most_steps, room)
             began = time.perf_counter()
@@ -161,6 +160,8 @@ def sample(
             bar.update(steps)
             blocks = math.floor(min(8.0, SECONDS_PER_CALL / max(seconds, 1e-9)) * steps / block_size)
             steps = max(1, blocks) * block_size
+            if done == num_steps or interrupts.requested:
+                break
         bar.close()
 
     draws = jax.tree.map(lambda *x: np.swapaxes(np.concatenate(x), 0, 1), *kept)
@@ -175,7 +176,7 @@ def sample(
         num_steps=done,
         index_acceptance=acceptance / max(done, 1),
         is_finite=np.asarray(finite),
-        common_start=num_chains > 1 and not stacked and not is_function,
+        common_start=num_chains > 1 and not stacked and not is_function(position),
         interrupted=interrupts.requested,
         compile_seconds=compiled - started,
         run_seconds=time.perf_counter() - compiled,
@@ -192,6 +193,8 @@ def _steps(kernel: Kernel, data: Data, n: int, num_steps: int | None, data_passe
         return _check.integer("num_steps", num_steps)
     if isinstance(data_passes, bool) or not isinstance(data_passes, numbers.Real):
         raise TypeError(f"data_passes must be a positive number; got {_check.describe(data_passes)}")
+    if not math.isfinite(data_passes):
+        raise ValueError(f"data_passes must be a positive number; got {data_passes}")
     cost = kernel.evaluations(data)
     steps = math.floor((float(data_passes) * n - cost.at_init) / cost.per_step + 1e-9)
     if not steps >= 1:
@@ -200,26 +203,3 @@ def _steps(kernel: Kernel, data: Data, n: int, num_steps: int | None, data_passe
             f"start, with n = {n}; got {data_passes}"
         )
     return steps
-
-
-def _starts(key: Key, position: Any, is_function: bool, num_chains: int, stacked: bool) -> tuple[Position, int]:
-    """Starting positions with a leading chain axis, and the number of chains."""
-    if is_function:
-        if stacked:
-            raise ValueError("stacked must be False when position is a function of a key; got True")
-        one = jax.eval_shape(position, key)
-        _check.position(jax.tree.map(lambda x: jnp.zeros((), x.dtype), one), "position(key)")
-        return jax.vmap(position)(_chain_keys(jax.random.fold_in(key, 0), num_chains)), num_chains
-    checked = _check.position(position)
-    if not stacked:
-        return jax.tree.map(lambda x: jnp.broadcast_to(x, (num_chains, *x.shape)), checked), num_chains
-    lengths = {x.shape[0] if x.ndim else 0 for x in jax.tree.leaves(checked)}
-    if len(lengths) != 1 or 0 in lengths or (num_chains != 1 and {num_chains} != lengths):
-        wanted = "" if num_chains == 1 else f" of length num_chains = {num_chains}"
-        shapes = [x.shape for x in jax.tree.leaves(checked)]
-        raise ValueError(f"position must have a leading chain axis{wanted} when stacked=True; got shapes {shapes}")
-    return checked, lengths.pop()
-
-
-def _chain_keys(key: Key, num_chains: int) -> Array:
-    return jax.vmap(lambda chain: jax.random.fold_in(key, chain))(jnp.arange(num_chains))

@@ -192,5 +192,7 @@ def test_wrong_arguments_are_named(message):
 def test_a_budget_below_one_step_is_refused():
     with pytest.raises(ValueError, match="data_passes must allow at least one step"):
         ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, data_passes=0.1)
+    with pytest.raises(ValueError, match="data_passes must be a positive number; got inf"):
+        ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, data_passes=float("inf"))
     with pytest.raises(TypeError, match="data_passes must be a positive number"):
         ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, data_passes="1")

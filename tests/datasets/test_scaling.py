@@ -1,0 +1,89 @@
+"""Splitting and scaling."""
+
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.datasets import Dataset
+
+
+def made(x, name="made"):
+    x = np.asarray(x, np.float64)
+    return Dataset(x, np.arange(len(x)) % 2, tuple(f"f{i}" for i in range(x.shape[1])), name, "here")
+
+
+def test_split_is_a_partition_and_reproducible():
+    data = made(np.arange(103.0)[:, None])
+    train, test = ewsg.datasets.split(data, 0.2, seed=3)
+    assert (train.num_rows, test.num_rows) == (82, 21)
+    assert sorted([*train.x[:, 0], *test.x[:, 0]]) == list(range(103))
+    again, _ = ewsg.datasets.split(data, 0.2, seed=3)
+    other, _ = ewsg.datasets.split(data, 0.2, seed=4)
+    np.testing.assert_array_equal(train.x, again.x)
+    assert (train.x != other.x).any()
+    np.testing.assert_array_equal(train.y, train.x[:, 0] % 2)
+
+
+def test_split_does_not_round_up_a_rounding_error():
+    assert ewsg.datasets.split(made(np.zeros((10, 1))), 0.3, seed=0)[1].num_rows == 3
+
+
+@pytest.mark.parametrize("fraction", [0, 1, -0.1, float("nan")])
+def test_split_refuses_fractions(fraction):
+    with pytest.raises(ValueError, match="above 0 and below 1"):
+        ewsg.datasets.split(made(np.zeros((10, 1))), fraction, seed=0)
+
+
+def test_split_refuses_an_empty_part():
+    with pytest.raises(ValueError, match="leaves rows in both parts of 2"):
+        ewsg.datasets.split(made(np.zeros((2, 1))), 0.9, seed=0)
+    with pytest.raises(TypeError, match="test_fraction"):
+        ewsg.datasets.split(made(np.zeros((2, 1))), "half", seed=0)
+
+
+def test_standardise_uses_the_training_rows():
+    generator = np.random.default_rng(0)
+    x = generator.normal(5, 3, (200, 4))
+    train, test = made(x[:150]), made(x[150:])
+    scaled_train, scaled_test = ewsg.datasets.standardise(train, test)
+    mean, sd = x[:150].mean(0), x[:150].std(0)
+    np.testing.assert_allclose(scaled_train.x, (x[:150] - mean) / sd, atol=1e-5)
+    np.testing.assert_allclose(scaled_test.x, (x[150:] - mean) / sd, atol=1e-5)
+
+
+def test_standardise_makes_constant_columns_zero():
+    train, test = made([[1.0, 7.0], [3.0, 7.0]]), made([[2.0, 9.0]])
+    scaled_train, scaled_test = ewsg.datasets.standardise(train, test)
+    np.testing.assert_array_equal(scaled_train.x, [[-1, 0], [1, 0]])
+    np.testing.assert_array_equal(scaled_test.x, [[0, 0]])
+
+
+def test_standardise_takes_whole_numbers():
+    train = Dataset(np.array([[1], [3]], np.int16), np.zeros(2), ("a",), "whole", "here")
+    np.testing.assert_array_equal(ewsg.datasets.standardise(train, train)[0].x, [[-1], [1]])
+
+
+def test_whiten_gives_the_identity_and_drops_null_directions():
+    generator = np.random.default_rng(1)
+    x = generator.normal(size=(400, 5)) @ generator.normal(size=(5, 5))
+    x = np.column_stack([x, x[:, 0] - x[:, 1], np.full(400, 3.0)])
+    train, test, dropped = ewsg.datasets.whiten(made(x[:300]), made(x[300:]))
+    assert dropped == 2
+    assert train.feature_names == tuple(f"component_{i}" for i in range(1, 6))
+    np.testing.assert_allclose(np.cov(train.x.T, bias=True), np.eye(5), atol=1e-5)
+    np.testing.assert_allclose(train.x.mean(0), 0, atol=1e-5)
+    # The test rows go through the same map: it is affine, and the training rows determine it.
+    design = np.column_stack([x[:300], np.ones(300)])
+    affine, *_ = np.linalg.lstsq(design, train.x.astype(np.float64), rcond=None)
+    np.testing.assert_allclose(test.x, np.column_stack([x[300:], np.ones(100)]) @ affine, atol=1e-3)
+
+
+def test_whiten_refuses_features_that_do_not_vary():
+    with pytest.raises(ValueError, match="every one is constant"):
+        ewsg.datasets.whiten(made(np.ones((3, 2))), made(np.ones((1, 2))))
+
+
+def test_intercept():
+    data = made(np.zeros((3, 2))).with_intercept()
+    np.testing.assert_array_equal(data.x[:, -1], 1)
+    assert data.feature_names[-1] == "intercept"

@@ -1,0 +1,126 @@
+"""The summary against arviz-stats itself, and what it says of runs that it cannot judge."""
+
+import dataclasses
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+
+
+@pytest.fixture(scope="module")
+def run():
+    data = jax.random.normal(jax.random.key(0), (50, 3))
+    kernel = ewsg.uld(ewsg.models.gaussian_location(), 5e-2, friction=10.0)
+    return ewsg.sample(
+        jax.random.key(1), kernel, lambda key: jax.random.normal(key, (3,)), data, 400, num_chains=4, burn_in=100
+    )
+
+
+def with_draws(run, draws, **changes):
+    return dataclasses.replace(run, position=draws, is_finite=np.ones(len(jax.tree.leaves(draws)[0]), bool), **changes)
+
+
+def test_numbers_are_those_of_arviz_stats(run):
+    from arviz_stats.base import array_stats
+
+    summary = ewsg.diagnostics.summary(run)
+    assert summary.names == ("position[0]", "position[1]", "position[2]")
+    assert (summary.num_chains, summary.num_draws) == (4, 300)
+    for i in range(3):
+        draws = np.asarray(run.position[:, :, i], np.float64)
+        assert summary.mean[i] == pytest.approx(draws.mean(), rel=1e-12)
+        assert summary.sd[i] == pytest.approx(draws.std(ddof=1), rel=1e-12)
+        assert summary.rhat[i] == pytest.approx(array_stats.rhat(draws), rel=1e-12)
+        assert summary.ess_bulk[i] == pytest.approx(array_stats.ess(draws, method="bulk"), rel=1e-12)
+        assert summary.ess_tail[i] == pytest.approx(
+            array_stats.ess(draws, method="tail", prob=(0.05, 0.95)), rel=1e-12
+        )
+        assert summary.mcse[i] == pytest.approx(array_stats.mcse(draws), rel=1e-12)
+    assert summary.worst_rhat == summary.rhat.max()
+    assert summary.least_ess == summary.ess_bulk.min()
+    assert summary.notes == ()
+
+
+def test_a_tree_of_positions(run):
+    draws = {"scale": run.position[:, :, 0], "w": run.position[:, :, 1:].reshape(4, 300, 2, 1)}
+    summary = ewsg.diagnostics.summary(with_draws(run, draws))
+    assert summary.names == ("scale", "w[0,0]", "w[1,0]")
+    np.testing.assert_array_equal(summary.mean, ewsg.diagnostics.summary(run).mean)
+
+
+def test_names(run):
+    assert "elevation" in str(ewsg.diagnostics.summary(run, ["elevation", "slope", "aspect"]))
+    with pytest.raises(ValueError, match="names must be 3, one for each coordinate; got 1"):
+        ewsg.diagnostics.summary(run, ["elevation"])
+    with pytest.raises(TypeError, match="samples must be a Samples"):
+        ewsg.diagnostics.summary(run.position)
+
+
+def test_the_table_shows_the_worst_rows(run):
+    draws = np.random.default_rng(0).normal(size=(4, 100, 30))
+    draws[0, :, 17] += 3
+    lines = str(ewsg.diagnostics.summary(with_draws(run, draws))).splitlines()
+    assert len(lines) == 1 + 12 + 2
+    assert any(line.startswith("position[17]") for line in lines)
+    assert lines[-2] == "(30 coordinates, the 12 of largest R-hat shown)"
+
+
+@pytest.mark.parametrize(
+    ("shape", "note"),
+    [
+        ((1, 100, 3), "one chain"),
+        ((4, 3, 3), "fewer than 4 draws"),
+        ((4, 1, 3), "fewer than 4 draws"),
+        ((4, 0, 3), "fewer than 4 draws"),
+        ((1, 1, 3), "one chain"),
+    ],
+)
+def test_too_little_to_judge_gives_nan_and_words(run, shape, note):
+    draws = np.random.default_rng(0).normal(size=shape)
+    summary = ewsg.diagnostics.summary(with_draws(run, draws))
+    assert np.isnan(summary.rhat).all()
+    assert np.isnan(summary.worst_rhat)
+    assert any(note in each for each in summary.notes)
+    assert note in str(summary)
+
+
+def test_draws_that_are_not_finite_or_never_move(run):
+    draws = np.random.default_rng(0).normal(size=(4, 50, 3))
+    draws[1, 20:, 0] = np.nan
+    draws[2, 20:, 1] = np.inf
+    draws[:, :, 2] = 1.0
+    summary = ewsg.diagnostics.summary(with_draws(run, draws))
+    assert np.isnan(summary.rhat).all()
+    assert "2 of 4 chains have draws that are not finite" in str(summary)
+
+
+def test_a_common_start_is_told(run):
+    summary = ewsg.diagnostics.summary(dataclasses.replace(run, common_start=True))
+    assert "started at one point" in str(summary)
+
+
+def test_arviz_stats_missing(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "arviz_stats.base", None)
+    with pytest.raises(ImportError, match=r"pip install 'ewsg_jax\[diagnostics\]'"):
+        ewsg.diagnostics.summary(run)
+
+
+def test_distance(run):
+    reference = ewsg.diagnostics.summary(run)
+    moved = ewsg.diagnostics.summary(
+        with_draws(run, (1.5 * run.position + jnp.array([0.0, 1.0, -2.0])).__array__())
+    )
+    distance = ewsg.diagnostics.distance(moved, reference)
+    np.testing.assert_allclose(distance.mean, (moved.mean - reference.mean) / reference.sd)
+    np.testing.assert_allclose(distance.sd_ratio, 1.5, rtol=1e-4)
+    assert distance.largest == np.abs(distance.mean).max()
+    assert distance.root_mean_square == pytest.approx(np.sqrt((distance.mean**2).mean()))
+    expected = np.sqrt(((moved.mcse**2 + reference.mcse**2) / reference.sd**2).mean())
+    assert distance.monte_carlo == pytest.approx(expected)
+    assert "ratio of sds 1.500" in str(distance)
+    with pytest.raises(ValueError, match="same coordinates"):
+        ewsg.diagnostics.distance(ewsg.diagnostics.summary(run, ["a", "b", "c"]), reference)
