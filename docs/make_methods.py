@@ -3,6 +3,7 @@
 Run it after a change of the table; a test compares what it would write with what is there.
 """
 
+import inspect
 from pathlib import Path
 
 import ewsg_jax as ewsg
@@ -46,8 +47,7 @@ def documents() -> dict[Path, str]:
 
 
 def _docstring(function: object) -> str:
-    lines = (function.__doc__ or "").strip().splitlines()
-    return "\n".join(line.removeprefix("    ") for line in lines)
+    return inspect.cleandoc(function.__doc__ or "")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The draws of a run as one array, and a name for each coordinate."""
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,7 +27,7 @@ def coordinates(samples: Samples, names: Names = None) -> tuple[np.ndarray, tupl
     parts, own = [], []
     for leaf_name, leaf in samples.named().items():
         shape = leaf.shape[2:]
-        parts.append(np.asarray(leaf, np.float64).reshape(*leaf.shape[:2], -1))
+        parts.append(np.asarray(leaf, np.float64).reshape(*leaf.shape[:2], math.prod(shape)))
         places = itertools.product(*map(range, shape))
         own += [f"{leaf_name}[{','.join(map(str, place))}]" if shape else leaf_name for place in places]
     if names is not None and len(names) != len(own):

@@ -108,7 +108,10 @@ def summary(samples: Samples, names: Names = None) -> Summary:
     unknown = np.full(size, np.nan)
 
     def of(function: Any, **options: Any) -> np.ndarray:
-        return np.asarray(function(draws, chain_axis=0, draw_axis=1, **options), np.float64) if enough else unknown
+        if not enough:
+            return unknown
+        values = np.asarray(function(draws, chain_axis=0, draw_axis=1, **options), np.float64)
+        return np.where(np.isfinite(draws).all(axis=(0, 1)), values, np.nan)
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         # A coordinate that never moved or is not finite gives 0/0; the table shows NaN for it.

@@ -21,7 +21,9 @@ def run():
 
 
 def with_draws(run, draws, **changes):
-    return dataclasses.replace(run, position=draws, is_finite=np.ones(len(jax.tree.leaves(draws)[0]), bool), **changes)
+    return dataclasses.replace(
+        run, position=draws, is_finite=np.ones(len(jax.tree.leaves(draws)[0]), bool), **changes
+    )
 
 
 def test_numbers_are_those_of_arviz_stats(run):

@@ -1,0 +1,170 @@
+"""Configurations: what is right is read, what is wrong is refused by its full path."""
+
+from pathlib import Path
+
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.experiments.config import ConfigError, load, parse
+from ewsg_jax.experiments.run import with_seed
+
+CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
+
+GOOD = """
+title = "A title"
+
+[data]
+name = "breast_cancer"
+
+[model]
+prior_scale = 2
+
+[run]  # what all methods share
+num_chains = 4
+data_passes = 10
+
+[reference]
+step_size = 0.1
+friction = 1
+num_steps = 100
+
+[[methods]]
+name = "sghmc"
+step_size = 1e-2
+friction = 1
+batch_size = 5
+
+[[methods]]
+name = "ewsg"
+label = "long"
+step_size = 1e-2
+friction = 1
+batch_size = 5
+chain_length = 3
+published = { accuracy = 75, log_likelihood = -0.5 }
+"""
+
+
+def test_a_good_one():
+    experiment = parse(GOOD)
+    assert experiment.model.prior_scale == 2.0
+    assert isinstance(experiment.model.prior_scale, float)
+    assert experiment.run.num_chains == 4
+    assert experiment.run.seed == 0
+    assert experiment.data.drop_columns == ()
+    sghmc, long = experiment.methods
+    assert (sghmc.label, long.label) == ("sghmc", "long")
+    assert dict(long.options) == {"step_size": 1e-2, "friction": 1, "batch_size": 5, "chain_length": 3}
+    assert long.published is not None
+    assert long.published.accuracy == 75.0
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_the_configurations_of_the_project(path):
+    experiment, text = load(path)
+    assert experiment.methods
+    assert parse(text) == experiment
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("num_chains = 4", "num_chians = 4", "unknown key 'run.num_chians' (did you mean 'num_chains'?)"),
+        ("[reference]", "[refrence]", "unknown key 'refrence' (did you mean 'reference'?)"),
+        (
+            "chain_length",
+            "chain_lenght",
+            "unknown key 'methods[2] (ewsg).chain_lenght' (did you mean 'chain_length'?)",
+        ),
+        ("accuracy = 75", "acuracy = 75", "unknown key 'methods[2] (ewsg).published.acuracy' (did you mean"),
+        ("num_chains = 4", "zzz = 4", "unknown key 'run.zzz'; known are num_chains, data_passes"),
+        ('name = "ewsg"', 'name = "ewgs"', "methods[2].name must be one of"),
+        ('name = "ewsg"', 'name = "ewgs"', "(did you mean 'ewsg'?)"),
+        ("batch_size = 5\nchain", "chain", "missing key 'methods[2] (ewsg).batch_size'"),
+        ('name = "sghmc"', "", "missing key 'methods[1].name': one of ld, uld"),
+        ("data_passes = 10", "", "missing key 'run.data_passes'"),
+        ('title = "A title"', "", "missing key 'title'"),
+        ("num_chains = 4", "num_chains = 4.5", "run.num_chains must be a whole number; got 4.5 (float)"),
+        ("num_chains = 4", "num_chains = true", "run.num_chains must be a whole number; got True (bool)"),
+        ("prior_scale = 2", 'prior_scale = "2"', "model.prior_scale must be a number; got '2' (str)"),
+        ("prior_scale = 2", "prior_scale = true", "model.prior_scale must be a number; got True (bool)"),
+        (
+            "num_chains = 4",
+            "num_chains = 4\nshared_minibatch = 1",
+            "run.shared_minibatch must be true or false; got 1",
+        ),
+        ("prior_scale = 2", 'coordinates = "curved"', "model.coordinates must be one of 'features', 'curvature'"),
+        ('name = "breast_cancer"', 'name = "brest_cancer"', "(did you mean 'breast_cancer'?)"),
+        (
+            'name = "breast_cancer"',
+            'name = "breast_cancer"\ndrop_columns = "a"',
+            "data.drop_columns must be a list",
+        ),
+        (
+            'name = "breast_cancer"',
+            'name = "breast_cancer"\ndrop_columns = [1]',
+            "data.drop_columns[0] must be a text",
+        ),
+        ('name = "breast_cancer"', 'name = "breast_cancer"\ntest_fraction = 1', "above 0 and below 1; got 1.0"),
+        ("num_chains = 4", "num_chains = 0", "run.num_chains must be at least 1; got 0"),
+        ("data_passes = 10", "data_passes = 0", "run.data_passes must be above 0; got 0.0"),
+        ("prior_scale = 2", "prior_scale = -1", "model.prior_scale must be above 0; got -1.0"),
+        ("num_steps = 100", "num_steps = 0", "reference.num_steps must be at least 1; got 0"),
+        ('label = "long"', 'label = "sghmc"', "two runs are called 'sghmc'"),
+        ('label = "long"', 'label = "reference"', "two runs are called 'reference'"),
+        ('label = "long"', "label = 3", "methods[2] (ewsg).label must be a text"),
+        ("[model]\nprior_scale = 2", "model = 3", "must be a table of keys; got 3"),
+        ("[[methods]]", "[methods]", "not valid TOML"),
+        ("num_chains = 4", "num_chains = ", "not valid TOML"),
+    ],
+)
+def test_refusals(old, new, message):
+    assert old in GOOD
+    text = GOOD.replace(old, new)
+    if new.startswith("model ="):
+        text = new + "\n" + GOOD.replace(old, "")
+    with pytest.raises(ConfigError) as error:
+        parse(text)
+    assert message in str(error.value)
+
+
+def test_methods_must_be_there():
+    start = GOOD[: GOOD.index("[[methods]]")]
+    with pytest.raises(ConfigError, match="missing key 'methods'"):
+        parse(start)
+    with pytest.raises(ConfigError, match="name at least one method"):
+        parse("methods = []\n" + start)
+    with pytest.raises(ConfigError, match="methods must be a list"):
+        parse("methods = 3\n" + start)
+    with pytest.raises(ConfigError, match=r"methods\[1\] must be a table"):
+        parse("methods = [3]\n" + start)
+
+
+def test_every_method_can_be_named():
+    for name, row in ewsg.METHODS.items():
+        options = 'step_size = 0.1\nfriction = 1\nbatch_size = 2\nname = "' + name + '"\n'
+        taken = [line for line in options.splitlines() if line.split(" =")[0] in (*_arguments(row.build), "name")]
+        start = GOOD[: GOOD.index("[[methods]]")]
+        assert parse(start + "[[methods]]\n" + "\n".join(taken)).methods[0].name == name
+
+
+def _arguments(function):
+    return function.__code__.co_varnames[: function.__code__.co_argcount + function.__code__.co_kwonlyargcount]
+
+
+@pytest.mark.parametrize("before", ["", "\nseed = 3", "\nnum_draws = 5\n  seed=3 # three"])
+def test_another_seed_keeps_the_rest(before):
+    text = GOOD.replace("data_passes = 10", "data_passes = 10" + before)
+    changed = with_seed(text, 7)
+    assert parse(changed).run.seed == 7
+    assert "# what all methods share" in changed
+    assert changed.count("seed") == 1
+    assert parse(changed).methods == parse(text).methods
+
+
+def test_another_seed_where_it_cannot_be_set():
+    start, rest = GOOD.split("[run]  # what all methods share\nnum_chains = 4\ndata_passes = 10\n")
+    inline = start.replace("[data]", "run = { num_chains = 4, data_passes = 10 }\n[data]") + rest
+    assert parse(inline).run.num_chains == 4
+    with pytest.raises(ConfigError, match=r"--seed needs a table \[run\]"):
+        with_seed(inline, 7)

@@ -1,0 +1,155 @@
+"""Mode, coordinates and heat against direct computations."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.experiments.config import parse
+from ewsg_jax.experiments.heat import measure
+from ewsg_jax.experiments.mode import find_mode
+from ewsg_jax.experiments.problem import prepare
+from ewsg_jax.experiments.report import in_words
+from ewsg_jax.experiments.tables import ConfigError
+
+TEXT = """
+title = "A title"
+[data]
+name = "breast_cancer"
+drop_columns = ["mean_area"]
+{data}
+[model]
+prior_scale = 2.0
+coordinates = "{coordinates}"
+[run]
+num_chains = 2
+data_passes = 1
+start = "{start}"
+[[methods]]
+name = "sgld"
+step_size = 1e-3
+batch_size = 5
+"""
+
+
+def problem(coordinates="features", start="zero", data=""):
+    return prepare(parse(TEXT.format(coordinates=coordinates, start=start, data=data)))
+
+
+@pytest.fixture(scope="module")
+def rows():
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(300, 4)).astype(np.float32)
+    return {"x": x, "y": (generator.random(300) < 1 / (1 + np.exp(-2 * x[:, 0]))).astype(np.float32)}
+
+
+def test_the_mode_is_where_the_gradient_vanishes(rows):
+    posterior = ewsg.models.logistic_regression(prior_scale=0.7)
+    mode = find_mode(rows, 0.7)
+    gradient = posterior.gradient(jnp.asarray(mode.weights, jnp.float32), rows)
+    np.testing.assert_allclose(gradient, 0, atol=1e-3)
+    hessian = jax.hessian(lambda w: posterior.potential(w, rows))(jnp.asarray(mode.weights, jnp.float32))
+    np.testing.assert_allclose(mode.hessian, hessian, rtol=1e-4, atol=1e-3)
+    assert mode.data_passes >= mode.num_steps > 0
+
+
+def test_a_flat_prior_on_dependent_features_is_refused(rows):
+    doubled = {"x": np.hstack([rows["x"], np.zeros((300, 1), np.float32)]), "y": rows["y"]}
+    with pytest.raises(ValueError, match="not positive definite"):
+        find_mode(doubled, np.inf)
+
+
+def test_curvature_coordinates_are_the_same_posterior():
+    plain, round_one = problem(), problem("curvature", "mode")
+    assert plain.names == round_one.names
+    assert "mean_area" not in plain.names
+    assert round_one.mode is not None
+    generator = np.random.default_rng(0)
+    draws = generator.normal(size=(3, len(plain.names))).astype(np.float32)
+    weights = round_one.to_weights(draws)
+    np.testing.assert_array_equal(plain.to_weights(draws), draws)
+    for phi, w in zip(draws, weights, strict=True):
+        expected = plain.posterior.potential(w, plain.train)
+        assert round_one.posterior.potential(phi, round_one.train) == pytest.approx(expected, rel=1e-4)
+    # The curvature at the mode is the identity there.
+    at_mode = np.linalg.solve(round_one.matrix, round_one.mode.weights).astype(np.float32)
+    hessian = jax.hessian(lambda p: round_one.posterior.potential(p, round_one.train))(at_mode)
+    np.testing.assert_allclose(hessian, np.eye(len(plain.names)), atol=2e-3)
+
+
+@pytest.mark.parametrize("coordinates", ["features", "curvature"])
+def test_starts_are_spread_around_the_mode(coordinates):
+    made = problem(coordinates, "mode")
+    starts = jax.vmap(made.start)(jax.random.split(jax.random.key(0), 4000))
+    weights = np.asarray(made.to_weights(np.asarray(starts)), np.float64)
+    covariance = 4 * np.linalg.inv(made.mode.hessian)
+    sd = np.sqrt(np.diag(covariance))
+    assert np.abs((weights.mean(0) - made.mode.weights) / sd).max() < 5 / np.sqrt(4000)
+    np.testing.assert_allclose(weights.std(0) / sd, 1, atol=0.06)
+
+
+def test_whitened_features():
+    made = problem(data='features = "whitened"\nintercept = false')
+    assert made.names[0] == "component_1"
+    np.testing.assert_allclose(np.cov(np.asarray(made.train["x"]).T, bias=True), np.eye(29), atol=1e-3)
+    assert any("0 null directions dropped" in line for line in made.description)
+
+
+def test_a_column_that_is_not_there():
+    with pytest.raises(ValueError, match="did you mean 'mean_area'"):
+        prepare(parse(TEXT.format(coordinates="features", start="zero", data="").replace("mean_area", "mean_aera")))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "factor"),
+    [
+        (lambda p: ewsg.sgld(p, 1e-2, batch_size=3), 1e-2 / 2),
+        (lambda p: ewsg.sghmc(p, 1e-2, friction=4.0, batch_size=3), 1e-2 / (2 * 4.0)),
+        (lambda p: ewsg.sghmc(p, 1e-2, friction=4.0, batch_size=3, integrator="splitting"), 1e-2 / (2 * 4.0)),
+        (lambda p: ewsg.sghmc(p, 1e-2, friction=4.0, batch_size=3, temperature=2.0), 1e-2 / (2 * 4.0 * 2.0)),
+    ],
+)
+def test_heat_is_the_formula(rows, kernel, factor):
+    """h Cov(g)/(2γT) and h Cov(g)/(2T), Cov(g) = n²/b Cov(∇Vᵢ)."""
+    made = kernel(ewsg.models.logistic_regression())
+    position = jnp.full((4,), 0.5)
+    keys = jax.random.split(jax.random.key(0), 8)
+    state = jax.vmap(lambda key: made.init(key, position, rows))(keys)
+    heat = measure(jax.random.key(1), made, state, jax.tree.map(jnp.asarray, rows))
+    x, y = rows["x"].astype(np.float64), rows["y"]
+    each = x * (1 / (1 + np.exp(-x @ np.full(4, 0.5))) - y)[:, None]
+    expected = factor * 300**2 / 3 * each.var(0)
+    assert heat.median == pytest.approx(np.median(expected), rel=0.15)
+    assert heat.largest == pytest.approx(expected.max(), rel=0.2)
+
+
+def test_the_full_gradient_has_no_heat(rows):
+    kernel = ewsg.uld(ewsg.models.logistic_regression(), 1e-2, friction=1.0)
+    state = jax.vmap(lambda key: kernel.init(key, jnp.zeros(4), rows))(jax.random.split(jax.random.key(0), 2))
+    assert measure(jax.random.key(1), kernel, state, rows) == (0.0, 0.0)
+
+
+def test_words():
+    from ewsg_jax.experiments.heat import Heat
+
+    assert "noisy optimiser, not a sample" in in_words(Heat(1e4, 2e4), 1.0)
+    assert "no sample of the posterior yet" in in_words(Heat(0.01, 0.02), 1.5)
+    assert "no sample of the posterior yet" in in_words(Heat(0.01, 0.02), float("nan"))
+    assert in_words(Heat(0.01, 0.02), 1.01).startswith("a sample of the posterior")
+    assert "visibly heated" in in_words(Heat(0.3, 0.6), 1.01)
+    assert "diverged" in in_words(Heat(float("nan"), float("nan")), 1.01)
+
+
+def test_an_option_of_the_wrong_kind_is_refused_before_the_run():
+    from ewsg_jax.experiments.logistic import plan
+
+    experiment = parse(TEXT.format(coordinates="features", start="zero", data="").replace("1e-3", '"small"'))
+    with pytest.raises(ConfigError, match="sgld: step_size must be a positive number"):
+        plan(experiment, problem())
+    experiment = parse(TEXT.format(coordinates="features", start="zero", data="burn = 1").replace("burn = 1", ""))
+    short = parse(
+        TEXT.format(coordinates="features", start="zero", data="").replace("data_passes = 1", "data_passes = 0.001")
+    )
+    with pytest.raises(ConfigError, match="sgld: 0 steps keep no draw"):
+        plan(short, problem())

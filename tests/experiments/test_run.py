@@ -1,0 +1,178 @@
+"""Whole runs through the command line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from ewsg_jax.__main__ import main
+
+TINY = """
+title = "Tiny"
+note = "A word about it."
+[data]
+name = "breast_cancer"
+[run]
+num_chains = 2
+data_passes = {passes}
+burn_in_passes = 1
+num_draws = 5
+[reference]
+step_size = 0.02
+friction = 1
+num_steps = 40
+num_draws = 5
+num_chains = 2
+[[methods]]
+name = "sghmc"
+step_size = {step_size}
+friction = 1
+batch_size = 50
+[[methods]]
+name = "ewsg"
+step_size = 1e-3
+friction = 1
+batch_size = 50
+published = {{ accuracy = 97, log_likelihood = -0.1 }}
+"""
+FIGURES = ("traces.png", "marginals.png", "held_out.png")
+FILES = {"config.toml", "metrics.json", "draws.npz", "report.txt", *FIGURES}
+
+
+def configuration(folder, passes=4, step_size=1e-3):
+    path = folder / "tiny.toml"
+    path.write_text(TINY.format(passes=passes, step_size=step_size))
+    return path
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "ewsg_jax", "run", *map(str, arguments)]
+
+
+def test_a_run_writes_its_files(tmp_path):
+    config, output = configuration(tmp_path), tmp_path / "made" / "here"
+    done = subprocess.run(command(config, "--output", output), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in output.iterdir()} == FILES
+    assert (output / "config.toml").read_text() == config.read_text()
+    assert (output / "report.txt").read_text() == done.stdout
+    for part in (
+        "A word about it.",
+        "R-hat",
+        "ESS",
+        "held out (114 rows)",
+        "minibatch heat",
+        "against the reference",
+    ):
+        assert part in done.stdout
+
+    metrics = json.loads((output / "metrics.json").read_text())
+    assert set(metrics["versions"]) == {"python", "jax", "ewsg_jax", "numpy"}
+    assert metrics["device"]
+    assert (metrics["num_train"], metrics["num_test"], metrics["interrupted"]) == (455, 114, False)
+    assert list(metrics["runs"]) == ["reference", "sghmc", "ewsg"]
+    for label in ("sghmc", "ewsg"):
+        run = metrics["runs"][label]
+        assert run["data_passes"] == pytest.approx(4, abs=0.3)
+        assert run["compile_seconds"] > 0
+        assert run["run_seconds"] > 0
+        assert set(run["coordinates"]["intercept"]) == {"mean", "sd", "rhat", "ess_bulk", "ess_tail", "mcse"}
+        assert 0.5 < run["held_out"]["accuracy"] <= 1
+        assert run["held_out"]["log_likelihood"] < 0
+        assert run["minibatch_heat"]["median"] > 0
+        assert "sd_ratio_median" in run["distance_to_reference"]
+    assert metrics["runs"]["ewsg"]["published"]["accuracy"] == 97
+    assert metrics["runs"]["reference"]["data_passes"] == 40
+
+    with np.load(output / "draws.npz") as draws:
+        assert draws["names"].tolist()[-1] == "intercept"
+        for label, run in metrics["runs"].items():
+            assert draws[label].shape == (2, run["num_draws"], 31)
+            assert draws[f"{label}.data_passes"].shape == (run["num_draws"],)
+    for name in FIGURES:
+        assert (output / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_diverged_run_is_reported_and_the_seed_is_kept(tmp_path, capsys):
+    """In this process, where every warning is an error."""
+    output = tmp_path / "out"
+    assert main(["run", str(configuration(tmp_path, step_size=1e12)), "--output", str(output), "--seed", "5"]) == 0
+    assert "2 of 2 chains DIVERGED" in capsys.readouterr().out
+    metrics = json.loads((output / "metrics.json").read_text())
+    assert metrics["runs"]["sghmc"]["held_out"]["log_likelihood"] is None
+    assert metrics["runs"]["sghmc"]["finite_chains"] == 0
+    assert metrics["runs"]["ewsg"]["finite_chains"] == 2
+    assert "seed = 5" in (output / "config.toml").read_text()
+    assert {path.name for path in output.iterdir()} == FILES
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("num_chains", "num_chians"), "unknown key 'run.num_chians' (did you mean 'num_chains'?)"),
+        (("step_size = 1e-3", 'step_size = "x"'), "sghmc: step_size must be a positive number"),
+        (("breast_cancer", "covertype"), "EWSG_JAX_DATA must name a folder"),
+    ],
+)
+def test_what_cannot_be_run_is_one_line(tmp_path, capsys, monkeypatch, change, message):
+    monkeypatch.setenv("EWSG_JAX_DATA", str(tmp_path / "nothing"))
+    config = configuration(tmp_path)
+    config.write_text(config.read_text().replace(*change))
+    assert main(["run", str(config), "--output", str(tmp_path / "out")]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert message in told.err
+    assert told.err.startswith("ewsg_jax: error: ")
+    assert told.err.count("\n") == 1
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_run(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    config = configuration(tmp_path, passes=1e9)
+    assert main(["run", str(config), "--output", str(tmp_path / "file" / "out")]) == 2
+    assert "cannot write to the output folder" in capsys.readouterr().err
+
+
+def test_exit_status_without_traceback(tmp_path):
+    done = subprocess.run(command(tmp_path / "none.toml"), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "No such file" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["run"], ["walk"], ["run", "x.toml", "--seed", "-1"]])
+def test_usage(arguments, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    assert "usage: ewsg_jax" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_an_interrupt_writes_what_there_is(tmp_path):
+    config, output = configuration(tmp_path, passes=1e7), tmp_path / "out"
+    process = subprocess.Popen(command(config, "--output", output), stdout=subprocess.PIPE, text=True)
+    until = time.monotonic() + 200
+    while not (output / "metrics.json").exists() and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.1)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    told, _ = process.communicate(timeout=200)
+    assert process.returncode == 130
+    assert "interrupted" in told
+    assert {path.name for path in output.iterdir()} == FILES
+    metrics = json.loads((output / "metrics.json").read_text())
+    assert metrics["interrupted"] is True
+    assert "ewsg" not in metrics["runs"]
+
+
+def test_importing_the_library_is_light():
+    heavy = ("arviz", "arviz_stats", "matplotlib", "sklearn", "flax", "tqdm", "ewsg_jax.experiments")
+    code = f"import sys, ewsg_jax; print([name for name in {heavy!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout.strip() == "[]"
