@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 from ewsg_jax import _check
 
 T = TypeVar("T")
+KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", list: "a list"}
 
 
 class ConfigError(ValueError):
@@ -82,6 +83,5 @@ def convert(hint: Any, value: Any, path: str) -> Any:
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
-        takes = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}[hint]
-        raise ConfigError(f"{path} must be {takes}; got {_check.describe(value)}")
+        raise ConfigError(f"{path} must be {KINDS[hint]}; got {_check.describe(value)}")
     return value

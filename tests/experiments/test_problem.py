@@ -7,7 +7,8 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.experiments.config import parse
-from ewsg_jax.experiments.heat import measure
+from ewsg_jax.experiments.heat import Heat, measure
+from ewsg_jax.experiments.logistic import plan
 from ewsg_jax.experiments.mode import find_mode
 from ewsg_jax.experiments.problem import prepare
 from ewsg_jax.experiments.report import in_words
@@ -70,8 +71,8 @@ def test_curvature_coordinates_are_the_same_posterior():
     weights = round_one.to_weights(draws)
     np.testing.assert_array_equal(plain.to_weights(draws), draws)
     for phi, w in zip(draws, weights, strict=True):
-        expected = plain.posterior.potential(w, plain.train)
-        assert round_one.posterior.potential(phi, round_one.train) == pytest.approx(expected, rel=1e-4)
+        expected = float(plain.posterior.potential(w, plain.train))
+        assert float(round_one.posterior.potential(phi, round_one.train)) == pytest.approx(expected, rel=1e-4)
     # The curvature at the mode is the identity there.
     at_mode = np.linalg.solve(round_one.matrix, round_one.mode.weights).astype(np.float32)
     hessian = jax.hessian(lambda p: round_one.posterior.potential(p, round_one.train))(at_mode)
@@ -131,8 +132,6 @@ def test_the_full_gradient_has_no_heat(rows):
 
 
 def test_words():
-    from ewsg_jax.experiments.heat import Heat
-
     assert "noisy optimiser, not a sample" in in_words(Heat(1e4, 2e4), 1.0)
     assert "no sample of the posterior yet" in in_words(Heat(0.01, 0.02), 1.5)
     assert "no sample of the posterior yet" in in_words(Heat(0.01, 0.02), float("nan"))
@@ -142,14 +141,8 @@ def test_words():
 
 
 def test_an_option_of_the_wrong_kind_is_refused_before_the_run():
-    from ewsg_jax.experiments.logistic import plan
-
-    experiment = parse(TEXT.format(coordinates="features", start="zero", data="").replace("1e-3", '"small"'))
+    text, made = TEXT.format(coordinates="features", start="zero", data=""), problem()
     with pytest.raises(ConfigError, match="sgld: step_size must be a positive number"):
-        plan(experiment, problem())
-    experiment = parse(TEXT.format(coordinates="features", start="zero", data="burn = 1").replace("burn = 1", ""))
-    short = parse(
-        TEXT.format(coordinates="features", start="zero", data="").replace("data_passes = 1", "data_passes = 0.001")
-    )
+        plan(parse(text.replace("1e-3", '"small"')), made)
     with pytest.raises(ConfigError, match="sgld: 0 steps keep no draw"):
-        plan(short, problem())
+        plan(parse(text.replace("data_passes = 1", "data_passes = 0.001")), made)
