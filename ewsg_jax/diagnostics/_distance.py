@@ -35,7 +35,7 @@ class Distance:
     def __str__(self) -> str:
         low, middle, high = np.quantile(self.sd_ratio, [0, 0.5, 1])
         return (
-            f"means off by {self.root_mean_square:.3f} sd (root mean square; Monte Carlo error alone gives about "
+            f"means off by {self.root_mean_square:.3f} sd (root mean square, Monte Carlo error alone: "
             f"{self.monte_carlo:.3f}), at most {self.largest:.3f} sd; ratio of sds {middle:.3f} (median), "
             f"{low:.3f} to {high:.3f}"
         )

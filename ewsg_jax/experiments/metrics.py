@@ -83,10 +83,19 @@ def _of_result(result: Result) -> dict[str, Any]:
 
 
 def held_out(trajectory: Trajectory) -> dict[str, float]:
-    """Return held-out accuracy and log likelihood in the three ways of averaging."""
+    """Return held-out accuracy and log likelihood in the ways of averaging.
+
+    All draws together; the chains' mean prediction at each draw of the second half of the run, averaged over
+    these draws, with its standard deviation between them; the same at the last draw; single chains there.
+    """
+    half = len(trajectory.data_passes) // 2
     return {
         "accuracy": float(trajectory.running_accuracy[-1]),
         "log_likelihood": float(trajectory.running_log_likelihood[-1]),
+        "ensemble_accuracy": float(trajectory.ensemble_accuracy[half:].mean()),
+        "ensemble_accuracy_sd": float(trajectory.ensemble_accuracy[half:].std()),
+        "ensemble_log_likelihood": float(trajectory.ensemble_log_likelihood[half:].mean()),
+        "ensemble_log_likelihood_sd": float(trajectory.ensemble_log_likelihood[half:].std()),
         "last_draw_accuracy": float(trajectory.ensemble_accuracy[-1]),
         "last_draw_log_likelihood": float(trajectory.ensemble_log_likelihood[-1]),
         "single_chain_accuracy": float(trajectory.chain_accuracy[:, -1].mean()),

@@ -32,7 +32,7 @@ def section(result: Result, num_test: int) -> str:
         heading,
         "-" * len(heading),
         options,
-        f"{samples.num_steps:,} steps a chain = {samples.data_passes:,.4g} passes over the data; "
+        f"{samples.num_steps:,} steps a chain = {_passes(samples.data_passes)} passes over the data; "
         f"{samples.num_chains} chains; kept: {samples.num_draws:,} draws of each, every {plan.thin:,} steps after "
         f"{plan.burn_in:,}",
         f"{samples.gradient_evaluations:,} gradient evaluations in all; compiled in "
@@ -51,10 +51,13 @@ def section(result: Result, num_test: int) -> str:
         f"held out ({num_test:,} rows): accuracy {100 * numbers['accuracy']:.2f} %, log likelihood "
         f"{numbers['log_likelihood']:.4f} (mean prediction of all draws)"
     )
-    lines.append(
-        f"  last draw, mean prediction of the {samples.num_chains} chains: accuracy "
-        f"{100 * numbers['last_draw_accuracy']:.2f} %, log likelihood {numbers['last_draw_log_likelihood']:.4f}"
-    )
+    lines += [
+        f"  one draw, mean prediction of the {samples.num_chains} chains: accuracy "
+        f"{100 * numbers['ensemble_accuracy']:.2f} ± {100 * numbers['ensemble_accuracy_sd']:.2f} %, log likelihood "
+        f"{numbers['ensemble_log_likelihood']:.4f} ± {numbers['ensemble_log_likelihood_sd']:.4f}",
+        f"    (over the draws of the second half; the last draw: {100 * numbers['last_draw_accuracy']:.2f} %, "
+        f"{numbers['last_draw_log_likelihood']:.4f})",
+    ]
     lines.append(
         f"  last draw, each chain by itself: accuracy {100 * numbers['single_chain_accuracy']:.2f} ± "
         f"{100 * numbers['single_chain_accuracy_sd']:.2f} %, log likelihood "
@@ -74,11 +77,11 @@ def section(result: Result, num_test: int) -> str:
         lines.append(f"  {in_words(result.heat, result.summary.worst_rhat)}")
         if _is_weighted(result):
             lines.append(
-                "  the exponential weights damp a part of this heat, at the price of a bias from skewed gradients; "
-                f"{np.mean(samples.index_acceptance):.0%} of their proposals were accepted"
+                "  the exponential weights damp a part of this heat, at the price of a bias from skewed gradients "
+                f"({np.mean(samples.index_acceptance):.0%} of their proposals accepted)"
             )
     if result.distance is not None:
-        lines.append(f"against the reference: {result.distance}")
+        lines += ["against the reference:", *(f"  {part}" for part in str(result.distance).split("; "))]
     return "\n".join(lines)
 
 
@@ -100,40 +103,46 @@ def in_words(heat: Heat, worst_rhat: float) -> str:
 
 def table(results: list[Result]) -> str:
     """All runs side by side."""
-    header = (
-        f"{'':12} {'passes':>8} {'accuracy':>9} {'log lik.':>9} {'last acc.':>9} {'last ll.':>9} {'R-hat':>7} "
-        f"{'ESS':>7} {'heat':>9} {'sd ratio':>8} {'mean off':>8} {'compile s':>9} {'run s':>7}"
-    )
-    lines = [header]
-    for result in results:
-        samples = result.samples
-        if result.summary is None or result.trajectory is None or result.heat is None:
-            lines.append(f"{result.plan.label:12} interrupted before a draw was kept")
-            continue
-        numbers = held_out(result.trajectory)
-        compared = result.distance
-        ratio = f"{np.median(compared.sd_ratio):8.3f} {compared.root_mean_square:8.3f}" if compared else f"{'':17}"
-        lines.append(
-            f"{result.plan.label:12} {samples.data_passes:8.4g} {100 * numbers['accuracy']:8.2f}% "
-            f"{numbers['log_likelihood']:9.4f} {100 * numbers['last_draw_accuracy']:8.2f}% "
-            f"{numbers['last_draw_log_likelihood']:9.4f} {result.summary.worst_rhat:7.4f} "
-            f"{result.summary.least_ess:7.0f} {result.heat.median:9.3g} {ratio} "
-            f"{samples.compile_seconds:9.1f} {samples.run_seconds:7.1f}"
-        )
-    lines.append(
-        "accuracy, log lik.: held out, mean prediction of all draws; last: of the last draw of all chains; "
-        "R-hat: the largest; ESS: the smallest; heat: median"
-    )
+    told = any(result.plan.method and result.plan.method.published for result in results)
+    lines = [
+        f"{'':12} {'passes':>7} {'accuracy':>8} {'log lik.':>8} {'one draw':>8} {'log lik.':>8} {'R-hat':>6} "
+        f"{'ESS':>6} {'heat':>8} {'sd ratio':>8} {'mean off':>8} {'compile s':>9} {'run s':>6}"
+        + (f" {'published':>17}" if told else "")
+    ]
+    lines += [_row(result) for result in results]
+    lines += [
+        "accuracy and log lik.: held out, mean prediction of all draws; then of one draw of all chains, averaged",
+        "  over the draws of the second half. R-hat: the largest; ESS: the smallest; heat: the median",
+    ]
     if any(result.plan.label == REFERENCE for result in results):
-        lines.append(
-            "sd ratio, mean off: against the reference, median and root mean square over coordinates, in sds of it"
-        )
+        lines.append("sd ratio, mean off: against the reference, median and root mean square, in its sds")
     return "\n".join(lines)
+
+
+def _row(result: Result) -> str:
+    samples, compared, method = result.samples, result.distance, result.plan.method
+    if result.summary is None or result.trajectory is None or result.heat is None:
+        return f"{result.plan.label:12} interrupted before a draw was kept"
+    numbers = held_out(result.trajectory)
+    ratio = f"{np.median(compared.sd_ratio):8.3f} {compared.root_mean_square:8.3f}" if compared else f"{'':17}"
+    told = method.published if method else None
+    return (
+        f"{result.plan.label:12} {_passes(samples.data_passes):>7} {100 * numbers['accuracy']:7.2f}% "
+        f"{numbers['log_likelihood']:8.4f} {100 * numbers['ensemble_accuracy']:7.2f}% "
+        f"{numbers['ensemble_log_likelihood']:8.4f} {result.summary.worst_rhat:6.3f} "
+        f"{result.summary.least_ess:6.0f} {result.heat.median:8.2g} {ratio} "
+        f"{samples.compile_seconds:9.1f} {samples.run_seconds:6.1f}"
+        + (f"   {told.accuracy:6.3f}% {told.log_likelihood:6.3f}" if told else "")
+    )
 
 
 def _is_weighted(result: Result) -> bool:
     method = result.plan.method
     return method is not None and "exponentially_weighted" in METHODS[method.name].estimator
+
+
+def _passes(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.4g}"
 
 
 def _times(value: float) -> str:
