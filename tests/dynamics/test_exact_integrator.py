@@ -1,6 +1,6 @@
 """The exact integrator's mean map and covariance, from γh = 1e-6 to 20, against 60 decimal digits.
 
-Written as in methods.md, section 1, these formulas cancel: Var θ' is of order (γh)³, so at γh = 1e-6 float64 has
+Written as published, these formulas cancel: Var θ' is of order (γh)³, so at γh = 1e-6 float64 has
 no digit left of it. The reference is evaluated with Python's `decimal`.
 """
 

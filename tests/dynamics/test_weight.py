@@ -1,6 +1,6 @@
 """The log weight of an estimate is ½‖ξ‖², ξ the noise that the update needs to reach its frozen end.
 
-Each ξ is solved from the update as it is written in methods.md, section 1, and then handed to `move`: the state
+Each ξ is solved from the update as the papers write it and then handed to `move`: the state
 must arrive where it was frozen. That ties the weight of every dynamics to its own update.
 """
 

@@ -344,7 +344,7 @@ def test_every_candidate_and_the_uniforms_have_their_own_key():
         assert not np.any(np.asarray(same) == np.asarray(drawn.log_uniforms))
 
 
-# What the weights do to the mean (methods.md, section 3).
+# What the weights do to the mean.
 
 
 @pytest.mark.parametrize("model", STEP_SIZE)

@@ -75,7 +75,7 @@ def splitting(H: Matrix, k: Matrix, h: float, gamma: float, T: float) -> Step:
 
 
 def exact(H: Matrix, k: Matrix, h: float, gamma: float, T: float, u: float = 1.0) -> Step:
-    """The step of dθ = v dt, dv = −(γv + u g) dt + √(2γuT) dW over h with g frozen (methods.md, section 1)."""
+    """The step of dθ = v dt, dv = −(γv + u g) dt + √(2γuT) dW over h with g frozen."""
     eye, e = np.eye(len(k)), np.exp(-gamma * h)
     to_position, to_velocity = u / gamma * (h - (1 - e) / gamma), u / gamma * (1 - e)
     matrix = np.block([[eye - to_position * H, (1 - e) / gamma * eye], [-to_velocity * H, e * eye]])
