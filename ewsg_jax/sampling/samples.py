@@ -1,5 +1,6 @@
 """What a run returns."""
 
+import importlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +79,7 @@ class Samples:
             ImportError: ArviZ is not installed.
         """
         try:
-            import arviz
+            arviz: Any = importlib.import_module("arviz")  # from_dict differs between 0.x and 1.x
         except ImportError as error:
             raise ImportError("to_arviz needs ArviZ: pip install 'ewsg_jax[diagnostics]'") from error
         if int(arviz.__version__.split(".")[0]) >= 1:
