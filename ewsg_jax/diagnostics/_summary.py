@@ -102,7 +102,7 @@ def summary(samples: Samples, names: Names = None) -> Summary:
         (True, ())
     """
     draws, own_names = coordinates(samples, names)
-    statistics = _array_statistics()
+    statistics = array_statistics()
     num_chains, num_draws, size = draws.shape
     enough = num_draws >= FEWEST_DRAWS
     unknown = np.full(size, np.nan)
@@ -150,8 +150,12 @@ def _notes(samples: Samples, draws: np.ndarray) -> list[str]:
     return notes
 
 
-def _array_statistics() -> Any:
-    """arviz-stats on NumPy arrays."""
+def array_statistics() -> Any:
+    """Return the functions of arviz-stats that take NumPy arrays.
+
+    Raises:
+        ImportError: arviz-stats is not installed.
+    """
     try:
         from arviz_stats.base import array_stats  # pyright: ignore[reportPrivateImportUsage]
     except ImportError as error:

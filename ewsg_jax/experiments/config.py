@@ -15,8 +15,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ewsg_jax import _check
-from ewsg_jax.experiments.tables import ConfigError, build, refuse_unknown
+from ewsg_jax.experiments.tables import ConfigError, above_zero, at_least, build, refuse_unknown
 from ewsg_jax.methods import METHODS
+
+RESERVED = ("reference", "names", "file", "allow_pickle")
+"""Names that draws.npz needs for itself."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Data:
     drop_columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _at_least("data", self, split_seed=0)
+        at_least("data", self, split_seed=0)
         if not 0 < self.test_fraction < 1:
             raise ConfigError(f"data.test_fraction must be above 0 and below 1; got {self.test_fraction}")
 
@@ -49,7 +52,7 @@ class Model:
     coordinates: Literal["features", "curvature"] = "features"
 
     def __post_init__(self) -> None:
-        _above_zero("model.prior_scale", self.prior_scale)
+        above_zero("model.prior_scale", self.prior_scale)
 
 
 @dataclass(frozen=True)
@@ -70,9 +73,9 @@ class Run:
     shared_minibatch: bool = False
 
     def __post_init__(self) -> None:
-        _at_least("run", self, num_chains=1, num_draws=1, burn_in_passes=0, seed=0)
-        _above_zero("run.data_passes", self.data_passes)
-        _above_zero("run.start_spread", self.start_spread)
+        at_least("run", self, num_chains=1, num_draws=1, burn_in_passes=0, seed=0)
+        above_zero("run.data_passes", self.data_passes)
+        above_zero("run.start_spread", self.start_spread)
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class Reference:
     num_chains: int = 8
 
     def __post_init__(self) -> None:
-        _at_least("reference", self, num_steps=1, burn_in=0, num_draws=1, num_chains=1)
+        at_least("reference", self, num_steps=1, burn_in=0, num_draws=1, num_chains=1)
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,9 @@ def parse(text: str) -> Experiment:
     methods = tuple(_method(table, number) for number, table in enumerate(tables.methods, 1))
     labels = [method.label for method in methods]
     for label in labels:
-        if labels.count(label) > 1 or label == "reference":
+        if label in RESERVED:
+            raise ConfigError(f"no run can be called {label!r}: give that method another 'label'")
+        if labels.count(label) > 1:
             raise ConfigError(f"two runs are called {label!r}: give one of the methods another 'label'")
     return Experiment(tables.title, tables.data, tables.model, tables.run, methods, tables.reference, tables.note)
 
@@ -192,14 +197,3 @@ def _method(table: Any, number: int) -> Method:
         raise ConfigError(f"{path}.label must be a text; got {_check.describe(label)}")
     published = build(Published, table["published"], f"{path}.published") if "published" in table else None
     return Method(name, label, {key: table[key] for key in parameters if key in table}, published)
-
-
-def _at_least(path: str, table: Any, **least: float) -> None:
-    for key, bound in least.items():
-        if not getattr(table, key) >= bound:
-            raise ConfigError(f"{path}.{key} must be at least {bound}; got {getattr(table, key)}")
-
-
-def _above_zero(path: str, value: float) -> None:
-    if not value > 0:
-        raise ConfigError(f"{path} must be above 0; got {value}")

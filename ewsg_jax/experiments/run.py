@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ewsg_jax.diagnostics._summary import array_statistics
 from ewsg_jax.experiments import figures, report
 from ewsg_jax.experiments.config import ConfigError, Experiment, load, parse
 from ewsg_jax.experiments.files import Folder
@@ -45,6 +46,7 @@ def make_ready(path: Path, output: Path | None = None, seed: int | None = None) 
     folder = Folder(output if output is not None else Path("results") / path.stem)
     folder.write_text("config.toml", text)
     figures.require()
+    array_statistics()
     problem = prepare(experiment)
     return Prepared(experiment, problem, plan(experiment, problem), folder)
 

@@ -85,3 +85,16 @@ def convert(hint: Any, value: Any, path: str) -> Any:
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         raise ConfigError(f"{path} must be {KINDS[hint]}; got {_check.describe(value)}")
     return value
+
+
+def at_least(path: str, table: Any, **least: float) -> None:
+    """Refuse a table with a number below its least."""
+    for key, bound in least.items():
+        if not getattr(table, key) >= bound:
+            raise ConfigError(f"{path}.{key} must be at least {bound}; got {getattr(table, key)}")
+
+
+def above_zero(path: str, value: float) -> None:
+    """Refuse a number that is not positive."""
+    if not value > 0:
+        raise ConfigError(f"{path} must be above 0; got {value}")

@@ -111,7 +111,7 @@ def test_the_configurations_of_the_project(path):
         ("prior_scale = 2", "prior_scale = -1", "model.prior_scale must be above 0; got -1.0"),
         ("num_steps = 100", "num_steps = 0", "reference.num_steps must be at least 1; got 0"),
         ('label = "long"', 'label = "sghmc"', "two runs are called 'sghmc'"),
-        ('label = "long"', 'label = "reference"', "two runs are called 'reference'"),
+        ('label = "long"', 'label = "reference"', "no run can be called 'reference'"),
         ('label = "long"', "label = 3", "methods[2] (ewsg).label must be a text"),
         ("[model]\nprior_scale = 2", "model = 3", "must be a table of keys; got 3"),
         ("[[methods]]", "[methods]", "not valid TOML"),

@@ -139,6 +139,16 @@ def test_what_cannot_be_run_is_one_line(tmp_path, capsys, monkeypatch, change, m
     assert told.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [("arviz_stats.base", "diagnostics"), ("matplotlib.figure", "plots"), ("sklearn.datasets", "data")],
+)
+def test_a_missing_package_is_refused_before_the_run(tmp_path, capsys, monkeypatch, module, extra):
+    monkeypatch.setitem(sys.modules, module, None)
+    assert main(["run", str(configuration(tmp_path, passes=1e9)), "--output", str(tmp_path / "out")]) == 2
+    assert f"pip install 'ewsg_jax[{extra}]'" in capsys.readouterr().err
+
+
 def test_a_folder_that_cannot_be_written_is_refused_before_the_run(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     config = configuration(tmp_path, passes=1e9)
