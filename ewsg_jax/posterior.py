@@ -178,7 +178,7 @@ def sum_over_rows(function: Callable[[Data], PyTree], data: Data, chunk_size: in
     """
     n = num_rows(data)
     chunks, rest = divmod(n, chunk_size)
-    if chunks <= 1 and n <= chunk_size:
+    if n <= chunk_size:
         return function(data)
 
     def rows(start: Array | int, size: int) -> Data:

@@ -16,6 +16,7 @@ from ewsg_jax.experiments.tables import ConfigError
 from ewsg_jax.methods import METHODS, uld
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.sampling import Samples, sample
+from ewsg_jax.sampling.budget import steps_within
 
 REFERENCE = "reference"
 
@@ -83,7 +84,7 @@ def plan(experiment: Experiment, problem: Problem) -> list[Plan]:
         kernel = _kernel(method.label, row.build, problem.posterior, options)
         run, n = experiment.run, problem.train["y"].shape[0]
         cost = kernel.evaluations(problem.train)
-        num_steps = math.floor((run.data_passes * n - cost.at_init) / cost.per_step + 1e-9)
+        num_steps = steps_within(kernel, problem.train, run.data_passes)
         burn_in, thin = _kept(
             method.label, num_steps, math.ceil(run.burn_in_passes * n / cost.per_step), run.num_draws
         )

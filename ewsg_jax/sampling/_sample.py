@@ -1,7 +1,6 @@
 """Run a kernel: chains side by side, in compiled calls of about half a second from a loop on the host."""
 
 import math
-import numbers
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Data, Key, Position, PyTree
+from ewsg_jax.sampling.budget import steps_within
 from ewsg_jax.sampling.chunks import Plan, advance, choose_block_size, start
 from ewsg_jax.sampling.interrupts import Interrupts
 from ewsg_jax.sampling.progress import Progress
@@ -189,15 +189,11 @@ def _steps(kernel: Kernel, data: Data, n: int, num_steps: int | None, data_passe
         raise ValueError(
             f"give either num_steps or data_passes; got num_steps={num_steps!r} and data_passes={data_passes!r}"
         )
-    if num_steps is not None:
+    if data_passes is None:
         return _check.integer("num_steps", num_steps)
-    if isinstance(data_passes, bool) or not isinstance(data_passes, numbers.Real):
-        raise TypeError(f"data_passes must be a positive number; got {_check.describe(data_passes)}")
-    if not math.isfinite(data_passes):
-        raise ValueError(f"data_passes must be a positive number; got {data_passes}")
-    cost = kernel.evaluations(data)
-    steps = math.floor((float(data_passes) * n - cost.at_init) / cost.per_step + 1e-9)
-    if not steps >= 1:
+    steps = steps_within(kernel, data, data_passes)
+    if steps < 1:
+        cost = kernel.evaluations(data)
         raise ValueError(
             f"data_passes must allow at least one step, of {cost.per_step} evaluations after {cost.at_init} at the "
             f"start, with n = {n}; got {data_passes}"

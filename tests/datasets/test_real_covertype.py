@@ -1,16 +1,11 @@
-"""The real Covertype; a wrong EWSG_JAX_DATA fails, none skips."""
-
-import os
+"""The real Covertype; a wrong EWSG_JAX_DATA fails, none skips (tests/conftest.py)."""
 
 import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
 
-pytestmark = [
-    pytest.mark.real_data,
-    pytest.mark.skipif("EWSG_JAX_DATA" not in os.environ, reason="EWSG_JAX_DATA is not set"),
-]
+pytestmark = pytest.mark.real_data
 
 
 def test_covertype_is_the_published_data():

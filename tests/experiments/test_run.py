@@ -125,6 +125,7 @@ def test_a_diverged_run_is_reported_and_the_seed_is_kept(tmp_path, capsys):
         (("num_chains", "num_chians"), "unknown key 'run.num_chians' (did you mean 'num_chains'?)"),
         (("step_size = 0.001", 'step_size = "x"'), "sghmc: step_size must be a positive number"),
         (("breast_cancer", "covertype"), "EWSG_JAX_DATA must name a folder"),
+        (("data_passes = 4", "data_passes = inf"), "data_passes must be a positive number; got inf"),
     ],
 )
 def test_what_cannot_be_run_is_one_line(tmp_path, capsys, monkeypatch, change, message):
