@@ -4,6 +4,7 @@ A kernel is a dynamics that asks an estimator for a gradient: `kernel(dynamics, 
 (`sgld`, `sghmc`, `ewsg`, …) are such pairs; `sample` runs them.
 """
 
+from ewsg_jax import bijectors as bijectors
 from ewsg_jax import datasets as datasets
 from ewsg_jax import diagnostics as diagnostics
 from ewsg_jax import dynamics as dynamics
@@ -22,7 +23,10 @@ from ewsg_jax.methods import sghmc as sghmc
 from ewsg_jax.methods import sgld as sgld
 from ewsg_jax.methods import uld as uld
 from ewsg_jax.posterior import Posterior as Posterior
+from ewsg_jax.sampling import Moments as Moments
 from ewsg_jax.sampling import Samples as Samples
+from ewsg_jax.sampling import load as load
+from ewsg_jax.sampling import moments as moments
 from ewsg_jax.sampling import sample as sample
 
 __version__ = "0.1.0"

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ewsg_jax.experiments.config import MOST_SEED
 from ewsg_jax.experiments.run import make_ready, run
 
 USAGE_ERROR = 2
@@ -45,9 +46,13 @@ def _refuse(config: Path, error: Exception) -> int:
 
 
 def _seed(text: str) -> int:
-    seed = int(text)
-    if seed < 0:
-        raise argparse.ArgumentTypeError(f"must be at least 0; got {seed}")
+    takes = f"must be a whole number from 0 to {MOST_SEED}"
+    try:
+        seed = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{takes}; got {text!r}") from None
+    if not 0 <= seed <= MOST_SEED:
+        raise argparse.ArgumentTypeError(f"{takes}; got {text}")
     return seed
 
 

@@ -4,8 +4,9 @@ Types, shapes and dtypes are checked always, values only where they are concrete
 """
 
 import difflib
-import numbers
-from collections.abc import Callable, Iterable
+import sys
+import types
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import jax
@@ -15,13 +16,38 @@ from jax.core import Tracer
 
 from ewsg_jax._types import Data, Key, PyTree
 
+Array = np.ndarray | jax.Array
+MOST_OPTIONS = 12
+"""Names that a message lists."""
+
 
 def describe(value: Any) -> str:
-    """Return a short description of a value for an error message."""
+    """Return a short description of a value for an error message, on one line."""
     if isinstance(value, jax.Array | np.ndarray | jax.ShapeDtypeStruct):
-        return f"an array of shape {tuple(value.shape)} and dtype {value.dtype}"
-    text = repr(value)
+        text = f"an array of shape {tuple(value.shape)} and dtype {value.dtype}"
+        is_number = value.shape == () and jnp.issubdtype(value.dtype, np.number)
+        known = is_number and not isinstance(value, jax.ShapeDtypeStruct) and not is_traced(value)
+        return f"{text} that holds {value}" if known else text
+    text = " ".join(repr(value).split())
     return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"
+
+
+def reason(error: Exception) -> str:
+    """Return the kind and the first line of an error that a user's function raised."""
+    text = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {text if len(text) <= 200 else text[:197] + '...'}"
+
+
+def shapes(tree: PyTree) -> PyTree:
+    """Return the tree with the shape and the dtype that jax gives each leaf in place of its values."""
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), tree)
+
+
+def listed(name: str, tree: PyTree) -> str:
+    """Return the leaves of a tree by name, shape and dtype, at most three: `data['x']: (3,) float32, …`."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    parts = [f"{name}{jax.tree_util.keystr(path)}: {tuple(leaf.shape)} {leaf.dtype}" for path, leaf in leaves[:3]]
+    return ", ".join(parts + ["…"] * (len(leaves) > 3))
 
 
 def is_traced(value: Any) -> bool:
@@ -37,12 +63,15 @@ def positive(name: str, value: Any, schedule: bool = False) -> None:
         if callable(value):
             _schedule(takes, value)
             return
-    if isinstance(value, bool) or not isinstance(value, numbers.Real | np.ndarray | jax.Array):
+    # Other real numbers, such as fractions, are none that jax computes with.
+    if isinstance(value, bool) or not isinstance(value, int | float | np.floating | np.integer | Array):
         raise TypeError(f"{takes}; got {describe(value)}")
     if isinstance(value, np.ndarray | np.generic | jax.Array) and (
         value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating)
     ):
         raise ValueError(f"{takes} of floating-point dtype; got {describe(value)}")
+    if isinstance(value, int) and value > sys.float_info.max:
+        raise ValueError(f"{takes}; got a whole number too large for a float")
     if not is_traced(value) and not (np.isfinite(float(value)) and float(value) > 0):
         raise ValueError(f"{takes}; got {describe(value)}")
 
@@ -52,9 +81,11 @@ def _schedule(takes: str, function: Callable[..., Any]) -> None:
     try:
         shape = jax.eval_shape(function, jax.ShapeDtypeStruct((), jnp.int32))
     except Exception as error:
-        raise ValueError(f"{takes}; the function given failed on an int32 step: {error}") from error
-    if not (hasattr(shape, "shape") and shape.shape == ()):
-        raise ValueError(f"{takes}; the schedule returned {describe(shape)} instead of a scalar")
+        raise ValueError(f"{takes}; the function given failed on an int32 step: {reason(error)}") from error
+    kind = getattr(shape, "dtype", np.dtype(object))
+    is_real = jnp.issubdtype(kind, np.floating) or jnp.issubdtype(kind, np.integer)
+    if not is_real or shape.shape != ():
+        raise ValueError(f"{takes}; the schedule returned {describe(shape)} instead of a real scalar")
 
 
 def integer(name: str, value: Any, minimum: int = 1, maximum: int | None = None) -> int:
@@ -78,15 +109,25 @@ def one_of(name: str, value: Any, options: Iterable[str]) -> None:
     """Check a choice among names; the message suggests the nearest."""
     options = tuple(options)
     if not isinstance(value, str) or value not in options:
-        raise ValueError(
-            f"{name} must be one of {', '.join(map(repr, options))}; got {describe(value)}{nearest(value, options)}"
-        )
+        shown = ", ".join(map(repr, options[:MOST_OPTIONS]))
+        more = f", … ({len(options)} in all)" if len(options) > MOST_OPTIONS else ""
+        raise ValueError(f"{name} must be one of {shown}{more}; got {describe(value)}{nearest(value, options)}")
 
 
 def nearest(value: Any, options: Iterable[str]) -> str:
     """Return ' (did you mean …?)' or nothing."""
     close = difflib.get_close_matches(str(value), list(options), n=1, cutoff=0.6)
     return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def texts(name: str, value: Any) -> None:
+    """Check a list or a tuple of texts; one text alone is none, though Python takes its letters for one."""
+    takes = f"{name} must be a list of texts"
+    if isinstance(value, str) or not isinstance(value, Collection):
+        raise TypeError(f"{takes}; got {describe(value)}")
+    for item in value:
+        if not isinstance(item, str):
+            raise TypeError(f"{takes}; got {describe(item)} in it")
 
 
 def function(name: str, value: Any, signature: str) -> Callable[..., Any]:
@@ -99,16 +140,17 @@ def function(name: str, value: Any, signature: str) -> Callable[..., Any]:
 def instance(name: str, value: Any, kind: type, made_by: str) -> None:
     """Check that a value is one of the library's own objects."""
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be a {kind.__name__} ({made_by}); got {describe(value)}")
+        hint = ": call it to make one" if isinstance(value, type | types.FunctionType) else ""
+        raise TypeError(f"{name} must be a {kind.__name__} ({made_by}); got {describe(value)}{hint}")
 
 
-def key(value: Any) -> Key:
+def key(value: Any, name: str = "key") -> Key:
     """Check and return one typed PRNG key."""
-    takes = "key must be one typed PRNG key, as jax.random.key(0) makes"
+    takes = f"{name} must be one typed PRNG key, as jax.random.key(0) makes"
     if not (isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)):
         raise TypeError(f"{takes}; got {describe(value)}")
     if value.shape != ():
-        raise ValueError(f"{takes}; got {value.shape} keys")
+        raise ValueError(f"{takes}; got an array of keys of shape {value.shape}")
     return value
 
 
@@ -120,10 +162,11 @@ def position(value: PyTree, name: str = "position") -> PyTree:
         raise ValueError(f"{takes}; got a tree without leaves, {describe(value)}")
     for path, leaf in leaves:
         where = f"{name}{jax.tree_util.keystr(path)}"
-        if not isinstance(leaf, numbers.Number | np.ndarray | np.generic | jax.Array):
-            raise TypeError(f"{takes}; {where} is {describe(leaf)}")
-        if not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
-            raise TypeError(f"{takes}; {where} is {describe(leaf)}: convert it with .astype(float)")
+        if not isinstance(leaf, int | float | complex | np.generic | Array):
+            hint = ": keep the arrays only, as equinox.partition does" if callable(leaf) else ""
+            raise TypeError(f"{takes}; {where} is {describe(leaf)}{hint}")
+        if not jnp.issubdtype(getattr(leaf, "dtype", type(leaf)), jnp.floating):
+            raise TypeError(f"{takes}; {where} is {describe(leaf)}: convert it with jax.numpy.asarray(…, float)")
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf)), value)
 
 
@@ -138,12 +181,14 @@ def data(value: Data) -> int:
         where = f"data{jax.tree_util.keystr(path)}"
         if not isinstance(leaf, np.ndarray | jax.Array | jax.ShapeDtypeStruct):
             raise TypeError(f"{takes}; {where} is {describe(leaf)}: convert it with jax.numpy.asarray")
+        if not (jnp.issubdtype(leaf.dtype, np.number) or jnp.issubdtype(leaf.dtype, np.bool_)):
+            raise TypeError(f"{takes}, and hold numbers; {where} is {describe(leaf)}")
         if leaf.ndim == 0:
-            raise ValueError(f"{takes}; {where} is a scalar")
+            raise ValueError(f"{takes}; {where} is a scalar, {describe(leaf)}")
         lengths[where] = leaf.shape[0]
     if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{where}: {n}" for where, n in lengths.items())
-        raise ValueError(f"{takes}; their lengths differ: {listed}")
+        found = ", ".join(f"{where}: {n}" for where, n in lengths.items())
+        raise ValueError(f"{takes}; their lengths differ: {found}")
     n = next(iter(lengths.values()))
     if n == 0:
         raise ValueError(f"{takes}; got 0 rows")
@@ -151,10 +196,64 @@ def data(value: Data) -> int:
 
 
 def finite(name: str, value: PyTree) -> None:
-    """Check that a concrete tree holds no NaN and no infinity."""
+    """Check that a tree of arrays holds no NaN and no infinity where its values are known."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(value):
-        if jnp.issubdtype(leaf.dtype, jnp.inexact) and not bool(jnp.all(jnp.isfinite(leaf))):
-            count = int(jnp.sum(~jnp.isfinite(leaf)))
+        if is_traced(leaf) or not jnp.issubdtype(leaf.dtype, jnp.inexact):
+            continue
+        # NumPy arrays are looked at where they are, in their own precision.
+        library = np if isinstance(leaf, np.ndarray) else jnp
+        with jax.ensure_compile_time_eval():
+            count = int(library.sum(~library.isfinite(leaf)))
+        if count:
             raise ValueError(
                 f"{name} must be finite; {name}{jax.tree_util.keystr(path)} holds {count} NaN or infinite values"
             )
+
+
+def indices(name: str, value: Any, n: int) -> None:
+    """Check row numbers: an array (b,) of whole numbers from 0 to n − 1, b ≥ 1."""
+    takes = f"{name} must be an array of row numbers, shape (b,), from 0 to {n - 1}"
+    if not isinstance(value, Array) or not jnp.issubdtype(value.dtype, np.integer):
+        raise TypeError(f"{takes}; got {describe(value)}")
+    if value.ndim != 1 or not value.shape[0]:
+        raise ValueError(f"{takes}; got {describe(value)}")
+    if not is_traced(value):
+        low, high = (int(x) for x in (np.asarray(value).min(), np.asarray(value).max()))
+        if low < 0 or high >= n:
+            raise ValueError(f"{takes}; got {low if low < 0 else high}")
+
+
+def same_tree(takes: str, name: str, value: PyTree, like: PyTree) -> None:
+    """Check that a tree has the leaves of another, each of the same shape and dtype.
+
+    Args:
+        takes: the first half of the message.
+        name: what the tree is called in messages.
+        value: a tree of arrays.
+        like: the tree that it must be like.
+    """
+    found, wanted = (
+        {name + jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+        for tree in (value, like)
+    )
+    for where in wanted:
+        if where not in found:
+            raise ValueError(f"{takes}; got one without {where}")
+    for where, leaf in found.items():
+        if where not in wanted:
+            raise ValueError(f"{takes}; got one with {where}, which this one does not have")
+        shape = jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf))
+        if (shape.shape, shape.dtype) != (wanted[where].shape, wanted[where].dtype):
+            raise ValueError(f"{takes}, {where} {describe(wanted[where])}; got {describe(shape)}")
+
+
+def outputs(name: str, function: Callable[..., Any], *arguments: PyTree) -> PyTree:
+    """Check that a user's function takes such arguments and returns a tree of arrays; return their shapes."""
+    takes = f"{name} must be a function of one chain's position that returns a tree of arrays"
+    try:
+        made = jax.eval_shape(function, *arguments)
+    except Exception as error:
+        raise ValueError(f"{takes}; it failed: {reason(error)}") from error
+    if not jax.tree.leaves(made):
+        raise ValueError(f"{takes}; it returned {describe(made)}")
+    return made

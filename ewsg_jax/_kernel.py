@@ -2,6 +2,7 @@
 
 init(key, position, data)             -> state
 draw(key, state, data)                -> randomness      indices, uniforms, normals
+gather(randomness, data)              -> randomness      with its rows of the data, which may be done ahead
 transition(randomness, state, data)   -> (state, info)   deterministic
 step(key, state, data)                =  transition(draw(key, state, data), state, data)
 """
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
@@ -58,10 +60,14 @@ class Info(NamedTuple):
         index_acceptance: share of the index chain's proposals accepted; 1 where there is no chain.
     """
 
-    gradient_evaluations: Array
+    gradient_evaluations: Array | np.int32
     is_finite: Array
     step_size: Array
-    index_acceptance: Array
+    index_acceptance: Array | np.float32
+
+
+def _no_check(position: Position, data: Data) -> None:
+    return None
 
 
 class BoundKernel(NamedTuple):
@@ -78,16 +84,22 @@ class Kernel:
     Attributes:
         init: `init(key, position, data) -> state`.
         draw: `draw(key, state, data) -> randomness`, from shapes and the step counter alone.
-        transition: `transition(randomness, state, data) -> (state, info)`, deterministic.
+        gather: `gather(randomness, data) -> randomness`, the same with its rows of the data.
+        transition: `transition(randomness, state, data) -> (state, info)`, deterministic; of either randomness.
+        step_size: `step_size(step) -> h` of the step after so many.
         evaluations: `evaluations(data) -> Evaluations`, per step and at init.
         uses_batches: whether steps differ by the rows they see.
+        check: `check(position, data)`: raises what is wrong with them, by type, shape and dtype.
     """
 
     init: Callable[[Key, Position, Data], KernelState]
     draw: Callable[[Key, KernelState, Data], Randomness]
+    gather: Callable[[Randomness, Data], Randomness]
     transition: Callable[[Randomness, KernelState, Data], tuple[KernelState, Info]]
+    step_size: Callable[[Array], Any]
     evaluations: Callable[[Data], Evaluations]
     uses_batches: bool = True
+    check: Callable[[Position, Data], None] = _no_check
 
     def step(self, key: Key, state: KernelState, data: Data) -> tuple[KernelState, Info]:
         """Make one step: draw everything random, then move.
@@ -96,7 +108,12 @@ class Kernel:
             key: a typed PRNG key, consumed.
             state: what `init` or the last step returned.
             data: a tree of arrays that share their leading axis n.
+
+        Raises:
+            TypeError, ValueError: the key is none, the state is not one of this kernel, or the data do not go
+                with it. The checks are made while tracing, and cost nothing in compiled code.
         """
+        _check_step(self, key, state, data)
         return self.transition(self.draw(key, state, data), state, data)
 
     def bind(self, data: Data) -> BoundKernel:
@@ -120,10 +137,11 @@ class Kernel:
         _check.data(data)
 
         def init(position: Position, rng_key: Key | None = None) -> KernelState:
-            return self.init(jax.random.key(0) if rng_key is None else rng_key, position, data)
+            key = jax.random.key(0) if rng_key is None else _check.key(rng_key, "rng_key")
+            return self.init(key, position, data)
 
         def step(rng_key: Key, state: KernelState) -> tuple[KernelState, Info]:
-            return self.step(rng_key, state, data)
+            return self.step(_check.key(rng_key, "rng_key"), state, data)
 
         return BoundKernel(init, step)
 
@@ -158,6 +176,7 @@ def kernel(dynamics: Dynamics, estimator: GradientEstimator) -> Kernel:
     def init(key: Key, position: Position, data: Data) -> KernelState:
         _check.key(key)
         position = _check.position(position)
+        _check.finite("position", position)
         estimator.check(position, data)
         dynamics_key, memory_key = jax.random.split(key)
         return KernelState(dynamics.init(dynamics_key, position), estimator.init(memory_key, position, data))
@@ -165,6 +184,9 @@ def kernel(dynamics: Dynamics, estimator: GradientEstimator) -> Kernel:
     def draw(key: Key, state: KernelState, data: Data) -> Randomness:
         batch_key, noise_key = jax.random.split(key)
         return Randomness(estimator.draw(batch_key, data), dynamics.draw(noise_key, state.dynamics))
+
+    def gather(randomness: Randomness, data: Data) -> Randomness:
+        return randomness._replace(batch=estimator.gather(randomness.batch, data))
 
     def transition(randomness: Randomness, state: KernelState, data: Data) -> tuple[KernelState, Info]:
         current = state.dynamics
@@ -177,12 +199,36 @@ def kernel(dynamics: Dynamics, estimator: GradientEstimator) -> Kernel:
         moved, probed = dynamics.move(
             randomness.noise, current, estimate, lambda position: estimator.probe(estimate, position, data)
         )
+        # What is known without running the step stays a NumPy number, so that a run need not sum it.
+        evaluations = estimator.evaluations(data).per_step + refreshed + probed
         info = Info(
-            gradient_evaluations=jnp.asarray(estimator.evaluations(data).per_step + refreshed + probed, jnp.int32),
+            gradient_evaluations=evaluations if isinstance(evaluations, jax.Array) else np.int32(evaluations),
             is_finite=_tree.is_finite(moved),
             step_size=jnp.asarray(dynamics.step_size(current.step)),
             index_acceptance=estimate.acceptance,
         )
         return KernelState(moved, estimator.commit(receipt, memory)), info
 
-    return Kernel(init, draw, transition, estimator.evaluations, estimator.uses_batches)
+    return Kernel(
+        init,
+        draw,
+        gather,
+        transition,
+        dynamics.step_size,
+        estimator.evaluations,
+        estimator.uses_batches,
+        estimator.check,
+    )
+
+
+def _check_step(kernel: Kernel, key: Key, state: KernelState, data: Data) -> None:
+    """Check that a key is one, that the data go with the position, and that the state is as `init` makes it."""
+    _check.key(key)
+    made_by = "what init or step of this kernel returned"
+    _check.instance("state", state, KernelState, made_by)
+    if not hasattr(state.dynamics, "position"):
+        found = _check.describe(state.dynamics)
+        raise TypeError(f"state must be a KernelState ({made_by}); got one whose dynamics is {found}")
+    kernel.check(state.position, data)
+    expected = jax.eval_shape(kernel.init, jax.random.key(0), _check.shapes(state.position), _check.shapes(data))
+    _check.same_tree(f"state must be {made_by} on such data", "state", state, expected)

@@ -196,7 +196,8 @@ def _underdamped(
     """Return the underdamped dynamics of that name; what a scheme does not have is refused."""
     _check.one_of("integrator", integrator, ("semi_implicit", "euler", "splitting", "exact"))
     shared = {"friction": friction, "temperature": temperature}
-    if integrator != "exact" and not (isinstance(inverse_mass, int | float) and inverse_mass == 1):
+    is_one = isinstance(inverse_mass, int | float) and not isinstance(inverse_mass, bool) and inverse_mass == 1
+    if integrator != "exact" and not is_one:
         raise ValueError(f"inverse_mass must be 1 unless integrator='exact'; got {_check.describe(inverse_mass)}")
     if integrator in ("splitting", "exact"):
         if noise != "gaussian":

@@ -4,15 +4,18 @@ V₀ = −log prior, Vᵢ = −log likelihood of datum i, and a kernel of temper
 exp(−V/T). This module is the only place where sums over rows are scaled to the whole data set.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, _tree
+from ewsg_jax import _check, _rows, _tree
+from ewsg_jax._check_linear import check_predictor, checked_residual
+from ewsg_jax._rows import Batch
 from ewsg_jax._types import Array, Data, Position, PyTree
+from ewsg_jax.bijectors._protocol import Transform, transform
 
 CHUNK_SIZE = 4096
 """Rows that a sum over all data takes at once."""
@@ -57,10 +60,14 @@ class Posterior:
     log_likelihood: Callable[[Position, Data], Array]
     log_prior: Callable[[Position], Array]
     predictor: LinearPredictor | None = None
+    # Shapes and dtypes that `check` has found to be right: steps repeat it.
+    _checked: set[Hashable] = field(default_factory=set, init=False, repr=False)
 
     def __post_init__(self) -> None:
         _check.function("log_likelihood", self.log_likelihood, "(position, datum) -> scalar")
         _check.function("log_prior", self.log_prior, "(position) -> scalar")
+        if self.predictor is not None:
+            _check.instance("predictor", self.predictor, LinearPredictor, "made by ewsg_jax.Posterior.linear")
 
     @classmethod
     def linear(
@@ -97,29 +104,89 @@ class Posterior:
             Array([-0.5, -1. ], dtype=float32)
         """
         _check.function("log_likelihood", log_likelihood, "(predictor, datum) -> scalar")
+        _check.function("log_prior", log_prior, "(W) -> scalar")
         _check.function("inputs", inputs, "(datum) -> x")
         if residual is not None:
             _check.function("residual", residual, "(predictors, rows) -> derivatives")
         predictor = LinearPredictor(inputs, log_likelihood, residual or jax.vmap(jax.grad(log_likelihood)))
-        return cls(lambda w, datum: log_likelihood(inputs(datum) @ w, datum), log_prior, predictor)
+
+        def of_datum(w: Array, datum: Data) -> Array:
+            x = inputs(datum)
+            check_predictor(x, w)
+            return log_likelihood(x @ w, datum)
+
+        return cls(of_datum, log_prior, predictor)
+
+    def transformed(self, bijector: Transform) -> "Posterior":
+        """Return this posterior over unconstrained positions u, for parameters θ = bijector.forward(u) with bounds.
+
+        Its density is that of θ times |det ∂θ/∂u|, so draws of u mapped forward are draws of θ. Chains start at a
+        u, such as `bijector.inverse(θ)`; `ewsg_jax.sample(…, keep=bijector.forward)` keeps draws of θ.
+
+        The result holds no linear predictor, even where this posterior was made by `Posterior.linear`: its
+        gradients are automatic. The prior must be finite, up to its constant, wherever `forward` leads. A kernel
+        of a temperature T other than 1 tempers the determinant too: the law of θ is then not exp(−V/T).
+
+        Args:
+            bijector: one of `ewsg_jax.bijectors`, or any object with `forward(u) -> θ` and
+                `log_det(u) -> log|det ∂θ/∂u|`, a scalar.
+
+        Raises:
+            TypeError: the bijector lacks one of the two methods.
+            ValueError: when used, that `log_det` fails or does not return one floating-point scalar.
+
+        Example:
+            >>> import jax.numpy as jnp, ewsg_jax as ewsg
+            >>> exponential = ewsg.Posterior(lambda rate, x: jnp.log(rate) - rate * x, lambda rate: -rate)
+            >>> unconstrained = exponential.transformed(ewsg.bijectors.positive())
+            >>> unconstrained.gradient(jnp.array(0.0), jnp.array([1.0, 2.0])).round(4)
+            Array(0.0573, dtype=float32)
+        """
+        transform("bijector", bijector)
+
+        def log_likelihood(position: Position, datum: Data) -> Array:
+            return self.log_likelihood(bijector.forward(position), datum)
+
+        def log_prior(position: Position) -> Array:
+            _scalar("bijector.log_det", "this position", bijector.log_det, _shapes(position))
+            return self.log_prior(bijector.forward(position)) + bijector.log_det(position)
+
+        return Posterior(log_likelihood, log_prior)
 
     def prior_gradient(self, position: Position) -> Position:
-        """Return ∇V₀, shaped like the position."""
+        """Return ∇V₀, shaped like the position.
+
+        Raises:
+            TypeError, ValueError: as `check`, of the position and the prior.
+        """
+        self._check_prior(position)
         return jax.grad(lambda p: -jnp.asarray(self.log_prior(p)))(position)
 
-    def batch_gradient(self, position: Position, data: Data, indices: Array) -> Position:
+    def batch_gradient(self, position: Position, data: Data, batch: Array | Batch) -> Position:
         """Return (n/b) Σ_{i∈I} ∇Vᵢ, shaped like the position.
 
         Args:
             position: where.
             data: all n rows.
-            indices: the b row numbers I, int32, repeats allowed.
+            batch: the b row numbers I, int32, repeats allowed; or the same with their rows, already gathered.
+
+        Raises:
+            TypeError, ValueError: as `check`; or the indices are no row numbers.
         """
+        self.check(position, data)
+        indices = _rows.indices_of(batch)
+        _check.indices("batch", indices, num_rows(data))
         scale = num_rows(data) / indices.shape[0]
-        return _tree.combine((scale, self._sum_of_gradients(position, _tree.take(data, indices))))
+        return _tree.combine((scale, self._sum_of_gradients(position, _rows.rows_of(batch, data))))
 
     def likelihood_gradient(self, position: Position, data: Data, chunk_size: int = CHUNK_SIZE) -> Position:
-        """Return Σᵢ ∇Vᵢ over all rows, `chunk_size` of them at a time."""
+        """Return Σᵢ ∇Vᵢ over all rows, `chunk_size` of them at a time.
+
+        Raises:
+            TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
+        """
+        self.check(position, data)
+        _check.integer("chunk_size", chunk_size)
         return sum_over_rows(lambda rows: self._sum_of_gradients(position, rows), data, chunk_size)
 
     def gradient(self, position: Position, data: Data, chunk_size: int = CHUNK_SIZE) -> Position:
@@ -129,13 +196,22 @@ class Posterior:
             position: where.
             data: all n rows.
             chunk_size: rows taken at once, which bounds the memory.
+
+        Raises:
+            TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
         """
         return _tree.combine(
             (1, self.prior_gradient(position)), (1, self.likelihood_gradient(position, data, chunk_size))
         )
 
     def potential(self, position: Position, data: Data, chunk_size: int = CHUNK_SIZE) -> Array:
-        """Return V = −log prior − Σᵢ log likelihood, a scalar."""
+        """Return V = −log prior − Σᵢ log likelihood, a scalar.
+
+        Raises:
+            TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
+        """
+        self.check(position, data)
+        _check.integer("chunk_size", chunk_size)
         total = sum_over_rows(lambda rows: jnp.sum(self.log_likelihoods(position, rows)), data, chunk_size)
         return -self.log_prior(position) - total
 
@@ -153,16 +229,27 @@ class Posterior:
         _check.position(position)
         _check.data(data)
         datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), data)
-        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), position)
-        _scalar("log_likelihood", "this position and one datum", self.log_likelihood, shapes, datum)
-        _scalar("log_prior", "this position", self.log_prior, shapes)
+        shapes = _shapes(position)
+        signature = _signature((shapes, datum))
+        if signature not in self._checked:
+            _scalar("log_likelihood", "this position and one datum", self.log_likelihood, shapes, datum)
+            self._checked.add(signature)
+        self._check_prior(position)
+
+    def _check_prior(self, position: Position) -> None:
+        _check.position(position)
+        shapes = _shapes(position)
+        signature = _signature(shapes)
+        if signature not in self._checked:
+            _scalar("log_prior", "this position", self.log_prior, shapes)
+            self._checked.add(signature)
 
     def _sum_of_gradients(self, position: Position, rows: Data) -> Position:
         """Σ ∇Vᵢ over the given rows: the gradient of the sum, never a sum of per-datum gradients."""
         if self.predictor is None:
             return jax.grad(lambda p: -jnp.sum(self.log_likelihoods(p, rows)))(position)
         x = jax.vmap(self.predictor.inputs)(rows)
-        residual = self.predictor.residual(x @ position, rows)
+        residual = checked_residual(self.predictor.residual, x @ position, rows)
         return (-(x.T @ residual)).astype(position.dtype)
 
 
@@ -193,11 +280,25 @@ def sum_over_rows(function: Callable[[Data], PyTree], data: Data, chunk_size: in
     return total if rest == 0 else _tree.combine((1, total), (1, function(rows(n - rest, rest))))
 
 
+def _signature(shapes: PyTree) -> Hashable:
+    leaves, structure = jax.tree.flatten(shapes)
+    return structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+
+
+def _shapes(position: Position) -> PyTree:
+    return _check.shapes(position)
+
+
 def _scalar(name: str, of_what: str, function: Callable[..., Array], *arguments: PyTree) -> None:
+    """Check that a function of these shapes returns one floating-point scalar."""
     try:
         shape = jax.eval_shape(lambda *a: jnp.asarray(function(*a)), *arguments)
     except Exception as error:
-        raise ValueError(f"{name} must return a scalar for {of_what}; it failed on them: {error}") from error
+        named = zip(("position", "datum"), arguments, strict=False)
+        shapes = ", ".join(_check.listed(argument, tree) for argument, tree in named)
+        raise ValueError(
+            f"{name} must return a scalar for {of_what}; it failed on them: {_check.reason(error)} ({shapes})"
+        ) from error
     if shape.shape != () or not jnp.issubdtype(shape.dtype, jnp.floating):
         raise ValueError(
             f"{name} must return a floating-point scalar for {of_what}; it returned {_check.describe(shape)}"

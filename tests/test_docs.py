@@ -14,6 +14,11 @@ import ewsg_jax as ewsg
 ROOT = Path(__file__).parents[1]
 
 
+DOCUMENTS = [
+    path for path in sorted((ROOT / "docs").glob("*.md")) if "```python" in path.read_text(encoding="utf-8")
+]
+
+
 def maker():
     spec = importlib.util.spec_from_file_location("make_methods", ROOT / "docs" / "make_methods.py")
     module = importlib.util.module_from_spec(spec)
@@ -26,10 +31,23 @@ def test_tables_are_those_of_the_library():
         assert path.read_text() == text, f"run docs/make_methods.py: {path.name} is out of date"
 
 
+def python_blocks(path):
+    """The code blocks of a document, with the line each begins on."""
+    text = path.read_text(encoding="utf-8")
+    found = re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return [(text.count("\n", 0, match.start(1)), match[1]) for match in found]
+
+
+def run_blocks(path):
+    """Run the blocks in order in one namespace, each under its own line numbers."""
+    names = {"__name__": path.stem}
+    for line, block in python_blocks(path):
+        exec(compile("\n" * line + block, str(path), "exec"), names)
+    return names
+
+
 def test_readme_examples_run():
-    names = {}
-    for block in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL):
-        exec(block, names)
+    names = run_blocks(ROOT / "README.md")
     samples = names["samples"]
     assert samples.position.shape == (100, 400, 2)
     # The posterior is N(Σx/(n + 1), I/(n + 1)).
@@ -37,6 +55,38 @@ def test_readme_examples_run():
     error = (samples.position.mean((0, 1)) - rows.sum(0) / 1001) * np.sqrt(1001)
     assert np.all(np.abs(error) < 0.2)
     assert samples.is_finite.all()
+
+
+@pytest.mark.parametrize("name", ["conventions.md", "gotchas.md"])
+def test_these_documents_have_examples(name):
+    assert len(python_blocks(ROOT / "docs" / name)) > 5
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+def test_document_examples_run(path):
+    """Each block asserts what the text around it says."""
+    run_blocks(path)
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.stem
+)
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", path.read_text(encoding="utf-8")):
+        assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def test_the_picture_is_small_and_says_what_it_shows():
+    from PIL import Image
+
+    path = ROOT / "docs" / "picture.png"
+    assert path.stat().st_size < 120_000
+    with Image.open(path) as picture:
+        assert picture.width > 1_000
+        description = picture.text["Description"]
+    ratios = [float(x) for x in re.findall(r"variance × (\d+\.\d+)", description)]
+    assert len(ratios) == 3
+    assert ratios[0] > ratios[1] > ratios[2] > 1  # SGHMC, SGHMC with twice the batch, EWSG
 
 
 @pytest.mark.parametrize("name", ewsg.METHODS)

@@ -1,5 +1,6 @@
 """Covertype: 581,012 × 54, seven forest cover types (Blackard & Dean 1999)."""
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +52,12 @@ def covertype(*, positive_class: int = 2) -> Dataset:
     """
     _check.integer("positive_class", positive_class, minimum=1, maximum=7)
     path = find(("covertype.npz", "covtype.data.gz", "covtype.data"), ORIGIN)
-    x, kinds = _read(path)
+    try:
+        x, kinds = _read(path)
+    except (EOFError, OSError, ValueError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} must hold Covertype; it cannot be read: {_check.reason(error)}") from error
+    if x.ndim != 2 or kinds.shape != x.shape[:1]:
+        raise ValueError(f"{path} must hold X of shape (n, d) and y of shape (n,); got {x.shape} and {kinds.shape}")
     if x.shape != (NUM_ROWS, NUM_FEATURES) or set(np.unique(kinds)) != set(range(1, 8)):
         raise ValueError(
             f"{path} must hold Covertype: {NUM_ROWS} rows of {NUM_FEATURES} features and a class from 1 to 7; got "

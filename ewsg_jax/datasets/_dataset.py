@@ -23,7 +23,8 @@ class Dataset:
         source: where it comes from, in words.
 
     Raises:
-        ValueError: the shapes do not agree.
+        TypeError: x or y is no array of numbers, or a name is no text.
+        ValueError: the shapes do not agree, or there is no row.
 
     Example:
         >>> import numpy as np, ewsg_jax as ewsg
@@ -39,11 +40,17 @@ class Dataset:
     source: str
 
     def __post_init__(self) -> None:
+        for name, value in (("x", self.x), ("y", self.y)):
+            if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
+                raise TypeError(f"{name} must be a NumPy array of real numbers; got {_check.describe(value)}")
+        _check.texts("feature_names", self.feature_names)
         if self.x.ndim != 2 or self.y.shape != self.x.shape[:1] or len(self.feature_names) != self.x.shape[1]:
             raise ValueError(
                 "a data set takes x of shape (n, d), y of shape (n,) and d feature names; got x of shape "
-                f"{self.x.shape}, y of shape {self.y.shape} and {len(self.feature_names)} names"
+                f"{self.x.shape}, y of shape {self.y.shape} and {len(self.feature_names)} feature_names"
             )
+        if not self.x.size:
+            raise ValueError(f"x must have rows and features; got an array of shape {self.x.shape}")
 
     @property
     def num_rows(self) -> int:
@@ -55,17 +62,24 @@ class Dataset:
         return {"x": np.ascontiguousarray(self.x, np.float32), "y": self.y.astype(np.float32)}
 
     def take(self, rows: np.ndarray) -> "Dataset":
-        """Return the data set of these rows, by number."""
+        """Return the data set of these rows, by number.
+
+        Raises:
+            TypeError, ValueError: the rows are no array of numbers from 0 to n − 1.
+        """
+        _check.indices("rows", rows, self.num_rows)
         return dataclasses.replace(self, x=self.x[rows], y=self.y[rows])
 
     def without(self, columns: Sequence[str]) -> "Dataset":
         """Return the data set without these features.
 
         Raises:
+            TypeError: the columns are no list of names.
             ValueError: there is no feature of that name.
         """
+        _check.texts("columns", columns)
         for name in columns:
-            _check.one_of("a column to drop", name, self.feature_names)
+            _check.one_of("columns", name, self.feature_names)
         kept = [i for i, name in enumerate(self.feature_names) if name not in set(columns)]
         names = tuple(self.feature_names[i] for i in kept)
         return dataclasses.replace(self, x=self.x[:, kept], feature_names=names)
@@ -75,3 +89,15 @@ class Dataset:
         ones = np.ones((self.num_rows, 1), self.x.dtype)
         names = (*self.feature_names, INTERCEPT)
         return dataclasses.replace(self, x=np.hstack([self.x, ones]), feature_names=names)
+
+
+def check_parts(train: Dataset, test: Dataset) -> None:
+    """Check two parts of one data set, of the same features, all of them finite."""
+    for name, part in (("train", train), ("test", test)):
+        _check.instance(name, part, Dataset, "as ewsg_jax.datasets.load and split return")
+        _check.finite(f"{name}.x", part.x)
+    if train.feature_names != test.feature_names:
+        raise ValueError(
+            f"test must have the features of train, {len(train.feature_names)} that begin with "
+            f"{train.feature_names[0]!r}; got {len(test.feature_names)} that begin with {test.feature_names[0]!r}"
+        )

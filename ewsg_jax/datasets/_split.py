@@ -20,7 +20,8 @@ def split(dataset: Dataset, test_fraction: float, seed: int) -> tuple[Dataset, D
         seed: of the shuffle; the same seed gives the same split.
 
     Raises:
-        TypeError, ValueError: the fraction is not between 0 and 1, or one part would be empty.
+        TypeError, ValueError: the data set is none, the seed is not a whole number from 0 on, the fraction is not
+            between 0 and 1, or one part would be empty.
 
     Example:
         >>> import ewsg_jax as ewsg
@@ -28,6 +29,7 @@ def split(dataset: Dataset, test_fraction: float, seed: int) -> tuple[Dataset, D
         >>> train.num_rows, test.num_rows
         (455, 114)
     """
+    _check.instance("dataset", dataset, Dataset, "as ewsg_jax.datasets.load returns")
     takes = "test_fraction must be a number above 0 and below 1"
     if isinstance(test_fraction, bool) or not isinstance(test_fraction, numbers.Real):
         raise TypeError(f"{takes}; got {_check.describe(test_fraction)}")

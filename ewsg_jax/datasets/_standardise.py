@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from ewsg_jax.datasets._dataset import Dataset
+from ewsg_jax.datasets._dataset import Dataset, check_parts
 
 
 def standardise(train: Dataset, test: Dataset) -> tuple[Dataset, Dataset]:
@@ -17,6 +17,9 @@ def standardise(train: Dataset, test: Dataset) -> tuple[Dataset, Dataset]:
         train: the rows that the means and standard deviations come from.
         test: rows scaled by the same numbers.
 
+    Raises:
+        TypeError, ValueError: an argument is no data set, its features are not finite, or those of the two differ.
+
     Example:
         >>> import ewsg_jax as ewsg
         >>> train, test = ewsg.datasets.split(ewsg.datasets.breast_cancer(), 0.2, seed=0)
@@ -24,6 +27,7 @@ def standardise(train: Dataset, test: Dataset) -> tuple[Dataset, Dataset]:
         >>> bool(abs(train.x.mean(0)).max() < 1e-6), train.x.dtype
         (True, dtype('float32'))
     """
+    check_parts(train, test)
     mean = train.x.mean(axis=0, dtype=np.float64)
     scale = train.x.std(axis=0, dtype=np.float64)
     constant = scale <= 1e-12 * np.maximum(np.abs(mean), 1)

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ewsg_jax.datasets._dataset import Dataset
+from ewsg_jax import _check
+from ewsg_jax.datasets._dataset import Dataset, check_parts
 
 NULL = 1e-8
 """Directions whose variance is below this share of the largest are dropped: rounding, not data."""
@@ -35,7 +36,8 @@ def whiten(train: Dataset, test: Dataset) -> Whitened:
         test: rows mapped by the same numbers.
 
     Raises:
-        ValueError: no feature varies.
+        TypeError, ValueError: an argument is no data set, its features are not finite, those of the two differ, or
+            no feature varies.
 
     Example:
         >>> import numpy as np, ewsg_jax as ewsg
@@ -44,13 +46,17 @@ def whiten(train: Dataset, test: Dataset) -> Whitened:
         >>> bool(np.allclose(np.cov(whitened.train.x.T, bias=True), np.eye(30), atol=1e-3))
         True
     """
+    check_parts(train, test)
     mean = train.x.mean(axis=0, dtype=np.float64)
     centred = train.x - mean
     variances, directions = np.linalg.eigh(centred.T @ centred / train.num_rows)
     order = np.argsort(variances)[::-1]
     kept = order[variances[order] > NULL * variances[order[0]]]
     if not kept.size:
-        raise ValueError("whiten takes features that vary; every one is constant over the training rows")
+        raise ValueError(
+            "train must have features that vary over its rows; every one is constant; got "
+            f"{_check.describe(train.x)}"
+        )
     matrix = directions[:, kept] / np.sqrt(variances[kept])
     names = tuple(f"component_{i}" for i in range(1, kept.size + 1))
 

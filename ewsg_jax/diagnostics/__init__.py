@@ -1,8 +1,11 @@
-"""What a run is worth: convergence, effective sample size, prediction, distance to a reference."""
+"""What a run is worth: convergence, effective sample size, prediction, calibration, distance to a reference."""
 
+from ewsg_jax.diagnostics._calibration import Calibration as Calibration
+from ewsg_jax.diagnostics._calibration import calibration as calibration
 from ewsg_jax.diagnostics._distance import Distance as Distance
 from ewsg_jax.diagnostics._distance import distance as distance
 from ewsg_jax.diagnostics._predictive import Predictive as Predictive
+from ewsg_jax.diagnostics._predictive import log_predictive_density as log_predictive_density
 from ewsg_jax.diagnostics._predictive import predictive as predictive
 from ewsg_jax.diagnostics._summary import Summary as Summary
 from ewsg_jax.diagnostics._summary import summary as summary

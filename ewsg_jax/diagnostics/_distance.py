@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ewsg_jax import _check
 from ewsg_jax.diagnostics._summary import Summary
 
 
@@ -49,6 +50,7 @@ def distance(run: Summary, reference: Summary) -> Distance:
         reference: what `summary` gave for the reference.
 
     Raises:
+        TypeError: an argument is no summary.
         ValueError: the two do not have the same coordinates.
 
     Example:
@@ -61,6 +63,8 @@ def distance(run: Summary, reference: Summary) -> Distance:
         >>> bool(ewsg.diagnostics.distance(one, other).largest < 0.2)
         True
     """
+    _check.instance("run", run, Summary, "what ewsg_jax.diagnostics.summary returns")
+    _check.instance("reference", reference, Summary, "what ewsg_jax.diagnostics.summary returns")
     if run.names != reference.names:
         raise ValueError(
             f"run and reference must have the same coordinates; got {len(run.names)} and {len(reference.names)}, "

@@ -1,6 +1,6 @@
-"""Held-out accuracy and log likelihood of logistic regression, averaged over the posterior."""
+"""How probable held-out rows are, averaged over the posterior; for logistic regression their classes too."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import jax
@@ -8,8 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax._types import Array, Data
+from ewsg_jax._types import Array, Data, Position, PyTree
+from ewsg_jax.posterior import Posterior
 from ewsg_jax.sampling import Samples
+from ewsg_jax.sampling.predict import prepare, run
 
 CHUNK_SIZE = 8192
 """Rows evaluated at once."""
@@ -27,6 +29,43 @@ class Predictive(NamedTuple):
     accuracy: float
 
 
+def log_predictive_density(
+    samples: Samples, posterior: Posterior, data: Data, *, chunk_size: int = CHUNK_SIZE
+) -> np.ndarray:
+    """Return the log of the posterior-predictive density of each row, averaged over all draws of all chains.
+
+    log p(yᵢ) = log mean_θ p(yᵢ | θ); its mean over held-out rows is the usual score, its sum over rows the lppd of
+    Gelman, Hwang and Vehtari (2014), eq. 5. Natural logarithm, with the constants that the model's log likelihood
+    has.
+
+    Args:
+        samples: a run whose `position` is the posterior's.
+        posterior: gives the log likelihood of a row.
+        data: the rows, a tree of arrays that share their leading axis n.
+        chunk_size: rows evaluated at once; draws are taken as many at once as fit in a bounded memory.
+
+    Returns:
+        An array of shape (n,).
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind, the log likelihood fails on this position and these
+            rows, or the run kept no draws.
+        AttributeError: the run kept something else than positions.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> posterior, data = ewsg.models.gaussian_location(), jnp.array([[0.9], [1.1]])
+        >>> kernel = ewsg.uld(posterior, 0.1, friction=1.0)
+        >>> samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(1), data, 2_000, num_chains=4)
+        >>> density = ewsg.diagnostics.log_predictive_density(samples, posterior, jnp.array([[1.0], [4.0], [5.0]]))
+        >>> density.shape, bool(density[0] > density[1] > density[2])
+        ((3,), True)
+    """
+    _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns")
+    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    return _by_rows(samples.position, posterior.log_likelihoods, data, chunk_size)
+
+
 def predictive(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) -> Predictive:
     """Judge the posterior-predictive mean over all draws of all chains on held-out rows.
 
@@ -37,6 +76,7 @@ def predictive(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) ->
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind, or the run kept no draws.
+        AttributeError: the run kept something else than positions.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -46,14 +86,10 @@ def predictive(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) ->
         >>> ewsg.diagnostics.predictive(samples, data).accuracy
         1.0
     """
-    weights = checked_weights(samples, data, chunk_size)
-    log_likelihood, correct = 0.0, 0.0
-    for rows, counted in chunks(data, chunk_size):
-        sums = np.asarray(_judge(jnp.asarray(weights), rows, counted), np.float64)
-        log_likelihood += sums[0]
-        correct += sums[1]
-    n = _check.data(data)
-    return Predictive(float(log_likelihood / n), float(correct / n))
+    checked_weights(samples, data, chunk_size)
+    of_rows = _by_rows(samples.position, log_likelihoods, _float32(data), chunk_size)
+    log_likelihood, accuracy = (np.asarray(x, np.float64).mean() for x in (of_rows, hits(jnp.asarray(of_rows))))
+    return Predictive(float(log_likelihood), float(accuracy))
 
 
 def checked_weights(samples: Samples, data: Data, chunk_size: int) -> np.ndarray:
@@ -75,19 +111,16 @@ def checked_weights(samples: Samples, data: Data, chunk_size: int) -> np.ndarray
 
 
 def chunks(data: Data, chunk_size: int) -> Iterator[tuple[Data, Array]]:
-    """Yield the rows in chunks of one length and which of them count: the last chunk is filled up."""
-    n = data["x"].shape[0]
-    size = min(chunk_size, n)
-    for start in range(0, n, size):
-        rows = np.minimum(np.arange(start, start + size), n - 1)
-        counted = jnp.arange(start, start + size) < n
-        yield {name: jnp.asarray(np.asarray(leaf)[rows], jnp.float32) for name, leaf in data.items()}, counted
+    """Yield the rows in float32 in chunks of one length and which of them count: the last chunk is filled up."""
+    for rows, count in _row_chunks(data, chunk_size):
+        yield jax.tree.map(jnp.asarray, _float32(rows)), jnp.arange(rows["x"].shape[0]) < count
 
 
 def log_likelihoods(weights: Array, rows: Data) -> Array:
     """Return log p(yᵢ | xᵢ, w) for weights (…, d): shape (…, rows)."""
     signs = 2 * rows["y"] - 1
-    return -jax.nn.softplus(-signs * (weights @ rows["x"].T))
+    # No transpose of x, which would be made again for every chunk of draws.
+    return -jax.nn.softplus(-signs * jnp.tensordot(weights, rows["x"], (-1, -1)))
 
 
 def hits(log_likelihood: Array) -> Array:
@@ -95,13 +128,27 @@ def hits(log_likelihood: Array) -> Array:
     return jnp.where(jnp.isnan(log_likelihood), jnp.nan, log_likelihood > jnp.log(0.5))
 
 
-@jax.jit
-def _judge(weights: Array, rows: Data, counted: Array) -> Array:
-    """Sum the log predictive density and the hits over the rows that count."""
+def _by_rows(
+    draws: PyTree, log_likelihoods: Callable[[Position, Data], Array], data: Data, chunk_size: int
+) -> np.ndarray:
+    """The log of the mean over draws of the likelihood of each row, shape (n,)."""
+    _check.data(data)
+    _check.integer("chunk_size", chunk_size)
+    program, parts = None, []
+    for rows, count in _row_chunks(data, chunk_size):
+        program = program or prepare(draws, log_likelihoods, rows, "log", None)
+        parts.append(run(program, rows)[:count])
+    return np.concatenate(parts)
 
-    def add(total: Array, at_draw: Array) -> tuple[Array, None]:
-        return jnp.logaddexp(total, jax.nn.logsumexp(log_likelihoods(at_draw, rows), axis=0)), None
 
-    total, _ = jax.lax.scan(add, jnp.full(counted.shape, -jnp.inf), weights)
-    log_mean = total - jnp.log(jnp.float32(weights.shape[0] * weights.shape[1]))
-    return jnp.stack([jnp.sum(jnp.where(counted, x, 0.0)) for x in (log_mean, hits(log_mean))])
+def _row_chunks(data: Data, chunk_size: int) -> Iterator[tuple[Data, int]]:
+    """The rows in chunks of one length, the last one filled up with the last row, and how many of them count."""
+    n = _check.data(data)
+    size = min(chunk_size, n)
+    for start in range(0, n, size):
+        rows = np.minimum(np.arange(start, start + size), n - 1)
+        yield jax.tree.map(lambda x, rows=rows: np.asarray(x)[rows], data), min(size, n - start)
+
+
+def _float32(data: Data) -> Data:
+    return jax.tree.map(lambda x: np.asarray(x, np.float32), data)

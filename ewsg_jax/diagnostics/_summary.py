@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ewsg_jax import _check
 from ewsg_jax.diagnostics._coordinates import Names, coordinates
 from ewsg_jax.sampling import Samples
 
@@ -101,6 +102,8 @@ def summary(samples: Samples, names: Names = None) -> Summary:
         >>> bool(summary.worst_rhat < 1.05), summary.notes
         (True, ())
     """
+    if names is not None:
+        _check.texts("names", names)
     draws, own_names = coordinates(samples, names)
     statistics = array_statistics()
     num_chains, num_draws, size = draws.shape

@@ -15,11 +15,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ewsg_jax import _check
-from ewsg_jax.experiments.tables import ConfigError, above_zero, at_least, build, refuse_unknown
+from ewsg_jax.experiments.tables import ConfigError, above_zero, at_least, at_most, build, finite, refuse_unknown
 from ewsg_jax.methods import METHODS
 
 RESERVED = ("reference", "names", "file", "allow_pickle")
 """Names that draws.npz needs for itself."""
+MOST_SEED = 2**32 - 1
+"""jax takes the last 32 bits of a seed: two seeds that agree in them would be one."""
+MOST_STEPS = 2**31 - 1
+"""Steps are counted in 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class Data:
 
     def __post_init__(self) -> None:
         at_least("data", self, split_seed=0)
+        at_most("data", self, split_seed=MOST_SEED)
         if not 0 < self.test_fraction < 1:
             raise ConfigError(f"data.test_fraction must be above 0 and below 1; got {self.test_fraction}")
 
@@ -74,6 +79,8 @@ class Run:
 
     def __post_init__(self) -> None:
         at_least("run", self, num_chains=1, num_draws=1, burn_in_passes=0, seed=0)
+        at_most("run", self, seed=MOST_SEED)
+        finite("run", self, "burn_in_passes", "start_spread")
         above_zero("run.data_passes", self.data_passes)
         above_zero("run.start_spread", self.start_spread)
 
@@ -90,6 +97,7 @@ class Reference:
     num_chains: int = 8
 
     def __post_init__(self) -> None:
+        at_most("reference", self, num_steps=MOST_STEPS)
         at_least("reference", self, num_steps=1, burn_in=0, num_draws=1, num_chains=1)
 
 
@@ -146,7 +154,10 @@ def load(path: Path | str) -> tuple[Experiment, str]:
         ConfigError: the file is no TOML, or says something that cannot be run.
         OSError: the file cannot be read.
     """
-    text = Path(path).read_text(encoding="utf-8")
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"not valid TOML, which is text in UTF-8: {error}") from None
     return parse(text), text
 
 
@@ -160,6 +171,8 @@ def parse(text: str) -> Experiment:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError("not valid TOML: nested too deeply") from None
     tables = build(_Tables, table)
     if not tables.methods:
         raise ConfigError("missing table [[methods]]: name at least one method")

@@ -3,12 +3,13 @@
 import io
 import json
 import math
-import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from ewsg_jax._files import write_whole
 
 
 class Folder:
@@ -20,21 +21,23 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        made = [folder for folder in (path, *path.parents) if not folder.exists()]
         try:
             path.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=path):
                 pass
         except OSError as error:
+            remove_empty(made)
             raise OSError(f"cannot write to the output folder {path}: {error.strerror or error}") from error
+        self._made = made
+
+    def discard(self) -> None:
+        """Remove the folders that were made for this one, where nothing lies in them."""
+        remove_empty(self._made)
 
     def write_bytes(self, name: str, content: bytes) -> None:
         """Write a file."""
-        temporary = self.path / f".{name}.{os.getpid()}"
-        try:
-            temporary.write_bytes(content)
-            os.replace(temporary, self.path / name)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_whole(self.path / name, lambda file: file.write(content))
 
     def write_text(self, name: str, text: str) -> None:
         """Write a text in UTF-8."""
@@ -49,6 +52,15 @@ class Folder:
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **arrays)  # pyright: ignore[reportArgumentType]
         self.write_bytes(name, buffer.getvalue())
+
+
+def remove_empty(folders: list[Path]) -> None:
+    """Remove folders, the innermost first, as far as they are empty."""
+    for folder in folders:
+        try:
+            folder.rmdir()
+        except OSError:
+            return
 
 
 def plain(value: Any) -> Any:

@@ -9,12 +9,11 @@ import jax
 
 from ewsg_jax import diagnostics
 from ewsg_jax._kernel import Kernel
-from ewsg_jax.experiments.config import Experiment, Method
+from ewsg_jax.experiments.config import MOST_STEPS, Experiment, Method
 from ewsg_jax.experiments.heat import Heat, measure
 from ewsg_jax.experiments.problem import Problem
 from ewsg_jax.experiments.tables import ConfigError
 from ewsg_jax.methods import METHODS, uld
-from ewsg_jax.posterior import Posterior
 from ewsg_jax.sampling import Samples, sample
 from ewsg_jax.sampling.budget import steps_within
 
@@ -62,7 +61,7 @@ def plan(experiment: Experiment, problem: Problem) -> list[Plan]:
     if experiment.reference is not None:
         wanted = experiment.reference
         options = {"step_size": wanted.step_size, "friction": wanted.friction, "integrator": "splitting"}
-        kernel = _kernel(REFERENCE, uld, problem.posterior, options)
+        kernel = _kernel(REFERENCE, uld, problem, options)
         burn_in, thin = _kept(REFERENCE, wanted.num_steps, wanted.burn_in, wanted.num_draws)
         plans.append(
             Plan(
@@ -81,10 +80,10 @@ def plan(experiment: Experiment, problem: Problem) -> list[Plan]:
     for method in experiment.methods:
         row = METHODS[method.name]
         options = dict(method.options)
-        kernel = _kernel(method.label, row.build, problem.posterior, options)
+        kernel = _kernel(method.label, row.build, problem, options)
         run, n = experiment.run, problem.train["y"].shape[0]
         cost = kernel.evaluations(problem.train)
-        num_steps = steps_within(kernel, problem.train, run.data_passes)
+        num_steps = steps_within(cost, n, run.data_passes)
         burn_in, thin = _kept(
             method.label, num_steps, math.ceil(run.burn_in_passes * n / cost.per_step), run.num_draws
         )
@@ -110,7 +109,7 @@ def execute(plan: Plan, experiment: Experiment, problem: Problem, reference: Res
         thin=plan.thin,
         shared_minibatch=plan.shared_minibatch,
     )
-    samples = dataclasses.replace(moved, position=problem.to_weights(moved.position))
+    samples = dataclasses.replace(moved, draws=problem.to_weights(moved.position))
     if not samples.num_draws:
         return Result(plan, samples, None, None, None, None)
     summary = diagnostics.summary(samples, problem.names)
@@ -130,15 +129,21 @@ def _number(plan: Plan, experiment: Experiment) -> int:
     return 0 if plan.method is None else 1 + experiment.methods.index(plan.method)
 
 
-def _kernel(label: str, function: Callable[..., Kernel], posterior: Posterior, options: dict) -> Kernel:
+def _kernel(label: str, function: Callable[..., Kernel], problem: Problem, options: dict) -> Kernel:
+    """Build a kernel and have it check its options against the data."""
     try:
-        return function(posterior, **options)
+        kernel = function(problem.posterior, **options)
+        start = problem.start(jax.random.key(0)) if callable(problem.start) else problem.start
+        kernel.check(start, problem.train)
+        return kernel
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{label}: {error}") from error
 
 
 def _kept(label: str, num_steps: int, burn_in: int, num_draws: int) -> tuple[int, int]:
     """Burn-in and thinning that keep at least `num_draws` draws, or every one where there are fewer."""
+    if num_steps > MOST_STEPS:
+        raise ConfigError(f"{label}: a run takes at most {MOST_STEPS} steps; got {num_steps}")
     if num_steps - burn_in < 1:
         raise ConfigError(f"{label}: {num_steps} steps keep no draw after a burn-in of {burn_in}")
     return burn_in, max(1, (num_steps - burn_in) // num_draws)

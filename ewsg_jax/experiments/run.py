@@ -30,6 +30,8 @@ class Prepared:
 def make_ready(path: Path, output: Path | None = None, seed: int | None = None) -> Prepared:
     """Read a configuration, make its output folder, load its data and build its kernels.
 
+    Where something is wrong, nothing is written and a folder made for the output is removed again.
+
     Args:
         path: the TOML file.
         output: the folder that results go to. Default: `results/` and the file's name.
@@ -44,11 +46,16 @@ def make_ready(path: Path, output: Path | None = None, seed: int | None = None) 
         text = with_seed(text, seed)
         experiment = parse(text)
     folder = Folder(output if output is not None else Path("results") / path.stem)
-    folder.write_text("config.toml", text)
-    figures.require()
-    array_statistics()
-    problem = prepare(experiment)
-    return Prepared(experiment, problem, plan(experiment, problem), folder)
+    try:
+        figures.require()
+        array_statistics()
+        problem = prepare(experiment)
+        plans = plan(experiment, problem)
+        folder.write_text("config.toml", text)
+    except BaseException:
+        folder.discard()
+        raise
+    return Prepared(experiment, problem, plans, folder)
 
 
 def run(prepared: Prepared, say: Callable[[str], None]) -> bool:

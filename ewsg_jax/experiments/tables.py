@@ -1,6 +1,8 @@
 """TOML tables into frozen dataclasses; what does not fit is refused by its full path."""
 
 import dataclasses
+import math
+import sys
 import types
 import typing
 from collections.abc import Mapping
@@ -81,6 +83,8 @@ def convert(hint: Any, value: Any, path: str) -> Any:
     if dataclasses.is_dataclass(hint):
         return build(typing.cast(type, hint), value, path)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        if abs(value) > sys.float_info.max:
+            raise ConfigError(f"{path} must be a number; got a whole number too large for one")
         return float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         raise ConfigError(f"{path} must be {KINDS[hint]}; got {_check.describe(value)}")
@@ -92,6 +96,20 @@ def at_least(path: str, table: Any, **least: float) -> None:
     for key, bound in least.items():
         if not getattr(table, key) >= bound:
             raise ConfigError(f"{path}.{key} must be at least {bound}; got {getattr(table, key)}")
+
+
+def at_most(path: str, table: Any, **most: float) -> None:
+    """Refuse a table with a number above its most."""
+    for key, bound in most.items():
+        if not getattr(table, key) <= bound:
+            raise ConfigError(f"{path}.{key} must be at most {bound}; got {getattr(table, key)}")
+
+
+def finite(path: str, table: Any, *keys: str) -> None:
+    """Refuse a table with a number that is infinite or NaN."""
+    for key in keys:
+        if not math.isfinite(getattr(table, key)):
+            raise ConfigError(f"{path}.{key} must be a finite number; got {getattr(table, key)}")
 
 
 def above_zero(path: str, value: float) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
@@ -73,13 +74,18 @@ def exponentially_weighted(
     if not estimator.uses_batches:
         raise ValueError("estimator must draw batches to be weighted; got the full gradient")
     if estimator.frozen_noise is not None:
-        raise ValueError("estimator must not be exponentially weighted already")
+        raise ValueError(
+            "estimator must not be exponentially weighted already; got one with the frozen noise "
+            f"{_check.describe(estimator.frozen_noise)}"
+        )
     exact = isinstance(chain_length, float) and chain_length == math.inf
     length = 0 if exact else _check.integer("chain_length", chain_length, minimum=0)
     if exact and estimator.batches is None:
         raise ValueError("chain_length must be finite for an estimator whose batches cannot be listed; got inf")
     if frozen_noise is None or isinstance(frozen_noise, str):
         _check.one_of("frozen_noise", frozen_noise, FROZEN_NOISE)
+    else:
+        _check_tree(frozen_noise)
     _check.one_of("candidates", candidates, CANDIDATES)
 
     def check(position: Position, data: Data) -> None:
@@ -91,9 +97,10 @@ def exponentially_weighted(
             same_tree = jax.tree.structure(frozen_noise) == jax.tree.structure(position)
             is_float = all(jnp.issubdtype(jnp.result_type(x), jnp.floating) for x in jax.tree.leaves(frozen_noise))
             if not same_tree or given != needed or not is_float:
+                x, like = _check.shapes(frozen_noise), _check.shapes(position)
                 raise ValueError(
-                    "frozen_noise must be a name or a tree of floating-point arrays shaped like the position; got "
-                    f"leaves of shapes {given}, the position's are {needed}"
+                    "frozen_noise must be a name or a tree of floating-point arrays shaped like the position "
+                    f"({_check.listed('position', like)}); got {_check.listed('frozen_noise', x)}"
                 )
 
     def _all_batches(data: Data) -> PyTree:
@@ -110,6 +117,9 @@ def exponentially_weighted(
         batch_key, chain_key = jax.random.split(key)
         batches = jax.vmap(lambda k: estimator.draw(k, data))(jax.random.split(batch_key, length + 1))
         return ChainDraw(batches, _random.log_uniform(chain_key, (1 if exact else length,)))
+
+    def gather(randomness: ChainDraw, data: Data) -> ChainDraw:
+        return randomness if exact else randomness._replace(batches=estimator.gather(randomness.batches, data))
 
     def refresh(
         randomness: ChainDraw, memory: Memory, step: Array, point: Position, data: Data
@@ -167,6 +177,7 @@ def exponentially_weighted(
     return dataclasses.replace(
         estimator,
         draw=draw,
+        gather=gather,
         propose=propose_exactly if exact else propose,
         refresh=refresh,
         check=check,
@@ -176,6 +187,16 @@ def exponentially_weighted(
     )
 
 
-def _share(accepted: Array) -> Array:
+def _check_tree(frozen_noise: PyTree) -> None:
+    """Check a frozen noise given as a tree; whether it is shaped like the position shows at `init`."""
+    takes = "frozen_noise must be a name or a tree of floating-point arrays shaped like the position"
+    for leaf in jax.tree.leaves(frozen_noise):
+        if not isinstance(leaf, int | float | np.ndarray | np.generic | jax.Array):
+            raise TypeError(f"{takes}; got {_check.describe(leaf)} in it")
+        if isinstance(leaf, jax.Array | np.ndarray):
+            _check.finite("frozen_noise", leaf)
+
+
+def _share(accepted: Array) -> Array | np.float32:
     """The share accepted; 1 where nothing was proposed."""
-    return jnp.mean(accepted, dtype=jnp.float32) if accepted.size else jnp.float32(1.0)
+    return jnp.mean(accepted, dtype=jnp.float32) if accepted.size else np.float32(1.0)

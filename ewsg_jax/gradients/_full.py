@@ -1,6 +1,6 @@
 """The full gradient: ∇V = ∇V₀ + Σᵢ ∇Vᵢ. Exact, n evaluations a step, no memory."""
 
-import jax.numpy as jnp
+import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._types import Data, Key, Position
@@ -32,7 +32,7 @@ def full(posterior: Posterior, *, chunk_size: int = CHUNK_SIZE) -> GradientEstim
     def propose(
         randomness: tuple[()], memory: Memory, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, tuple[()]]:
-        return Estimate(posterior.gradient(point, data, chunk_size), (), jnp.float32(1.0)), ()
+        return Estimate(posterior.gradient(point, data, chunk_size), (), np.float32(1.0)), ()
 
     def probe(estimate: Estimate, position: Position, data: Data) -> tuple[Position, int]:
         return posterior.gradient(position, data, chunk_size), num_rows(data)

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 
 Memory = Any
@@ -21,7 +23,7 @@ class Estimate(NamedTuple):
 
     gradient: Position
     batch: PyTree
-    acceptance: Array
+    acceptance: Array | np.float32
 
 
 class Weight(Protocol):
@@ -47,6 +49,10 @@ def _no_refresh(
     return memory, point, 0
 
 
+def _nothing_ahead(randomness: PyTree, data: Data) -> PyTree:
+    return randomness
+
+
 def _no_commit(receipt: PyTree, memory: Memory) -> Memory:
     return memory
 
@@ -62,6 +68,8 @@ class GradientEstimator:
             another position.
         evaluations: `evaluations(data) -> Evaluations`: how many ∇Vᵢ `propose` and `init` evaluate.
         check: `check(position, data)`: raises what is wrong with them, by type, shape and dtype.
+        gather: `gather(randomness, data) -> randomness`: the same with its rows of the data gathered, which may
+            be done for many steps at once; `propose` takes either.
         init: `init(key, position, data) -> memory`.
         refresh: `refresh(randomness, memory, step, point, data) -> (memory, point, evaluations)`. A point
             that differs from the one given restarts the chain there.
@@ -77,6 +85,7 @@ class GradientEstimator:
     probe: Callable[[Estimate, Position, Data], tuple[Position, int]]
     evaluations: Callable[[Data], Evaluations]
     check: Callable[[Position, Data], None]
+    gather: Callable[[PyTree, Data], PyTree] = _nothing_ahead
     init: Callable[[Key, Position, Data], Memory] = _no_memory
     refresh: Callable[[PyTree, Memory, Array, Position, Data], tuple[Memory, Position, Any]] = _no_refresh
     commit: Callable[[PyTree, Memory], Memory] = _no_commit

@@ -10,7 +10,8 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _random, _tree
+from ewsg_jax import _check, _random, _rows, _tree
+from ewsg_jax._rows import Batch
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Memory, Weight
 from ewsg_jax.posterior import Posterior, num_rows
@@ -53,15 +54,18 @@ def uniform(posterior: Posterior, *, batch_size: int, replace: bool = True) -> G
     def draw(key: Key, data: Data) -> Array:
         return _random.rows(key, num_rows(data), batch_size, replace)
 
-    def gradient(indices: Array, position: Position, data: Data) -> Position:
+    def gather(batch: Array, data: Data) -> Batch:
+        return _rows.gather(data, batch)
+
+    def gradient(batch: Batch | Array, position: Position, data: Data) -> Position:
         return _tree.combine(
-            (1, posterior.prior_gradient(position)), (1, posterior.batch_gradient(position, data, indices))
+            (1, posterior.prior_gradient(position)), (1, posterior.batch_gradient(position, data, batch))
         )
 
     def propose(
-        indices: Array, memory: Memory, point: Position, data: Data, weight: Weight
+        batch: Batch | Array, memory: Memory, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, tuple[()]]:
-        return Estimate(gradient(indices, point, data), indices, jnp.float32(1.0)), ()
+        return Estimate(gradient(batch, point, data), batch, np.float32(1.0)), ()
 
     def probe(estimate: Estimate, position: Position, data: Data) -> tuple[Position, int]:
         return gradient(estimate.batch, position, data), batch_size
@@ -70,8 +74,10 @@ def uniform(posterior: Posterior, *, batch_size: int, replace: bool = True) -> G
         n = num_rows(data)
         count = n**batch_size if replace else math.comb(n, batch_size)
         if count > MOST_BATCHES:
+            # Python refuses to write out numbers of thousands of digits.
+            number = f"{count:,}" if count < 10**18 else f"about 10^{math.log10(count):.0f}"
             raise ValueError(
-                f"exact weights need every batch: n = {n} and batch_size = {batch_size} give {count:,} of them, "
+                f"exact weights need every batch: n = {n} and batch_size = {batch_size} give {number} of them, "
                 f"at most {MOST_BATCHES:,} are listed; take batch_size=1 or a finite chain_length"
             )
         listed = (
@@ -81,4 +87,6 @@ def uniform(posterior: Posterior, *, batch_size: int, replace: bool = True) -> G
         )
         return jnp.asarray(np.array(list(listed), np.int32))
 
-    return GradientEstimator(draw, propose, probe, lambda data: Evaluations(batch_size), check, batches=batches)
+    return GradientEstimator(
+        draw, propose, probe, lambda data: Evaluations(batch_size), check, gather, batches=batches
+    )

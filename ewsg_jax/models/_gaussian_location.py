@@ -5,6 +5,7 @@ import math
 import jax.numpy as jnp
 
 from ewsg_jax import _check
+from ewsg_jax._types import Array
 from ewsg_jax.models._priors import normal_prior
 from ewsg_jax.posterior import Posterior
 
@@ -29,4 +30,13 @@ def gaussian_location(*, noise_scale: float = 1.0, prior_scale: float = math.inf
     """
     _check.positive("noise_scale", noise_scale)
     precision = noise_scale**-2
-    return Posterior(lambda mean, x: -0.5 * precision * jnp.sum(jnp.square(x - mean)), normal_prior(prior_scale))
+
+    def log_likelihood(mean: Array, x: Array) -> Array:
+        # Broadcasting would make another model of a mean of another shape.
+        if jnp.shape(mean) != jnp.shape(x):
+            raise ValueError(
+                f"position must be shaped like a datum, {jnp.shape(x)}; got an array of shape {jnp.shape(mean)}"
+            )
+        return -0.5 * precision * jnp.sum(jnp.square(x - mean))
+
+    return Posterior(log_likelihood, normal_prior(prior_scale))

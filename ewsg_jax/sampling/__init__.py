@@ -1,4 +1,7 @@
 """The run: chains, compiled calls, thinning, progress."""
 
+from ewsg_jax.sampling._moments import Moments as Moments
+from ewsg_jax.sampling._moments import moments as moments
 from ewsg_jax.sampling._sample import sample as sample
+from ewsg_jax.sampling.files import load as load
 from ewsg_jax.sampling.samples import Samples as Samples

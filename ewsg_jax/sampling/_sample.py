@@ -1,25 +1,24 @@
 """Run a kernel: chains side by side, in compiled calls of about half a second from a loop on the host."""
 
-import math
 import time
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _tree
+from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Data, Key, Position, PyTree
-from ewsg_jax.sampling.budget import steps_within
-from ewsg_jax.sampling.chunks import Plan, advance, choose_block_size, start
-from ewsg_jax.sampling.interrupts import Interrupts
-from ewsg_jax.sampling.progress import Progress
+from ewsg_jax.sampling import chunks
+from ewsg_jax.sampling._moments import MomentPlan, finish, positions
+from ewsg_jax.sampling.budget import num_steps_of
+from ewsg_jax.sampling.health import Watch
+from ewsg_jax.sampling.layout import choose_layout
+from ewsg_jax.sampling.loop import Outcome, Schedule, run
 from ewsg_jax.sampling.samples import Samples
-from ewsg_jax.sampling.starts import chain_keys, is_function, starts
+from ewsg_jax.sampling.starts import chain_keys, first_state, is_function
 
-SECONDS_PER_CALL = 0.5
 DRAW_MEMORY = 64 * 2**20
 """Bytes of kept draws that one call holds on the device."""
 
@@ -27,7 +26,7 @@ DRAW_MEMORY = 64 * 2**20
 def sample(
     key: Key,
     kernel: Kernel,
-    position: Position | Callable[[Key], Position],
+    position: Position | Callable[[Key], Position] | None,
     data: Data,
     num_steps: int | None = None,
     *,
@@ -35,6 +34,9 @@ def sample(
     num_chains: int = 1,
     burn_in: int = 0,
     thin: int = 1,
+    keep: Callable[[Position], PyTree] | None = positions,
+    moments: MomentPlan | None = None,
+    state: KernelState | None = None,
     stacked: bool = False,
     shared_minibatch: bool = False,
     progress: bool = True,
@@ -52,19 +54,26 @@ def sample(
         num_steps: steps of each chain, burn-in included.
         data_passes: instead of `num_steps`, the largest number of steps whose evaluations stay within so many
             passes over the data, per chain.
-        num_chains: chains run side by side; with `stacked=True` it follows from the position.
+        num_chains: chains run side by side; with `stacked=True` or `state` it follows from them.
         burn_in: first steps that are not kept.
         thin: keep every thin-th step after the burn-in.
+        keep: the function of the position that is kept, evaluated at kept steps only; None keeps no draws.
+        moments: running moments over the kept steps, as `ewsg_jax.moments` describes them.
+        state: `samples.state` of an earlier run of this kernel, to go on from there; then `position` is None. With
+            the same key and data it goes on as if never stopped. A chain that diverged starts again from its last
+            finite state.
         stacked: whether `position` has a leading chain axis.
         shared_minibatch: draw one batch a step for all chains: much faster for many chains. The law of each
             chain is untouched, but chains are no longer independent, so errors estimated between chains are
             too small.
         progress: show a bar where tqdm is installed.
-        randomness_memory: bound in bytes on the randomness drawn ahead.
+        randomness_memory: bound in bytes on the randomness drawn ahead and on the rows gathered for it.
         check_data: look for NaN and infinity in the data once.
 
     Returns:
-        The draws and what they cost. An interrupt (Ctrl-C) ends the run early and returns what was sampled.
+        The draws and what they cost. An interrupt (Ctrl-C) ends the run early and returns what was sampled. A
+        chain that diverges stays at its last finite position, with a warning, and the others go on unchanged; when
+        none is left the run ends.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind; the message names it.
@@ -78,13 +87,16 @@ def sample(
         ... )
         >>> samples.position.shape, samples.data_passes
         ((4, 10, 2), 40.0)
+        >>> more = ewsg.sample(jax.random.key(1), kernel, None, data, 100, state=samples.state, thin=10)
+        >>> more.step[[0, -1]]
+        array([210, 300])
     """
     _check.key(key)
     _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
     n = _check.data(data)
-    data = jax.tree.map(jnp.asarray, data)
     if _check.boolean("check_data", check_data):
         _check.finite("data", data)
+    data = jax.tree.map(jnp.asarray, data)
     _check.boolean("stacked", stacked)
     if _check.boolean("shared_minibatch", shared_minibatch) and not kernel.uses_batches:
         raise ValueError("shared_minibatch must be False for a kernel that draws no batches; got True")
@@ -93,109 +105,99 @@ def sample(
     _check.integer("thin", thin)
     _check.integer("randomness_memory", randomness_memory)
     _check.integer("num_chains", num_chains)
-    num_steps = _steps(kernel, data, n, num_steps, data_passes)
+    if keep is not None:
+        _check.function("keep", keep, "(position) -> tree of arrays, or None")
+    if moments is not None:
+        _check.instance("moments", moments, MomentPlan, "ewsg_jax.moments(…)")
+
+    init_key, run_key, shared_key = jax.random.split(key, 3)
+    began = time.perf_counter()
+    first = first_state(init_key, kernel, position, data, state, num_chains, stacked)
+    num_chains = first.step.shape[0]
+    first_step = int(first.step[0])
+    cost = kernel.evaluations(data)
+    at_init = cost.at_init if state is None else 0
+    num_steps = num_steps_of(cost._replace(at_init=at_init), n, num_steps, data_passes)
     if num_steps < burn_in + thin:
         raise ValueError(
             f"num_steps must be at least burn_in + thin = {burn_in + thin} to keep a draw; got {num_steps}"
         )
-
-    init_key, run_key, shared_key = jax.random.split(key, 3)
-    positions, num_chains = starts(init_key, position, num_chains, stacked)
-    _check.finite("position", positions)
-    started = time.perf_counter()
-    state = start(kernel, chain_keys(jax.random.fold_in(init_key, 1), num_chains), positions, data)
+    kept_bytes = _check_kept(keep, moments, first.position)
+    schedule = Schedule(num_steps, burn_in, thin)
+    layout = choose_layout(
+        kernel,
+        first,
+        data,
+        num_steps,
+        randomness_memory,
+        shared_minibatch,
+        num_slots=0 if keep is None else int(max(1, min(schedule.kept(num_steps), DRAW_MEMORY // kept_bytes))),
+        keep=keep,
+        moments=moments,
+    )
+    plan = chunks.Plan(jnp.int32(burn_in), jnp.int32(thin))
     run_keys = chain_keys(run_key, num_chains)
 
-    at_init = kernel.evaluations(data).at_init
-    block_size = choose_block_size(kernel, state, data, num_steps, randomness_memory)
-    num_draws = (num_steps - burn_in) // thin
-    bytes_per_draw = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(state.position))
-    draws_per_call = int(max(1, min(num_draws, DRAW_MEMORY // bytes_per_draw)))
-    # Evaluations of one call are summed in 32 bits.
-    most_steps = max(1, (2**32 - 1) // (kernel.evaluations(data).per_step + 2 * n))
-    plan = Plan(jnp.int32(burn_in), jnp.int32(thin))
-
-    def call(state: KernelState, done: int, steps: int) -> Any:
-        return jax.block_until_ready(
-            advance(
+    def advance(done: int, steps: int) -> Callable[..., chunks.Call]:
+        def call(state: KernelState, alive: jax.Array, guarded: bool = False) -> chunks.Call:
+            return chunks.advance(
                 kernel,
+                layout,
                 state,
+                alive,
                 run_keys,
                 shared_key,
                 data,
                 plan,
                 jnp.int32(done),
                 jnp.int32(steps),
-                block_size=block_size,
-                num_slots=draws_per_call + 1,
-                shared_minibatch=shared_minibatch,
+                guarded=guarded,
             )
-        )
 
-    state, _, _ = call(state, 0, 0)  # compiles
+        return call
+
+    outcome = Outcome(first, Watch(num_chains), np.full(num_chains, at_init, np.int64), np.zeros(num_chains))
+    jax.block_until_ready(advance(0, 0)(first, jnp.asarray(outcome.watch.alive)))  # compiles
     compiled = time.perf_counter()
+    # Evaluations of one call are summed in 32 bits.
+    most_steps = max(1, (2**32 - 1) // (cost.per_step + 2 * n))
+    run(advance, outcome, schedule, layout, cost.per_step, most_steps, progress)
+    outcome.watch.warn()
 
-    kept: list[PyTree] = []
-    evaluations_at: list[np.ndarray] = []
-    evaluations = np.full(num_chains, at_init, np.int64)
-    acceptance = np.zeros(num_chains)
-    done, steps = 0, block_size
-    bar = Progress(num_steps, progress)
-    with Interrupts() as interrupts:
-        while True:
-            room = burn_in + (max(done - burn_in, 0) // thin + draws_per_call) * thin - done
-            steps = min(steps, num_steps - done, most_steps, room)
-            began = time.perf_counter()
-            state, slots, totals = call(state, done, steps)
-            seconds = time.perf_counter() - began
-
-            first, last = (max(s - burn_in, 0) // thin for s in (done, done + steps))
-            kept.append(jax.tree.map(lambda x, k=last - first: np.array(np.asarray(x)[:k]), slots))
-            made = burn_in + thin * np.arange(first + 1, last + 1) - done
-            spent = np.asarray(totals.gradient_evaluations).astype(np.int64)
-            evaluations_at.append(evaluations[0] + spent[0] * made // steps)
-            evaluations += spent
-            acceptance += np.asarray(totals.index_acceptance)
-            done += steps
-            bar.update(steps)
-            blocks = math.floor(min(8.0, SECONDS_PER_CALL / max(seconds, 1e-9)) * steps / block_size)
-            steps = max(1, blocks) * block_size
-            if done == num_steps or interrupts.requested:
-                break
-        bar.close()
-
-    draws = jax.tree.map(lambda *x: np.swapaxes(np.concatenate(x), 0, 1), *kept)
-    finite = jax.vmap(_tree.is_finite)(state.dynamics)
+    draws = jax.tree.map(lambda *x: np.swapaxes(np.concatenate(x), 0, 1), *outcome.draws)
+    step = first_step + burn_in + thin * np.arange(1, schedule.kept(outcome.done) + 1)
     return Samples(
-        position=draws,
-        state=state,
-        step=burn_in + thin * np.arange(1, jax.tree.leaves(draws)[0].shape[1] + 1),
-        evaluations=np.concatenate(evaluations_at),
-        gradient_evaluations=int(evaluations.sum()),
+        draws=None if keep is None else draws,
+        moments=None if moments is None or outcome.sums is None else finish(moments, outcome.sums),
+        state=outcome.state,
+        step=step,
+        step_size=np.broadcast_to(jax.vmap(kernel.step_size)(jnp.asarray(step, jnp.int32)), step.shape),
+        evaluations=np.concatenate(outcome.evaluations_at),
+        gradient_evaluations=int(outcome.evaluations.sum()),
         num_data=n,
-        num_steps=done,
-        index_acceptance=acceptance / max(done, 1),
-        is_finite=np.asarray(finite),
-        common_start=num_chains > 1 and not stacked and not is_function(position),
-        interrupted=interrupts.requested,
-        compile_seconds=compiled - started,
+        num_steps=outcome.done,
+        index_acceptance=outcome.acceptance / max(outcome.done, 1),
+        diverged_at=outcome.watch.diverged_at,
+        keeps_positions=keep is positions,
+        common_start=num_chains > 1 and state is None and not stacked and not is_function(position),
+        interrupted=outcome.interrupted,
+        compile_seconds=compiled - began,
         run_seconds=time.perf_counter() - compiled,
     )
 
 
-def _steps(kernel: Kernel, data: Data, n: int, num_steps: int | None, data_passes: float | None) -> int:
-    """The number of steps, from either of its two forms."""
-    if (num_steps is None) == (data_passes is None):
-        raise ValueError(
-            f"give either num_steps or data_passes; got num_steps={num_steps!r} and data_passes={data_passes!r}"
-        )
-    if data_passes is None:
-        return _check.integer("num_steps", num_steps)
-    steps = steps_within(kernel, data, data_passes)
-    if steps < 1:
-        cost = kernel.evaluations(data)
-        raise ValueError(
-            f"data_passes must allow at least one step, of {cost.per_step} evaluations after {cost.at_init} at the "
-            f"start, with n = {n}; got {data_passes}"
-        )
-    return steps
+def _check_kept(keep: Callable[..., PyTree] | None, moments: MomentPlan | None, positions: Position) -> int:
+    """Check that the user's functions take one chain's position, and return the bytes of one kept draw of all."""
+    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), positions)
+    if moments is not None:
+        made = _check.outputs("the function of moments", moments.of, one)
+        for leaf in jax.tree.leaves(made):
+            if not jnp.issubdtype(leaf.dtype, jnp.floating):
+                raise TypeError(
+                    f"the function of moments must return floating-point arrays; got {_check.describe(leaf)}"
+                )
+    if keep is None:
+        return 0
+    kept = _check.outputs("keep", keep, one)
+    num_chains = jax.tree.leaves(positions)[0].shape[0]
+    return max(1, num_chains * sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(kept)))

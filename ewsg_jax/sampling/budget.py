@@ -4,17 +4,15 @@ import math
 import numbers
 
 from ewsg_jax import _check
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Data
-from ewsg_jax.posterior import num_rows
+from ewsg_jax.gradients import Evaluations
 
 
-def steps_within(kernel: Kernel, data: Data, data_passes: float) -> int:
+def steps_within(cost: Evaluations, n: int, data_passes: float) -> int:
     """Return the largest number of steps whose evaluations, `init` included, stay within so many passes.
 
     Args:
-        kernel: the kernel.
-        data: the data.
+        cost: evaluations per step and at init.
+        n: rows of the data.
         data_passes: n evaluations of some ∇Vᵢ each; one chain's.
 
     Raises:
@@ -24,6 +22,26 @@ def steps_within(kernel: Kernel, data: Data, data_passes: float) -> int:
         raise TypeError(f"data_passes must be a positive number; got {_check.describe(data_passes)}")
     if not math.isfinite(data_passes):
         raise ValueError(f"data_passes must be a positive number; got {data_passes}")
-    cost = kernel.evaluations(data)
     # A budget that is a whole number of steps must not lose one to rounding.
-    return math.floor((float(data_passes) * num_rows(data) - cost.at_init) / cost.per_step + 1e-9)
+    return math.floor((float(data_passes) * n - cost.at_init) / cost.per_step + 1e-9)
+
+
+def num_steps_of(cost: Evaluations, n: int, num_steps: int | None, data_passes: float | None) -> int:
+    """Return the number of steps, given in either of its two forms.
+
+    Raises:
+        TypeError, ValueError: neither or both are given, or what is given allows no step.
+    """
+    if (num_steps is None) == (data_passes is None):
+        raise ValueError(
+            f"give either num_steps or data_passes; got num_steps={num_steps!r} and data_passes={data_passes!r}"
+        )
+    if data_passes is None:
+        return _check.integer("num_steps", num_steps)
+    steps = steps_within(cost, n, data_passes)
+    if steps < 1:
+        raise ValueError(
+            f"data_passes must allow at least one step, of {cost.per_step} evaluations after {cost.at_init} at the "
+            f"start, with n = {n}; got {data_passes}"
+        )
+    return steps

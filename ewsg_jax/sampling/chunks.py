@@ -1,22 +1,20 @@
-"""The compiled loop: many steps of many chains, randomness drawn a block at a time.
+"""The compiled loop: many steps of many chains, randomness drawn and rows gathered a block of steps at a time.
 
 The randomness of chain c at step t is a function of (key, c, t) alone, so how the steps are cut into blocks
 and calls changes nothing.
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _random, _tree
-from ewsg_jax._kernel import Kernel, KernelState, Randomness
-from ewsg_jax._types import Array, Data, Key, PyTree
-
-MOST_STEPS_PER_BLOCK = 256
-WORK_PER_BLOCK = 10**8
-"""Numbers that the gradients of one block touch at the most: roughly half a second on one core."""
+from ewsg_jax import _tree
+from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness
+from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax.sampling.layout import Layout
 
 
 class Plan(NamedTuple):
@@ -25,12 +23,39 @@ class Plan(NamedTuple):
     burn_in: Array
     thin: Array
 
+    def kept(self, made: Array | int) -> Any:
+        """Return how many of the first `made` steps are kept."""
+        return jnp.maximum(made - self.burn_in, 0) // self.thin
 
-class Totals(NamedTuple):
-    """Sums over the steps of one call, per chain."""
 
-    gradient_evaluations: Array
-    index_acceptance: Array
+class Record(NamedTuple):
+    """What one call keeps: draws with leading axes (slot, chain), and sums with a leading chain axis, or None."""
+
+    slots: PyTree
+    sums: Any
+
+
+class Health(NamedTuple):
+    """Whether each chain is alive, and the step at which it ceased to be: shape (chain,)."""
+
+    alive: Array
+    diverged_at: Array
+
+
+class Call(NamedTuple):
+    """What one call returns.
+
+    Attributes:
+        state: the states, leading axis chain.
+        record: what is kept.
+        totals: sums over the steps of what `Info` does not know beforehand, by name, shape (chain,).
+        health: of each chain, looked at after every step where the call is guarded, else after the last.
+    """
+
+    state: KernelState
+    record: Record
+    totals: dict[str, Array]
+    health: Health
 
 
 @functools.partial(jax.jit, static_argnames="kernel")
@@ -39,12 +64,12 @@ def start(kernel: Kernel, keys: Array, positions: PyTree, data: Data) -> KernelS
     return jax.vmap(kernel.init, in_axes=(0, 0, None))(keys, positions, data)
 
 
-@functools.partial(
-    jax.jit, static_argnames=("kernel", "block_size", "num_slots", "shared_minibatch"), donate_argnums=1
-)
+@functools.partial(jax.jit, static_argnames=("kernel", "layout", "guarded"))
 def advance(
     kernel: Kernel,
+    layout: Layout,
     state: KernelState,
+    alive: Array,
     chain_keys: Array,
     shared_key: Key,
     data: Data,
@@ -52,78 +77,110 @@ def advance(
     done: Array,
     num_steps: Array,
     *,
-    block_size: int,
-    num_slots: int,
-    shared_minibatch: bool,
-) -> tuple[KernelState, PyTree, Totals]:
+    guarded: bool = False,
+) -> Call:
     """Make `num_steps` steps of all chains; `num_steps` may change from call to call without compiling.
 
     Args:
         kernel: the kernel.
-        state: states with a leading chain axis; donated.
+        layout: how the run is compiled.
+        state: states with a leading chain axis.
+        alive: which chains still move where the call is guarded, shape (chains,).
         chain_keys: one key per chain, shape (chains,).
         shared_key: the key of batches that all chains share.
         data: the data.
         plan: which steps are kept.
         done: steps of this run made before this call.
         num_steps: steps to make now.
-        block_size: steps whose randomness is drawn at once.
-        num_slots: kept draws that fit in one call, plus one for the draw in progress.
-        shared_minibatch: whether one batch serves all chains.
-
-    Returns:
-        The states, the kept positions with leading axes (slot, chain), and sums over the steps.
+        guarded: look at every chain after every step, and let one that is not finite rest where it last was.
     """
-    num_chains = chain_keys.shape[0]
     first_step = jnp.ravel(state.step)[0]
-    slots = jax.tree.map(lambda x: jnp.zeros((num_slots, *x.shape), x.dtype), state.position)
-    first_slot = jnp.maximum(done - plan.burn_in, 0) // plan.thin
-    axes = Randomness(None, 0) if shared_minibatch else Randomness(0, 0)
-    transition = jax.vmap(kernel.transition, in_axes=(axes, 0, None))
+    first_slot = plan.kept(done)
+    axes = Randomness(None, 0) if layout.shared_minibatch else Randomness(0, 0)
+    keep, moments = layout.keep, layout.moments
+
+    def one_transition(randomness: Randomness, state: KernelState) -> tuple[KernelState, dict[str, Array]]:
+        state, info = kernel.transition(randomness, state, data)
+        return state, unknown_beforehand(info)
+
+    transition = jax.vmap(one_transition, in_axes=(axes, 0))
 
     def draw(step: Array, state: KernelState) -> Randomness:
         def one_chain(key: Key, state: KernelState) -> Randomness:
             return kernel.draw(jax.random.fold_in(key, step), state.at_step(step), data)
 
         own = jax.vmap(one_chain)(chain_keys, state)
-        if not shared_minibatch:
+        if not layout.shared_minibatch:
             return own
         return Randomness(one_chain(shared_key, jax.tree.map(lambda x: x[0], state)).batch, own.noise)
 
+    def write(record: Record, state: KernelState, alive: Array, slot: Array) -> Record:
+        slots, sums = record
+        if keep is not None:
+            values = jax.vmap(keep)(state.position)
+            slots = jax.tree.map(lambda s, x: jax.lax.dynamic_update_index_in_dim(s, x, slot, 0), slots, values)
+        if moments is not None:
+            weight = jnp.float32(1.0)
+            if moments.weights == "step_size":
+                weight = jnp.asarray(kernel.step_size(jnp.ravel(state.step)[0]), jnp.float32)
+            sums = jax.vmap(moments.add)(sums, weight * alive, state.position)
+        return Record(slots, sums)
+
     def block(j: Array, carry: Any) -> Any:
-        start = j * block_size
-        steps = first_step + start + jnp.arange(block_size, dtype=jnp.int32)
+        start = j * layout.block_size
+        steps = first_step + start + jnp.arange(layout.block_size, dtype=jnp.int32)
         randomness = jax.vmap(draw, in_axes=(0, None))(steps, carry[0])
+        if layout.gather_ahead:
+            randomness = kernel.gather(randomness, data)
 
         def step(i: Array, carry: Any) -> Any:
-            state, slots, totals = carry
-            state, info = transition(_tree.take(randomness, i), state, data)
+            state, record, totals, health = carry
+            moved, info = transition(_tree.take(randomness, i), state)
+            totals = jax.tree.map(jnp.add, totals, info)
+            if guarded:
+                fine = health.alive & jax.vmap(_tree.is_finite)(moved.dynamics)
+                fallen = health.alive & ~fine
+                moved = jax.vmap(_tree.where)(fine, moved, state.at_step(moved.step))
+                health = Health(fine, jnp.where(fallen, moved.step, health.diverged_at))
             made = done + start + i + 1
-            # Steps on the way to a kept one write to its slot too: cheaper than asking whether to write.
-            slot = jnp.maximum(made - plan.burn_in - 1, 0) // plan.thin - first_slot
-            slots = jax.tree.map(lambda s, x: s.at[slot].set(x), slots, state.position)
-            totals = Totals(
-                totals.gradient_evaluations + info.gradient_evaluations.astype(jnp.uint32),
-                totals.index_acceptance + info.index_acceptance,
+            kept = plan.kept(made)
+            record = jax.lax.cond(
+                kept > plan.kept(made - 1),
+                write,
+                lambda record, *_: record,
+                record,
+                moved,
+                health.alive,
+                kept - 1 - first_slot,
             )
-            return state, slots, totals
+            return moved, record, totals, health
 
-        return jax.lax.fori_loop(0, jnp.minimum(block_size, num_steps - start), step, carry)
+        return jax.lax.fori_loop(0, jnp.minimum(layout.block_size, num_steps - start), step, carry)
 
-    totals = Totals(jnp.zeros(num_chains, jnp.uint32), jnp.zeros(num_chains, jnp.float32))
-    num_blocks = (num_steps + block_size - 1) // block_size
-    return jax.lax.fori_loop(0, num_blocks, block, (state, slots, totals))
+    record = Record(
+        () if keep is None else _empty_slots(keep, layout.num_slots, state.position),
+        None if moments is None else jax.vmap(moments.start)(state.position),
+    )
+    info = jax.eval_shape(lambda s: transition(draw(first_step, s), s)[1], state)
+    totals = {name: jnp.zeros(x.shape, _sum_dtype(x)) for name, x in info.items()}
+    health = Health(alive, jnp.full(alive.shape, -1, jnp.int32))
+    num_blocks = (num_steps + layout.block_size - 1) // layout.block_size
+    state, record, totals, health = jax.lax.fori_loop(0, num_blocks, block, (state, record, totals, health))
+    if not guarded:
+        health = health._replace(alive=jax.vmap(_tree.is_finite)(state.dynamics))
+    return Call(state, record, totals, health)
 
 
-def choose_block_size(kernel: Kernel, state: KernelState, data: Data, num_steps: int, memory: int) -> int:
-    """Return how many steps' randomness of all chains is drawn at once, from 1 to 256.
+def unknown_beforehand(info: Info) -> dict[str, Array]:
+    """Return what a run sums up over its steps and does not know without running them."""
+    summed = {"gradient_evaluations": info.gradient_evaluations, "index_acceptance": info.index_acceptance}
+    return {name: x for name, x in summed.items() if isinstance(x, jax.Array)}
 
-    It fits in `memory` bytes, and a block's work is small enough for an interrupt to be answered.
-    """
-    num_chains = state.step.shape[0]
-    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), num_chains))
-    one = jax.eval_shape(jax.vmap(kernel.draw, in_axes=(0, 0, None)), keys, state, data)
-    fitting = memory // max(_random.bytes_per_draw(one), 1)
-    numbers = sum(x.size for x in jax.tree.leaves(state.position))
-    quick = WORK_PER_BLOCK // (kernel.evaluations(data).per_step * numbers)
-    return int(max(1, min(fitting, quick, MOST_STEPS_PER_BLOCK, num_steps)))
+
+def _empty_slots(keep: Callable[[Position], PyTree], num_slots: int, positions: Position) -> PyTree:
+    values = jax.eval_shape(jax.vmap(keep), positions)
+    return jax.tree.map(lambda x: jnp.zeros((num_slots, *x.shape), x.dtype), values)
+
+
+def _sum_dtype(x: Any) -> Any:
+    return jnp.uint32 if jnp.issubdtype(x.dtype, jnp.integer) else x.dtype

@@ -1,6 +1,8 @@
 """What a run returns."""
 
 import importlib
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +11,8 @@ import numpy as np
 
 from ewsg_jax._kernel import KernelState
 from ewsg_jax._types import PyTree
+from ewsg_jax.sampling._moments import Moments
+from ewsg_jax.sampling.predict import predict
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,40 +20,66 @@ class Samples:
     """Kept draws and what they cost.
 
     Attributes:
-        position: the draws, NumPy arrays with leading axes (chain, draw).
+        draws: what was kept, NumPy arrays with leading axes (chain, draw); None with `keep=None`.
+        moments: the running moments, where they were asked for.
         state: the chains' last states, leading axis chain.
         step: step number of each draw, shape (draw,); the state that `init` returns is step 0.
+        step_size: h of the step that leaves each draw, shape (draw,): its weight under a decreasing schedule.
         evaluations: ∇Vᵢ evaluated by one chain up to each draw, `init` included, shape (draw,), int64;
             in proportion to the steps inside one call of the compiled loop where steps cost unequally.
         gradient_evaluations: ∇Vᵢ evaluated by all chains together, burn-in and `init` included.
         num_data: n.
         num_steps: steps that each chain made in this run.
         index_acceptance: mean share of index-chain proposals accepted, shape (chain,).
-        is_finite: whether each chain's last state is finite, shape (chain,).
+        diverged_at: the step at which each chain ceased to be finite, −1 for none, shape (chain,), int64. Such a
+            chain stays at its last finite position.
+        keeps_positions: whether the draws are positions.
         common_start: whether all chains started at one point, which makes R-hat too kind.
         interrupted: whether an interrupt ended the run early.
         compile_seconds: time to trace and compile.
         run_seconds: time to sample.
     """
 
-    position: PyTree
+    draws: PyTree
+    moments: Moments | None
     state: KernelState
     step: np.ndarray
+    step_size: np.ndarray
     evaluations: np.ndarray
     gradient_evaluations: int
     num_data: int
     num_steps: int
     index_acceptance: np.ndarray
-    is_finite: np.ndarray
+    diverged_at: np.ndarray
+    keeps_positions: bool
     common_start: bool
     interrupted: bool
     compile_seconds: float
     run_seconds: float
 
     @property
+    def position(self) -> PyTree:
+        """The draws of the position, NumPy arrays with leading axes (chain, draw).
+
+        Raises:
+            AttributeError: the run kept something else.
+        """
+        if not self.keeps_positions:
+            raise AttributeError(
+                "these samples hold no positions: the run was asked to keep something else (samples.draws, "
+                "samples.moments); the last positions are in samples.state.position"
+            )
+        return self.draws
+
+    @property
+    def is_finite(self) -> np.ndarray:
+        """Whether each chain stayed finite, shape (chain,)."""
+        return self.diverged_at < 0
+
+    @property
     def num_chains(self) -> int:
         """The number of chains."""
-        return len(self.is_finite)
+        return len(self.diverged_at)
 
     @property
     def num_draws(self) -> int:
@@ -64,10 +94,48 @@ class Samples:
     def named(self) -> dict[str, np.ndarray]:
         """Return the draws as a flat dictionary of arrays (chain, draw, …), named by their place in the tree.
 
-        A position that is a single array is called `position`.
+        Draws that are a single array are called `position`, or `draws` where they are no positions.
         """
-        leaves = jax.tree_util.tree_leaves_with_path(self.position)
-        return {jax.tree_util.keystr(path, simple=True, separator=".") or "position": x for path, x in leaves}
+        leaves = jax.tree_util.tree_leaves_with_path(self.draws)
+        single = "position" if self.keeps_positions else "draws"
+        return {jax.tree_util.keystr(path, simple=True, separator=".") or single: x for path, x in leaves}
+
+    def predict(
+        self,
+        function: Callable[[Any, Any], PyTree],
+        inputs: PyTree,
+        *,
+        log: bool = False,
+        keep_draws: bool = False,
+        chunk_size: int | None = None,
+    ) -> PyTree:
+        """Return the mean over all draws of all chains of `function(position, inputs)`.
+
+        Args:
+            function: `function(position, inputs) -> tree of floating-point arrays`, for one draw.
+            inputs: its second argument, a tree of arrays.
+            log: the outputs are logarithms: return log(mean(exp(outputs))), such as log predictive densities.
+            keep_draws: return the outputs at all draws, leading axes (chain, draw), instead of their mean.
+            chunk_size: draws evaluated at once; default as many as fit in 64 MiB.
+
+        Raises:
+            TypeError, ValueError: an argument is of the wrong kind, or there are no draws.
+        """
+        return predict(self.draws, function, inputs, log=log, keep_draws=keep_draws, chunk_size=chunk_size)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file, which `ewsg_jax.load` reads; an existing file is replaced at the end.
+
+        Args:
+            path: of the file, usually ending in `.npz`.
+
+        Raises:
+            TypeError, ValueError: the path is none; the draws hold what cannot be saved.
+            OSError: the file cannot be written.
+        """
+        from ewsg_jax.sampling.files import save
+
+        save(self, path)
 
     def to_arviz(self, **options: Any) -> Any:
         """Return the draws as ArviZ takes them: `InferenceData` (ArviZ 0.x) or a `DataTree` (1.x).

@@ -1,13 +1,56 @@
 """Where chains start, and the keys that tell them apart."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax._types import Array, Key, Position
+from ewsg_jax._kernel import Kernel, KernelState
+from ewsg_jax._types import Array, Data, Key, Position
+from ewsg_jax.sampling.chunks import start
+
+
+def first_state(
+    key: Key,
+    kernel: Kernel,
+    position: Position | Callable[[Key], Position] | None,
+    data: Data,
+    state: KernelState | None,
+    num_chains: int,
+    stacked: bool,
+) -> KernelState:
+    """Return the chains' first states, leading axis chain: made at the positions, or the state of an earlier run.
+
+    Raises:
+        TypeError, ValueError: there are both or neither, or one of them is not what it must be.
+    """
+    if (position is None) == (state is None):
+        raise ValueError(f"give either position or state; got {'neither' if state is None else 'both'}")
+    if state is None:
+        positions, num_chains = starts(key, position, num_chains, stacked)
+        _check.finite("position", positions)
+        return start(kernel, chain_keys(jax.random.fold_in(key, 1), num_chains), positions, data)
+    if stacked:
+        raise ValueError("stacked must be False where state is given; got True")
+    made_by = "samples.state of a run of this kernel on such data"
+    _check.instance("state", state, KernelState, made_by)
+    leaves = jax.tree.leaves(getattr(state.dynamics, "position", ()))
+    chains = jnp.shape(leaves[0])[0] if leaves and jnp.ndim(leaves[0]) else 0
+    if not chains or num_chains not in (1, chains):
+        wanted = "" if num_chains == 1 else f" of num_chains = {num_chains} chains"
+        raise ValueError(f"state must be {made_by}{wanted}; got positions {_check.listed('state', state.position)}")
+    kernel.check(jax.tree.map(lambda x: jnp.asarray(x)[0], state.position), data)
+    keys = jax.eval_shape(lambda: chain_keys(jax.random.key(0), chains))
+    like = jax.eval_shape(lambda *x: start(kernel, *x), keys, _check.shapes(state.position), _check.shapes(data))
+    _check.same_tree(f"state must be {made_by}", "state", state, like)
+    _check.finite("state", state)
+    if len(np.unique(np.asarray(state.step))) > 1:
+        raise ValueError(f"state must be of chains at one step; got steps {np.unique(np.asarray(state.step))}")
+    return jax.tree.map(jnp.asarray, state)
 
 
 def is_function(position: Any) -> bool:
@@ -46,6 +89,7 @@ def starts(
     return checked, lengths.pop()
 
 
+@functools.partial(jax.jit, static_argnums=1)
 def chain_keys(key: Key, num_chains: int) -> Array:
     """Return one key per chain, that of chain c a function of (key, c) alone."""
     return jax.vmap(lambda chain: jax.random.fold_in(key, chain))(jnp.arange(num_chains))

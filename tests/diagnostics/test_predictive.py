@@ -1,8 +1,9 @@
-"""Held-out prediction against NumPy in float64."""
+"""Held-out prediction and calibration against NumPy in float64."""
 
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -67,7 +68,7 @@ def test_trajectory(run, held_out, chunk_size):
 
 def test_certain_and_wrong_is_not_infinite(run, held_out):
     """Probabilities that underflow to zero keep their logarithm."""
-    wild = dataclasses.replace(run, position=1e3 * run.position)
+    wild = dataclasses.replace(run, draws=1e3 * run.position)
     path = ewsg.diagnostics.trajectory(wild, held_out)
     assert np.isfinite(path.running_log_likelihood).all()
     assert np.isfinite(path.chain_log_likelihood).all()
@@ -75,7 +76,7 @@ def test_certain_and_wrong_is_not_infinite(run, held_out):
 
 
 def test_draws_that_are_not_finite_give_nan(run, held_out):
-    lost = dataclasses.replace(run, position=np.full_like(run.position, np.nan))
+    lost = dataclasses.replace(run, draws=np.full_like(run.position, np.nan))
     assert np.isnan(ewsg.diagnostics.predictive(lost, held_out)).all()
     assert np.isnan(ewsg.diagnostics.trajectory(lost, held_out).running_accuracy).all()
 
@@ -86,6 +87,131 @@ def test_refusals(run, held_out):
     with pytest.raises(TypeError, match="logistic_regression takes"):
         ewsg.diagnostics.trajectory(run, held_out["x"])
     with pytest.raises(ValueError, match="the run kept none"):
-        ewsg.diagnostics.trajectory(dataclasses.replace(run, position=run.position[:, :0]), held_out)
+        ewsg.diagnostics.trajectory(dataclasses.replace(run, draws=run.position[:, :0]), held_out)
     with pytest.raises(ValueError, match="chunk_size"):
         ewsg.diagnostics.predictive(run, held_out, chunk_size=0)
+
+
+# Any posterior.
+
+
+def normal_scale_mixture(draws):
+    """A run of {"mean": (), "log_scale": ()} with these draws, and its posterior."""
+    posterior = ewsg.Posterior(
+        lambda p, x: (
+            -0.5 * jnp.log(2 * jnp.pi) - p["log_scale"] - 0.5 * ((x - p["mean"]) / jnp.exp(p["log_scale"])) ** 2
+        ),
+        lambda p: 0.0,
+    )
+    start = {"mean": jnp.zeros(()), "log_scale": jnp.zeros(())}
+    kernel = ewsg.sgld(posterior, 1e-3, batch_size=2)
+    run = ewsg.sample(jax.random.key(0), kernel, start, jnp.ones(3), 2, progress=False)
+    return dataclasses.replace(run, draws=draws), posterior
+
+
+@pytest.mark.parametrize("chunk_size", [8192, 10, 53, 1])
+def test_log_predictive_density(chunk_size):
+    generator = np.random.default_rng(1)
+    draws = {"mean": generator.normal(size=(3, 11)), "log_scale": 0.3 * generator.normal(size=(3, 11))}
+    run, posterior = normal_scale_mixture({k: v.astype(np.float32) for k, v in draws.items()})
+    rows = generator.normal(size=53)
+    found = ewsg.diagnostics.log_predictive_density(run, posterior, rows.astype(np.float32), chunk_size=chunk_size)
+    assert found.shape == (53,)
+    for x, value in zip(rows, found, strict=True):
+        densities = [
+            np.exp(-0.5 * ((x - m) / np.exp(s)) ** 2) / (np.sqrt(2 * np.pi) * np.exp(s))
+            for m, s in zip(draws["mean"].ravel(), draws["log_scale"].ravel(), strict=True)
+        ]
+        assert value == pytest.approx(np.log(np.mean(densities)), rel=1e-5, abs=1e-6)
+
+
+def test_log_predictive_density_of_two_draws_by_hand():
+    """N(0, 1) and N(2, 1) at 0 and at 40, where both densities underflow."""
+    run, posterior = normal_scale_mixture({"mean": np.float32([[0, 2]]), "log_scale": np.zeros((1, 2), np.float32)})
+    found = ewsg.diagnostics.log_predictive_density(run, posterior, jnp.array([0.0, 40.0]))
+    constant = -0.5 * np.log(2 * np.pi) - np.log(2)
+    np.testing.assert_allclose(found, [constant + np.log(1 + np.exp(-2)), constant - 722], rtol=1e-6)
+
+
+def test_log_predictive_density_is_that_of_predictive(run, held_out):
+    posterior = ewsg.models.logistic_regression()
+    density = ewsg.diagnostics.log_predictive_density(run, posterior, held_out)
+    assert density.mean() == pytest.approx(ewsg.diagnostics.predictive(run, held_out).log_likelihood, rel=1e-5)
+
+
+def test_log_predictive_density_refusals(run, held_out):
+    posterior = ewsg.models.logistic_regression()
+    with pytest.raises(TypeError, match="samples must be a Samples"):
+        ewsg.diagnostics.log_predictive_density(run.position, posterior, held_out)
+    with pytest.raises(TypeError, match="posterior must be a Posterior"):
+        ewsg.diagnostics.log_predictive_density(run, posterior.log_likelihood, held_out)
+    with pytest.raises(ValueError, match="it failed on one draw and these inputs"):
+        ewsg.diagnostics.log_predictive_density(run, posterior, {"x": held_out["x"][:, :3], "y": held_out["y"]})
+    empty = dataclasses.replace(run, draws=run.position[:, :0])
+    with pytest.raises(ValueError, match="at least one draw"):
+        ewsg.diagnostics.log_predictive_density(empty, posterior, held_out)
+    with pytest.raises(ValueError, match="their lengths differ"):
+        ewsg.diagnostics.log_predictive_density(run, posterior, {"x": held_out["x"], "y": held_out["y"][:3]})
+
+
+# Calibration.
+
+
+def test_calibration_of_one_class():
+    """Bins (0, 1/4], …; 1/4 itself in the first, the third empty."""
+    p = [0.0, 0.1, 0.25, 0.3, 0.5, 0.9, 1.0]
+    y = [0, 1, 0, 1, 1, 1, 0]
+    result = ewsg.diagnostics.calibration(p, y, num_bins=4)
+    np.testing.assert_array_equal(result.counts, [3, 2, 0, 2])
+    np.testing.assert_allclose(result.confidence, [0.35 / 3, 0.4, np.nan, 0.95], rtol=1e-12)
+    np.testing.assert_allclose(result.frequency, [1 / 3, 1, np.nan, 0.5], rtol=1e-12)
+    expected = (3 * (1 / 3 - 0.35 / 3) + 2 * 0.6 + 2 * 0.45) / 7
+    assert result.expected_calibration_error == pytest.approx(expected, rel=1e-12)
+
+
+def test_calibration_of_several_classes():
+    """The most probable class, the first of equals."""
+    p = [[0.6, 0.3, 0.1], [0.2, 0.2, 0.6], [0.4, 0.4, 0.2], [0.05, 0.9, 0.05]]
+    result = ewsg.diagnostics.calibration(np.float32(p), np.array([0, 1, 0, 1]), num_bins=2)
+    np.testing.assert_array_equal(result.counts, [1, 3])
+    np.testing.assert_allclose(result.confidence, [0.4, 0.7], rtol=1e-6)
+    np.testing.assert_allclose(result.frequency, [1, 2 / 3], rtol=1e-12)
+    assert result.expected_calibration_error == pytest.approx((0.6 + 3 * (0.7 - 2 / 3)) / 4, rel=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_calibration_at_the_edges_of_bins(dtype):
+    """j/10 is the last of bin j in both dtypes, however it rounds."""
+    p = (np.arange(11) / 10).astype(dtype)
+    np.testing.assert_array_equal(ewsg.diagnostics.calibration(p, p > 2).counts, [2, *[1] * 9])
+
+
+def test_calibrated_probabilities_have_no_error():
+    p = np.repeat([0.1, 0.35, 0.8], 20)
+    y = np.concatenate([np.arange(20) < 20 * share for share in (0.1, 0.35, 0.8)])
+    exact = ewsg.diagnostics.calibration(p, y)
+    assert exact.expected_calibration_error == pytest.approx(0, abs=1e-12)
+    assert ewsg.diagnostics.calibration(1 - p, y).expected_calibration_error > 0.3
+    assert ewsg.diagnostics.calibration(1 - p, ~y).expected_calibration_error == pytest.approx(0, abs=1e-12)
+
+
+def test_calibration_refusals():
+    calibration = ewsg.diagnostics.calibration
+    with pytest.raises(ValueError, match="must lie between 0 and 1; they range from"):
+        calibration([0.5, 1.2], [0, 1])
+    with pytest.raises(ValueError, match="must lie between 0 and 1"):
+        calibration([0.5, np.nan], [0, 1])
+    with pytest.raises(ValueError, match=r"must sum to one in each row; a sum is off by 0\.1"):
+        calibration([[0.5, 0.6]], [0])
+    with pytest.raises(ValueError, match="labels must be classes from 0 to 1"):
+        calibration([0.5, 0.2], [0, 2])
+    with pytest.raises(ValueError, match="labels must be classes from 0 to 2"):
+        calibration([[0.5, 0.2, 0.3]], [0, 2])
+    with pytest.raises(ValueError, match="probabilities must be an array"):
+        calibration([], [])
+    with pytest.raises(TypeError, match="probabilities must be an array"):
+        calibration(["a"], [0])
+    with pytest.raises(TypeError, match="labels must be classes"):
+        calibration([0.5], ["yes"])
+    with pytest.raises(ValueError, match="num_bins"):
+        calibration([0.5], [1], num_bins=0)

@@ -1,0 +1,153 @@
+"""Our side: a run through `ewsg_jax.sample`, the size of the compiled program, and the first draw.
+
+As a script it prints the seconds from the call of `sample` to its first draw, in a process that has compiled
+nothing, as JSON: `python benchmarks/ours.py METHOD`.
+"""
+
+import json
+import re
+import sys
+import time
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from workload import FRICTION, PRIOR_VARIANCE, STEP_SIZE, WORKLOADS, Case, Workload
+
+import ewsg_jax as ewsg
+
+
+class Variant(NamedTuple):
+    """What ours has and a case does not say.
+
+    Attributes:
+        batch_size: b; None for the workload's.
+        chain_length: M of the exponential weights; None for the uniform estimator.
+        noise: the law of the noise.
+    """
+
+    batch_size: int | None = None
+    chain_length: int | None = None
+    noise: Any = "gaussian"
+
+
+GAUSSIAN = Variant()
+
+
+def posterior(case: Case, workload: Workload) -> ewsg.Posterior:
+    """Return the posterior as a user of the library writes it."""
+    if case.workload == "logistic":
+        return ewsg.models.logistic_regression(prior_scale=PRIOR_VARIANCE**0.5)
+    return ewsg.Posterior(
+        lambda position, row: workload.log_likelihood(position, row["x"], row["y"]), workload.log_prior
+    )
+
+
+def kernel(case: Case, variant: Variant, workload: Workload) -> ewsg.Kernel:
+    """Return the kernel of a case."""
+    model, h = posterior(case, workload), STEP_SIZE[case.method]
+    b = variant.batch_size or workload.batch_size
+    if case.method == "sgld":
+        return ewsg.sgld(model, h, batch_size=b, noise=variant.noise)
+    if variant.chain_length is None:
+        return ewsg.sghmc(model, h, friction=FRICTION, batch_size=b, noise=variant.noise)
+    return ewsg.ewsg(
+        model, h, friction=FRICTION, batch_size=b, chain_length=variant.chain_length, noise=variant.noise
+    )
+
+
+class Ours:
+    """A case through `ewsg_jax.sample`, compiled.
+
+    Args:
+        case: what is timed.
+        variant: what is ours alone.
+        data: the workload's data on the device.
+    """
+
+    def __init__(self, case: Case, data: Any, variant: Variant = GAUSSIAN) -> None:
+        workload = WORKLOADS[case.workload]()
+        self._kernel, self._data = kernel(case, variant, workload), data
+        self._position = jax.tree.map(jnp.asarray, workload.position)
+        self._steps, self._chains, self._keep_all = case.num_steps, case.num_chains, case.keep_all
+        self._runs = 0
+        self.compile_seconds = self._sample().compile_seconds
+
+    def run(self) -> float:
+        """Run once and return microseconds per step and chain of the whole call, whatever it does besides steps.
+
+        Raises:
+            FloatingPointError: a chain is not finite.
+            RuntimeError: the run compiled again.
+        """
+        started = time.perf_counter()
+        self._checked()
+        return (time.perf_counter() - started) / (self._steps * self._chains) * 1e6
+
+    def run_loop(self) -> float:
+        """Run once and return microseconds per step and chain without what precedes the first step."""
+        return self._checked().run_seconds / (self._steps * self._chains) * 1e6
+
+    def _checked(self) -> ewsg.Samples:
+        samples = self._sample()
+        if not samples.is_finite.all():
+            raise FloatingPointError("a chain left the finite numbers: its time means nothing")
+        if samples.compile_seconds > self.compile_seconds / 2:
+            raise RuntimeError(f"the timed run compiled again, for {samples.compile_seconds:.2f} s")
+        return samples
+
+    def _sample(self) -> ewsg.Samples:
+        self._runs += 1
+        return ewsg.sample(
+            jax.random.key(self._runs),
+            self._kernel,
+            self._position,
+            self._data,
+            self._steps,
+            num_chains=self._chains,
+            burn_in=0 if self._keep_all else self._steps - 1,
+            progress=False,
+            check_data=False,
+        )
+
+
+def device_data(name: str) -> Any:
+    """Return a workload's data on the device."""
+    return jax.block_until_ready(jax.tree.map(jnp.asarray, WORKLOADS[name]().data()))
+
+
+def program_size(num_data: int) -> dict[str, int]:
+    """Return the size of the program of a step of EWSG on n rows: lines and characters, numbers written as 0.
+
+    Nothing is run: only shapes are known, so n may be larger than memory.
+    """
+    workload = WORKLOADS["logistic"]()
+    built = kernel(Case("logistic", "sghmc", 1, 1, True), Variant(chain_length=1), workload)
+    rows = {
+        "x": jax.ShapeDtypeStruct((num_data, workload.position.size), np.float32),
+        "y": jax.ShapeDtypeStruct((num_data,), np.float32),
+    }
+    key = jax.random.key(0)
+    state = jax.eval_shape(built.init, key, workload.position, rows)
+    text = re.sub(r"\d+", "0", jax.jit(built.step).lower(key, state, rows).as_text())
+    return {"lines": text.count("\n"), "characters": len(text)}
+
+
+def first_draw(method: str) -> float:
+    """Return seconds from the call of `sample` to its first draw, compiling included."""
+    case = Case("logistic", "sghmc" if method == "ewsg" else method, 1, 1, True)
+    built = kernel(case, Variant(chain_length=1 if method == "ewsg" else None), WORKLOADS["logistic"]())
+    data, position, key = (
+        device_data("logistic"),
+        jnp.zeros(WORKLOADS["logistic"]().position.size),
+        jax.random.key(0),
+    )
+    jax.block_until_ready((position, key))
+    started = time.perf_counter()
+    ewsg.sample(key, built, position, data, num_steps=1, progress=False)
+    return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    print(json.dumps({"seconds": first_draw(sys.argv[1])}))

@@ -1,0 +1,43 @@
+"""What a posterior declared through linear predictors adds to the checks: shapes that must agree."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax import _check
+from ewsg_jax._types import Array, Data, Position
+
+
+def check_predictor(x: Any, position: Position) -> None:
+    """Check the inputs of one datum, shape (d,), and the position, one array of shape (d,) or (d, k).
+
+    Raises:
+        ValueError: a shape is another one.
+    """
+    if jnp.ndim(x) != 1:
+        raise ValueError(f"inputs must return an array of shape (d,) for one datum; got {_check.describe(x)}")
+    (d,) = jnp.shape(x)
+    shapes = _check.shapes(position)
+    if not isinstance(shapes, jax.ShapeDtypeStruct) or shapes.shape[:1] != (d,) or shapes.ndim > 2:
+        raise ValueError(
+            f"position must be one array of shape ({d},) or ({d}, k), for inputs of shape ({d},); got "
+            f"{_check.listed('position', shapes)}"
+        )
+
+
+def checked_residual(residual: Callable[[Array, Data], Array], predictors: Array, rows: Data) -> Array:
+    """Return `residual(predictors, rows)`, which must be shaped like the predictors, (b,) or (b, k).
+
+    Raises:
+        ValueError: it is of another shape, which would broadcast to a wrong gradient; or the function fails.
+    """
+    takes = f"residual must return an array shaped like the predictors, {predictors.shape} for these rows"
+    try:
+        found = residual(predictors, rows)
+    except Exception as error:
+        raise ValueError(f"{takes}; it failed on them: {_check.reason(error)}") from error
+    if jnp.shape(found) != predictors.shape:
+        raise ValueError(f"{takes}; it returned {_check.describe(found)}")
+    return found

@@ -1,0 +1,27 @@
+"""Files that are written whole or not at all."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+
+def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Write a file beside its place, bring it to the disk, and only then give it its name.
+
+    Args:
+        path: of the file; one that exists is replaced.
+        write: writes the content to an open file.
+
+    Raises:
+        OSError: the file cannot be written; what was there before is still there.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,76 @@
+"""θ = low + (high − low)/(1 + exp(−u)): numbers between two bounds."""
+
+import math
+import numbers
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax._types import Array
+from ewsg_jax.bijectors._protocol import Bijector, leafwise, lies_inside
+
+
+def interval(low: float, high: float) -> Bijector:
+    """Return the map θ = low + (high − low)/(1 + exp(−u)) of every number of a position, low < θ < high.
+
+    θ never reaches the bounds: it stops at the numbers of its dtype next to them, so that log(θ − low) and
+    log(high − θ) are finite.
+
+    Args:
+        low: the lower bound, a finite number.
+        high: the upper bound, a finite number.
+
+    Returns:
+        A bijector of trees of any shapes. `inverse` raises ValueError for numbers not between the bounds.
+
+    Raises:
+        TypeError, ValueError: the bounds are no such numbers or not in this order; when used, that the position's
+            dtype has no number between them.
+
+    Example:
+        >>> import jax.numpy as jnp, ewsg_jax as ewsg
+        >>> correlation = ewsg.bijectors.interval(-1.0, 1.0)
+        >>> correlation.forward(jnp.array([0.0, 2.0]))
+        Array([0.       , 0.7615942], dtype=float32)
+        >>> correlation.log_det(jnp.array([0.0]))  # log(1/2)
+        Array(-0.6931472, dtype=float32)
+    """
+    for name, bound in (("low", low), ("high", high)):
+        if isinstance(bound, bool) or not isinstance(bound, numbers.Real):
+            raise TypeError(f"{name} must be a finite number; got {_check.describe(bound)}")
+        if not math.isfinite(bound):
+            raise ValueError(f"{name} must be a finite number; got {bound}")
+    if not low < high:
+        raise ValueError(f"low must be less than high; got low={low}, high={high}")
+
+    def forward(x: Array) -> Array:
+        # The distance from the nearer bound, so that small ones keep their digits; not by |x|, which has a kink.
+        first, last = _innermost(low, high, x.dtype)
+        width = np.asarray(high, x.dtype) - np.asarray(low, x.dtype)
+        from_bound = width * jax.nn.sigmoid(jnp.where(x < 0, x, -x))
+        return jnp.clip(jnp.where(x < 0, low + from_bound, high - from_bound), first, last)
+
+    def inverse(y: Array) -> Array:
+        lies_inside(f"between {low} and {high}", (y > low) & (y < high))
+        return jnp.log(y - low) - jnp.log(high - y)
+
+    def log_det(x: Array) -> Array:
+        return math.log(high - low) - jax.nn.softplus(x) - jax.nn.softplus(-x)
+
+    return leafwise(forward, inverse, log_det)
+
+
+def _innermost(low: float, high: float, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the greatest normal number of a dtype that lie between the bounds."""
+    bottom, top = np.asarray(low, dtype), np.asarray(high, dtype)
+    first, last = np.nextafter(bottom, top), np.nextafter(top, bottom)
+    tiny = np.asarray(jnp.finfo(dtype).tiny, dtype)
+    first = tiny if abs(first) < tiny else first
+    last = -tiny if abs(last) < tiny else last
+    if not (bottom < first <= last < top and np.isfinite(top - bottom)):
+        raise ValueError(
+            f"low and high must have {dtype} numbers between them and a finite distance; got {low}, {high}"
+        )
+    return first, last

@@ -1,0 +1,92 @@
+"""What a map from unconstrained to constrained positions is."""
+
+import functools
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax import _check
+from ewsg_jax._types import Array, Position
+
+
+class Transform(Protocol):
+    """What `Posterior.transformed` and `tree` ask for: any object with these two methods."""
+
+    def forward(self, position: Position, /) -> Position:
+        """Return the constrained position θ of the unconstrained position u."""
+        ...
+
+    def log_det(self, position: Position, /) -> Array:
+        """Return log|det ∂θ/∂u| at the unconstrained position u, a floating-point scalar."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Bijector:
+    """A smooth one-to-one map from unconstrained positions u to constrained positions θ.
+
+    Attributes:
+        forward: `forward(u) -> θ`.
+        inverse: `inverse(θ) -> u`: where a chain that is to begin at θ starts.
+        log_det: `log_det(u) -> log|det ∂θ/∂u|`, a scalar, summed over the whole tree.
+    """
+
+    forward: Callable[[Position], Position]
+    inverse: Callable[[Position], Position]
+    log_det: Callable[[Position], Array]
+
+
+def is_transform(value: Any) -> bool:
+    """Return whether a value has the two methods of a `Transform`."""
+    return not isinstance(value, type) and all(callable(getattr(value, n, None)) for n in ("forward", "log_det"))
+
+
+def transform(name: str, value: Any) -> Transform:
+    """Check and return an object with `forward` and `log_det`."""
+    if not is_transform(value):
+        raise TypeError(
+            f"{name} must be an object with the methods forward(position) and log_det(position), as "
+            f"ewsg_jax.bijectors makes them; got {_check.describe(value)}"
+        )
+    return value
+
+
+def leafwise(
+    forward: Callable[[Array], Array], inverse: Callable[[Array], Array], log_det: Callable[[Array], Array]
+) -> Bijector:
+    """Return the bijector that maps every leaf of a position by itself.
+
+    Args:
+        forward: maps one leaf, in its dtype.
+        inverse: maps it back.
+        log_det: parts of the leaf's log determinant, of any shape; they are summed in float32 at least.
+    """
+
+    def every(function: Callable[[Array], Array]) -> Callable[[Position], Position]:
+        return lambda position: jax.tree.map(function, _check.position(position))
+
+    def total(position: Position) -> Array:
+        leaves = jax.tree.leaves(_check.position(position))
+        parts = [jnp.sum(log_det(x), dtype=jnp.promote_types(x.dtype, jnp.float32)) for x in leaves]
+        return functools.reduce(operator.add, parts)
+
+    return Bijector(every(forward), every(inverse), total)
+
+
+def lies_inside(takes: str, inside: Array) -> None:
+    """Check that a concrete constrained position lies inside its constraint."""
+    if not _check.is_traced(inside) and not bool(jnp.all(inside)):
+        raise ValueError(f"position must be {takes}; {int(jnp.sum(~inside))} of {inside.size} numbers are not")
+
+
+def has_last_axis(name: str, leaf: Array, least: int) -> None:
+    """Check that a leaf has a last axis, of a length of at least `least`."""
+    if leaf.ndim == 0 or leaf.shape[-1] < least:
+        raise ValueError(
+            f"position must be arrays whose last axis is at least {least} long, for {name}; "
+            f"got {_check.describe(leaf)}"
+        )

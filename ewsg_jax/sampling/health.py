@@ -1,0 +1,94 @@
+"""Chains that diverge: found after each call, replayed to the step where it happened, and frozen there.
+
+Watching every step would cost every run; since a call's randomness is a function of its keys, it can be made
+again under watch when a chain has been lost. The other chains keep the results of the unwatched call, so that
+their bits do not depend on it.
+"""
+
+import functools
+import warnings
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax._kernel import KernelState
+from ewsg_jax._types import Array, Position, PyTree
+from ewsg_jax.sampling.chunks import Call, Record
+
+
+class Watch:
+    """Which chains still move, and when the others were lost.
+
+    Attributes:
+        alive: shape (chain,).
+        diverged_at: the step whose result was not finite, −1 for a chain that is alive; shape (chain,).
+    """
+
+    def __init__(self, num_chains: int) -> None:
+        self.alive = np.ones(num_chains, bool)
+        self.diverged_at = np.full(num_chains, -1, np.int64)
+
+    def call(
+        self, advance: Callable[..., Call], keep: Callable[[Position], PyTree] | None, state: KernelState
+    ) -> Call:
+        """Make a call, and put in it what the lost chains have: their last finite state, its draws, no sums."""
+        call = advance(state, jnp.asarray(self.alive))
+        before = self.alive
+        lost = before & ~np.asarray(call.health.alive)
+        if not before.all():
+            call = _put(~before, _at_rest(keep, state, call), call)
+        if lost.any():
+            replayed = advance(state, jnp.asarray(before), guarded=True)
+            # A replay may round differently and keep a chain finite a little longer: then to the call's end.
+            fell = np.asarray(replayed.health.diverged_at)
+            self.diverged_at[lost] = np.where(fell < 0, np.asarray(call.state.step), fell)[lost]
+            call = _put(lost, replayed, call)
+            self.alive = before & ~lost
+        return call
+
+    def warn(self) -> None:
+        """Warn of lost chains."""
+        lost = np.flatnonzero(~self.alive)
+        if lost.size:
+            first = lost[np.argmin(self.diverged_at[lost])]
+            warnings.warn(
+                f"{lost.size} of {self.alive.size} chains diverged, the first (chain {first}) at step "
+                f"{self.diverged_at[first]}; they stay at their last finite positions (samples.diverged_at): "
+                "a smaller step_size may help",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+
+@jax.jit
+def _put(chosen: Array, source: Call, target: Call) -> Call:
+    """Return the target with some chains' results from the source."""
+
+    def along(axis: int) -> Callable[[Array, Array], Array]:
+        def pick(new: Array, old: Array) -> Array:
+            shape = [1] * new.ndim
+            shape[axis] = -1
+            return jnp.where(chosen.reshape(shape), new, old)
+
+        return pick
+
+    return target._replace(
+        state=jax.tree.map(along(0), source.state, target.state),
+        record=Record(
+            jax.tree.map(along(1), source.record.slots, target.record.slots),
+            jax.tree.map(along(0), source.record.sums, target.record.sums),
+        ),
+    )
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _at_rest(keep: Callable[[Position], PyTree] | None, state: KernelState, call: Call) -> Call:
+    """Return the call as it would be if no chain had moved."""
+    slots = call.record.slots
+    if keep is not None:
+        values = jax.vmap(keep)(state.position)
+        slots = jax.tree.map(lambda s, x: jnp.broadcast_to(x, s.shape), slots, values)
+    sums = jax.tree.map(jnp.zeros_like, call.record.sums)
+    return call._replace(state=state.at_step(call.state.step), record=Record(slots, sums))

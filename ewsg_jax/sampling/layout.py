@@ -1,0 +1,65 @@
+"""How a run is cut into blocks of steps whose randomness is drawn, and whose rows are gathered, at once."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+
+from ewsg_jax import _random
+from ewsg_jax._kernel import Kernel, KernelState
+from ewsg_jax._types import Data, Position, PyTree
+from ewsg_jax.sampling._moments import MomentPlan
+
+MOST_STEPS_PER_BLOCK = 256
+WORK_PER_BLOCK = 10**8
+"""Numbers that the gradients of one block touch at the most: roughly half a second on one core."""
+ROWS_PER_BLOCK = 16 * 2**20
+"""Bytes of rows that are gathered ahead at the most: what stays in a processor's cache."""
+
+
+class Layout(NamedTuple):
+    """How a run is compiled; two runs of one layout and kernel share a program.
+
+    Attributes:
+        block_size: steps whose randomness is drawn at once.
+        gather_ahead: whether their rows are gathered at once too.
+        num_slots: kept draws that fit in one call.
+        shared_minibatch: whether one batch serves all chains.
+        keep: the function of the position that is kept, or None.
+        moments: the running moments, or None.
+    """
+
+    block_size: int
+    gather_ahead: bool
+    num_slots: int
+    shared_minibatch: bool
+    keep: Callable[[Position], PyTree] | None
+    moments: MomentPlan | None
+
+
+def choose_layout(
+    kernel: Kernel, state: KernelState, data: Data, num_steps: int, memory: int, shared_minibatch: bool, **kept: Any
+) -> Layout:
+    """Return how a run is cut into blocks.
+
+    A block's randomness fits in `memory` bytes, its work is small enough for an interrupt to be answered, and
+    its rows are gathered ahead where those of some steps stay in the cache.
+    """
+    num_chains = state.step.shape[0]
+    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), num_chains))
+    one = jax.eval_shape(jax.vmap(kernel.draw, in_axes=(0, 0, None)), keys, state, data)
+    gathered = jax.eval_shape(kernel.gather, one, data)
+    rows = _random.bytes_per_draw(gathered) - _random.bytes_per_draw(one)
+    if shared_minibatch:
+        rows //= num_chains
+    numbers = sum(x.size for x in jax.tree.leaves(state.position))
+    steps = min(
+        memory // max(_random.bytes_per_draw(one), 1),
+        WORK_PER_BLOCK // (kernel.evaluations(data).per_step * numbers),
+        MOST_STEPS_PER_BLOCK,
+        num_steps,
+    )
+    ahead = min(ROWS_PER_BLOCK, memory) // max(rows, 1)
+    gather_ahead = rows > 0 and ahead > 1
+    steps = min(steps, ahead) if gather_ahead else steps
+    return Layout(int(max(1, steps)), gather_ahead, shared_minibatch=shared_minibatch, **kept)

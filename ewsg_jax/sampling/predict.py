@@ -1,0 +1,195 @@
+"""A function of the position at new inputs, averaged over draws: a bounded number of draws at a time."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax._types import PyTree
+from ewsg_jax.sampling.outputs import outputs_at
+
+MEMORY = 64 * 2**20
+"""Bytes of positions, outputs and largest intermediate that one chunk of draws holds."""
+
+
+def predict(
+    draws: PyTree,
+    function: Callable[[Any, Any], PyTree],
+    inputs: PyTree,
+    *,
+    log: bool = False,
+    keep_draws: bool = False,
+    chunk_size: int | None = None,
+) -> PyTree:
+    """Return the mean over all draws of all chains of a function of the position.
+
+    Draws with a number that is not finite count like the others, so they show in the result.
+
+    Args:
+        draws: a tree of arrays with leading axes (chain, draw).
+        function: `function(position, inputs) -> tree of floating-point arrays`, for one draw. It is compiled and
+            vectorised over draws; give the same function object again to spare the compilation.
+        inputs: its second argument: a tree of arrays or numbers, an argument of the compiled program.
+        log: the outputs are logarithms: return log(mean(exp(outputs))), computed without overflow.
+        keep_draws: return the outputs at all draws instead of their mean.
+        chunk_size: draws evaluated at once. Default: as many as hold 64 MiB of positions, outputs and the largest
+            intermediate array. It changes the result by rounding only.
+
+    Returns:
+        The tree of outputs as NumPy arrays in the outputs' dtypes (sums over chunks are made in float64); with
+        `keep_draws` they have leading axes (chain, draw).
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; the function fails on one draw, or returns integers
+            or booleans, which have no mean in their own dtype (with `keep_draws` they are returned as they are);
+            there are no draws.
+
+    Example:
+        >>> import jax.numpy as jnp, numpy as np
+        >>> from ewsg_jax.sampling.predict import predict
+        >>> draws = np.array([[[0.0, 1.0], [2.0, 3.0]]])  # one chain of two draws
+        >>> predict(draws, lambda w, x: x @ w, jnp.eye(2))
+        array([1., 2.], dtype=float32)
+    """
+    _check.boolean("log", log)
+    if _check.boolean("keep_draws", keep_draws) and log:
+        raise ValueError("log must be False with keep_draws=True, which takes no mean; got True")
+    reduce = "none" if keep_draws else "log" if log else "mean"
+    return run(prepare(draws, function, inputs, reduce, chunk_size), inputs)
+
+
+class Program(NamedTuple):
+    """A checked evaluation of draws, for any inputs of the same shapes.
+
+    Attributes:
+        draws: the draws, NumPy arrays with leading axes (chain, draw).
+        lengths: the numbers of chains and of draws of each.
+        function: `function(position, inputs) -> outputs`, hashable.
+        output: the shapes and dtypes of the outputs at one draw.
+        reduce: "none", "mean" or "log", the log of the mean of the exponentials.
+        size: draws evaluated at once.
+    """
+
+    draws: PyTree
+    lengths: tuple[int, int]
+    function: Callable[..., PyTree]
+    output: PyTree
+    reduce: str
+    size: int
+
+
+def prepare(
+    draws: PyTree, function: Callable[..., PyTree], inputs: PyTree, reduce: str, chunk_size: int | None
+) -> Program:
+    """Check the arguments of `predict` and choose the size of a chunk."""
+    lengths = _lengths(draws)
+    draws = jax.tree.map(np.asarray, draws)
+    _check.function("function", function, "(position, inputs) -> tree of arrays")
+    _numeric("inputs", inputs)
+    function = _hashable(function)
+    output, draw_bytes = _examine(draws, function, jax.tree.map(jnp.asarray, inputs), averaged=reduce != "none")
+    size = max(1, MEMORY // max(draw_bytes, 1)) if chunk_size is None else _check.integer("chunk_size", chunk_size)
+    total = math.prod(lengths)
+    # Chunks of about one length, so that little of the last one is filled up.
+    return Program(draws, lengths, function, output, reduce, math.ceil(total / math.ceil(total / size)))
+
+
+def run(program: Program, inputs: PyTree) -> PyTree:
+    """Return the outputs at all draws or their mean, as NumPy arrays."""
+    draws, lengths, function, output, reduce, size = program
+    inputs = jax.tree.map(jnp.asarray, inputs)
+    num_draws = math.prod(lengths)
+    if reduce == "none":
+        total = jax.tree.map(lambda x: np.empty((num_draws, *x.shape), x.dtype), output)
+    else:
+        total = jax.tree.map(lambda x: np.full(x.shape, -np.inf if reduce == "log" else 0.0), output)
+    for first in range(0, num_draws, size):
+        chain, draw = np.unravel_index(np.minimum(np.arange(first, first + size), num_draws - 1), lengths)
+        positions = jax.tree.map(lambda x, c=chain, d=draw: x[c, d], draws)
+        count = min(size, num_draws - first)
+        result = outputs_at(function, reduce, positions, inputs, jnp.int32(count))
+        if reduce == "none":
+            jax.tree.map(lambda to, x, f=first, n=count: _write(to, f, np.asarray(x)[:n]), total, result)
+        else:
+            add = np.logaddexp if reduce == "log" else np.add
+            with np.errstate(invalid="ignore"):  # NaN and infinity pass through
+                total = jax.tree.map(lambda t, x, add=add: add(t, np.asarray(x, np.float64)), total, result)
+    if reduce == "none":
+        return jax.tree.map(lambda x: x.reshape(*lengths, *x.shape[1:]), total)
+
+    def mean(x: np.ndarray, shape: jax.ShapeDtypeStruct) -> np.ndarray:
+        return np.asarray(x - math.log(num_draws) if reduce == "log" else x / num_draws, shape.dtype)
+
+    return jax.tree.map(mean, total, output)
+
+
+def _write(array: np.ndarray, first: int, values: np.ndarray) -> None:
+    array[first : first + len(values)] = values
+
+
+def _lengths(draws: PyTree) -> tuple[int, int]:
+    """Check a tree of draws and return its numbers of chains and of draws per chain."""
+    takes = "draws must be a tree of arrays with leading axes (chain, draw)"
+    leaves = jax.tree.leaves(_numeric("draws", draws))
+    if not leaves:
+        raise ValueError(f"{takes}; got a tree without leaves, {_check.describe(draws)}")
+    shapes = {np.shape(x)[:2] for x in leaves}
+    if len(shapes) > 1 or len(shape := next(iter(shapes))) < 2:
+        raise ValueError(f"{takes}, the same for all; got leaves of shapes {[np.shape(x) for x in leaves]}")
+    if not shape[0] * shape[1]:
+        raise ValueError(f"{takes}, at least one draw; got leaves of shapes {[np.shape(x) for x in leaves]}")
+    return shape
+
+
+def _numeric(name: str, tree: PyTree) -> PyTree:
+    """Check that a tree holds arrays and numbers only."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        if not isinstance(leaf, jax.Array) and np.asarray(leaf).dtype.kind in "OSUM":
+            where = f"{name}{jax.tree_util.keystr(path)}"
+            raise TypeError(f"{name} must be a tree of arrays or numbers; {where} is {_check.describe(leaf)}")
+    return tree
+
+
+def _hashable(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
+    """The function itself, or in a wrapper where it has no hash, as modules that hold arrays."""
+    try:
+        hash(function)
+    except TypeError:
+        return lambda position, inputs: function(position, inputs)
+    return function
+
+
+def _examine(draws: PyTree, function: Callable[..., PyTree], inputs: PyTree, averaged: bool) -> tuple[PyTree, int]:
+    """Return the shapes of the output and the bytes that one draw needs, the largest intermediate included."""
+    position = jax.tree.map(lambda x: jax.eval_shape(jnp.asarray, x[0, 0]), draws)
+    takes = "function must be (position, inputs) -> tree of floating-point arrays"
+    try:
+        program, output = jax.make_jaxpr(function, return_shape=True)(position, inputs)
+    except Exception as error:
+        raise ValueError(f"{takes}; it failed on one draw and these inputs: {error}") from error
+    if not jax.tree.leaves(output):
+        raise ValueError(f"{takes}; it returned {_check.describe(output)}")
+    for path, leaf in jax.tree_util.tree_leaves_with_path(output):
+        if averaged and not jnp.issubdtype(leaf.dtype, jnp.floating):
+            raise TypeError(
+                f"{takes}; function(…){jax.tree_util.keystr(path)} is {_check.describe(leaf)}: convert it with "
+                f".astype(float), or take keep_draws=True"
+            )
+    sizes = [x.size * x.dtype.itemsize for x in jax.tree.leaves((position, output))]
+    return output, sum(sizes) + _largest_intermediate(program)
+
+
+def _largest_intermediate(program: Any) -> int:
+    """The bytes of the largest array that a program or one of those inside it makes."""
+    program = getattr(program, "jaxpr", program)
+    largest = 0
+    for equation in program.eqns:
+        made = [v.aval for v in equation.outvars if hasattr(v.aval, "shape")]
+        largest = max([largest, *(math.prod(a.shape) * a.dtype.itemsize for a in made)])
+        inner = [x for x in jax.tree.leaves(equation.params) if hasattr(x, "eqns")]
+        largest = max([largest, *map(_largest_intermediate, inner)])
+    return largest

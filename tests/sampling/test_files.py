@@ -1,0 +1,145 @@
+"""Samples in files: everything comes back, and a write that fails leaves what was there."""
+
+import dataclasses
+import json
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.sampling import files
+
+KEY = jax.random.key(1)
+DATA = jnp.arange(12.0).reshape(6, 2)
+
+
+class Parameters(NamedTuple):
+    mean: jax.Array
+    scale: jax.Array
+
+
+def posterior(mean):
+    return ewsg.Posterior(
+        lambda p, x: -0.5 * jnp.sum((x - mean(p)) ** 2),
+        lambda p: -0.5 * sum(jnp.sum(x**2) for x in jax.tree.leaves(p)),
+    )
+
+
+def run(position, mean, num_steps=12, **options):
+    kernel = ewsg.ewsg(posterior(mean), 1e-2, friction=1.0, batch_size=2)
+    return kernel, ewsg.sample(KEY, kernel, position, DATA, num_steps, num_chains=2, **options)
+
+
+def same(a, b):
+    """Equal field by field: structure, dtype, bits."""
+    for field in dataclasses.fields(a):
+        one, other = getattr(a, field.name), getattr(b, field.name)
+        if dataclasses.is_dataclass(one):
+            same(one, other)
+            continue
+        assert jax.tree.structure(one) == jax.tree.structure(other), field.name
+        for x, y in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+            assert type(x) is type(y) or isinstance(x, jax.Array) == isinstance(y, jax.Array), field.name
+            np.testing.assert_array_equal(np.asarray(x), np.asarray(y), err_msg=field.name)
+            assert np.asarray(x).dtype == np.asarray(y).dtype, field.name
+
+
+MLP, STATIC = eqx.partition(eqx.nn.MLP(2, 2, 3, 1, key=KEY), eqx.is_inexact_array)
+POSITIONS = {
+    "array": (jnp.zeros(2), lambda p: p, False),
+    "bfloat16": (jnp.zeros(2, jnp.bfloat16), lambda p: p.astype(jnp.float32), False),
+    "dictionary": (
+        {"a": jnp.zeros(2), "b": {3: [jnp.ones(()), (None, jnp.zeros(1))]}},
+        lambda p: p["a"] * p["b"][3][0],
+        False,
+    ),
+    "named tuple": (Parameters(jnp.zeros(2), jnp.ones(())), lambda p: p.mean * p.scale, True),
+    "network": (MLP, lambda p: eqx.combine(p, STATIC)(jnp.ones(2)), True),
+}
+
+
+@pytest.mark.parametrize("kind", POSITIONS)
+def test_everything_comes_back(tmp_path, kind):
+    position, mean, needs_position = POSITIONS[kind]
+    kernel, samples = run(position, mean, moments=ewsg.moments())
+    samples.save(tmp_path / "run.npz")
+    if needs_position:
+        with pytest.raises(ValueError, match="position must be a tree like the run's position"):
+            ewsg.load(tmp_path / "run.npz")
+    again = ewsg.load(str(tmp_path / "run.npz"), position if needs_position else None)
+    same(samples, again)
+    on, never_stopped = (ewsg.sample(KEY, kernel, None, DATA, 5, state=s.state) for s in (again, samples))
+    same(
+        dataclasses.replace(on, compile_seconds=0.0, run_seconds=0.0),
+        dataclasses.replace(never_stopped, compile_seconds=0.0, run_seconds=0.0),
+    )
+    assert [file.name for file in tmp_path.iterdir()] == ["run.npz"], "no temporary file is left"
+
+
+def test_functions_and_nothing_come_back(tmp_path):
+    for number, keep in enumerate((None, lambda p: (p, jnp.sum(p)))):
+        _, samples = run(jnp.zeros(2), lambda p: p, keep=keep)
+        samples.save(tmp_path / f"{number}.npz")
+        same(samples, ewsg.load(tmp_path / f"{number}.npz"))
+
+
+def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
+    path = tmp_path / "run.npz"
+    _, samples = run(jnp.zeros(2), lambda p: p)
+    samples.save(path)
+    before = path.read_bytes()
+
+    def torn(file, **arrays):
+        file.write(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(files.np, "savez", torn)
+    with pytest.raises(OSError, match="disk full"):
+        samples.save(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["run.npz"]
+
+
+def test_wrong_files_are_named(tmp_path):
+    path = tmp_path / "other.npz"
+    np.savez(path, a=np.zeros(3))
+    with pytest.raises(ValueError, match=r"path must be a file that samples\.save wrote; got .*other\.npz"):
+        ewsg.load(path)
+    path.write_bytes(b"no archive")
+    with pytest.raises(ValueError, match=r"path must be a file that samples\.save wrote"):
+        ewsg.load(path)
+    np.savez(path, description=np.frombuffer(b'{"format": "else"}', np.uint8))
+    with pytest.raises(ValueError, match="in the format"):
+        ewsg.load(path)
+    with pytest.raises(TypeError, match="path must be the path of a file; got 3"):
+        ewsg.load(3)
+    with pytest.raises(FileNotFoundError):
+        ewsg.load(tmp_path / "none.npz")
+    _, samples = run(MLP, lambda p: eqx.combine(p, STATIC)(jnp.ones(2)))
+    samples.save(tmp_path / "run.npz")
+    with pytest.raises(
+        ValueError, match=r"position must be a tree like the run's position, of 4 arrays.*got an array"
+    ):
+        ewsg.load(tmp_path / "run.npz", jnp.zeros(2))
+
+
+@pytest.mark.parametrize(
+    "kind", [["os", "system"], ["ewsg_jax.sampling.files", "Path"], ["ewsg_jax.methods", "sgld"]]
+)
+def test_a_file_cannot_call_anything(tmp_path, kind):
+    """Only trees of arrays of this package are made from a file."""
+    text = json.dumps({"format": files.FORMAT, "samples": {"class": kind, "fields": {}}})
+    np.savez(tmp_path / "bad.npz", description=np.frombuffer(text.encode(), np.uint8))
+    with pytest.raises(ValueError, match="unknown class"):
+        ewsg.load(tmp_path / "bad.npz")
+
+
+def test_what_cannot_be_saved_is_named(tmp_path):
+    _, samples = run(jnp.zeros(2), lambda p: p, keep=lambda p: Parameters(p, p))
+    with pytest.raises(TypeError, match=r"samples must be of dictionaries.* as samples\.draws"):
+        samples.save(tmp_path / "run.npz")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,183 @@
+"""What a run keeps: functions of the position, running moments, weights under a schedule; and how it goes on."""
+
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+import ewsg_jax as ewsg
+from ewsg_jax.sampling import loop
+
+KEY = jax.random.key(2)
+DATA = {"x": jnp.arange(12.0).reshape(6, 2) / 10, "t": jnp.arange(6.0) / 5}
+MODEL = ewsg.Posterior(
+    lambda p, row: -0.5 * (row["t"] - row["x"] @ p["w"] - p["b"]) ** 2,
+    lambda p: -0.5 * (jnp.sum(p["w"] ** 2) + p["b"] ** 2),
+)
+START = {"w": jnp.zeros(2), "b": jnp.zeros(())}
+KERNEL = ewsg.ewsg(MODEL, 0.1, friction=2.0, batch_size=2)
+run = functools.partial(ewsg.sample, KEY, KERNEL, START, DATA, 60, num_chains=3, burn_in=10, thin=5)
+
+
+def flat(draws):
+    """Draws as (chain, draw, d) in float64, in the order of ravel_pytree: b, then w."""
+    return np.concatenate([draws["b"][..., None], draws["w"]], -1).astype(np.float64)
+
+
+def test_functions_of_the_position():
+    whole = run()
+    norms = run(keep=lambda p: jnp.sum(p["w"] ** 2))
+    np.testing.assert_allclose(norms.draws, np.sum(whole.position["w"] ** 2, -1), rtol=1e-6)
+    assert list(norms.named()) == ["draws"]
+    with pytest.raises(AttributeError, match="these samples hold no positions"):
+        _ = norms.position
+    nothing = run(keep=None)
+    assert nothing.draws is None
+    assert nothing.num_draws == whole.num_draws == 10
+    np.testing.assert_array_equal(nothing.state.position["w"], whole.state.position["w"])
+
+
+@pytest.mark.parametrize("pieces", [False, True])
+def test_moments_are_those_of_the_draws(monkeypatch, pieces):
+    """Against NumPy on the draws themselves, in one call or merged over many."""
+    if pieces:
+        monkeypatch.setattr(loop, "SECONDS_PER_CALL", 0.0)
+    options = {"randomness_memory": 1} if pieces else {}
+    dense = run(moments=ewsg.moments(covariance="dense"), **options)
+    draws = flat(dense.position)
+    np.testing.assert_array_equal(dense.moments.weight, [10, 10, 10])
+    mean = np.concatenate([dense.moments.mean["b"][:, None], dense.moments.mean["w"]], 1)
+    np.testing.assert_allclose(mean, draws.mean(1), rtol=1e-5, atol=1e-7)
+    for chain in range(3):
+        expected = np.cov(draws[chain], rowvar=False, ddof=0)
+        np.testing.assert_allclose(dense.moments.covariance[chain], expected, rtol=1e-4, atol=1e-8)
+    pooled = dense.moments.pooled()
+    everything = draws.reshape(-1, 3)
+    np.testing.assert_allclose(ravel_pytree(pooled.mean)[0], everything.mean(0), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(pooled.covariance, np.cov(everything, rowvar=False, ddof=0), rtol=1e-4, atol=1e-8)
+
+    diagonal = run(keep=None, moments=ewsg.moments(), **options).moments
+    np.testing.assert_allclose(diagonal.variance["w"], draws[..., 1:].var(1), rtol=1e-4, atol=1e-8)
+    np.testing.assert_allclose(diagonal.pooled().variance["w"], everything[:, 1:].var(0), rtol=1e-4, atol=1e-8)
+    assert diagonal.covariance is None
+    mean_only = run(keep=None, moments=ewsg.moments(covariance="none"), **options).moments
+    assert mean_only.variance is None
+    np.testing.assert_allclose(mean_only.mean["b"], draws[..., 0].mean(1), rtol=1e-5, atol=1e-7)
+
+
+def test_moments_of_a_function_and_of_few_bits():
+    of = run(moments=ewsg.moments(lambda p: p["w"][0] * p["b"], covariance="diagonal"))
+    product = of.position["w"][..., 0] * of.position["b"]
+    np.testing.assert_allclose(of.moments.mean, product.mean(1), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(of.moments.variance, product.var(1), rtol=1e-3, atol=1e-8)
+    start = jax.tree.map(lambda x: x.astype(jnp.bfloat16), START)
+    few = ewsg.sample(KEY, KERNEL, start, DATA, 50, keep=None, moments=ewsg.moments())
+    assert few.moments.mean["w"].dtype == np.float32, "sums of many numbers need more bits than bfloat16 has"
+
+
+def test_step_size_weights():
+    """Decreasing steps: every position counts with the step that leaves it."""
+
+    def schedule(step):
+        return 0.2 / (1.0 + step)
+
+    kernel = ewsg.sgld(MODEL, schedule, batch_size=2)
+    samples = ewsg.sample(
+        KEY, kernel, START, DATA, 40, num_chains=2, burn_in=4, thin=3, moments=ewsg.moments(weights="step_size")
+    )
+    assert samples.step.tolist() == list(range(7, 41, 3))
+    weights = 0.2 / (1.0 + np.arange(7, 41, 3))
+    np.testing.assert_allclose(samples.step_size, weights, rtol=1e-6)
+    np.testing.assert_allclose(samples.moments.weight, [weights.sum()] * 2, rtol=1e-6)
+    expected = np.average(flat(samples.position), axis=1, weights=weights)
+    np.testing.assert_allclose(samples.moments.mean["w"], expected[:, 1:], rtol=1e-5)
+    assert not np.allclose(expected, flat(samples.position).mean(1), rtol=1e-3), "the weights must matter"
+    constant = ewsg.sample(KEY, KERNEL, START, DATA, 10)
+    np.testing.assert_allclose(constant.step_size, np.full(10, 0.1), rtol=1e-6)
+
+
+def test_many_weights_need_no_trace():
+    """Nothing that a run without draws holds grows with its length."""
+    start = {"w": jnp.zeros(2), "b": jnp.zeros(())}
+    samples = ewsg.sample(KEY, KERNEL, start, DATA, 3000, num_chains=2, keep=None, moments=ewsg.moments())
+    held = jax.tree.leaves((samples.draws, samples.state, samples.moments.mean, samples.moments.variance))
+    assert sum(np.size(x) for x in held) < 60
+    assert samples.moments.weight.tolist() == [3000, 3000]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_going_on_is_never_having_stopped(shared):
+    """The same key and state: bit for bit the run that was not stopped."""
+    whole = ewsg.sample(KEY, KERNEL, START, DATA, 50, num_chains=3, shared_minibatch=shared)
+    first = ewsg.sample(KEY, KERNEL, START, DATA, 20, num_chains=3, shared_minibatch=shared)
+    second = ewsg.sample(KEY, KERNEL, None, DATA, 30, state=first.state, burn_in=5, shared_minibatch=shared)
+    assert second.num_chains == 3
+    assert second.step.tolist() == list(range(26, 51))
+    for name in ("w", "b"):
+        np.testing.assert_array_equal(second.position[name], whole.position[name][:, 25:])
+        np.testing.assert_array_equal(second.state.position[name], whole.state.position[name])
+    assert not second.common_start
+    assert second.gradient_evaluations == 3 * 30 * 4
+    other = ewsg.sample(jax.random.key(9), KERNEL, None, DATA, 30, state=first.state)
+    assert not np.array_equal(other.position["b"], whole.position["b"][:, 20:])
+
+
+WRONG = {
+    "give either position or state; got neither": {"position": None},
+    "give either position or state; got both": {"state": run().state},
+    "state must be a KernelState": {"position": None, "state": START},
+    "state must be samples.state of a run of this kernel on such data.* without state.*momentum": {
+        "position": None,
+        "state": ewsg.sample(KEY, ewsg.sgld(MODEL, 0.1, batch_size=1), START, DATA, 1).state,
+    },
+    "of num_chains = 2 chains": {"position": None, "state": run().state, "num_chains": 2},
+    "stacked must be False where state is given": {"position": None, "state": run().state, "stacked": True},
+    "keep must be a function": {"keep": "position"},
+    "keep must be a function of one chain's position.*it failed": {"keep": lambda p: p["v"]},
+    "keep must be a function of one chain's position.*it returned": {"keep": lambda p: None},
+    "moments must be a MomentPlan": {"moments": "dense"},
+    "the function of moments must return floating-point arrays": {"moments": ewsg.moments(lambda p: p["b"] > 0)},
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_arguments_are_named(message):
+    arguments = {"key": KEY, "kernel": KERNEL, "position": START, "data": DATA, "num_steps": 10}
+    with pytest.raises((TypeError, ValueError), match=message):
+        ewsg.sample(**(arguments | WRONG[message]))
+
+
+@pytest.mark.parametrize(
+    ("message", "options"),
+    [
+        ("covariance must be one of .*did you mean 'dense'", {"covariance": "dens"}),
+        ("weights must be one of", {"weights": "equally"}),
+        ("of must be a function", {"of": 1}),
+    ],
+)
+def test_wrong_moments_are_named(message, options):
+    with pytest.raises((TypeError, ValueError), match=message):
+        ewsg.moments(**options)
+
+
+def test_networks_keep_what_they_are_asked_for():
+    network = eqx.nn.MLP(2, 1, 4, 1, key=jax.random.key(1))
+    weights, static = eqx.partition(network, eqx.is_inexact_array)
+    posterior = ewsg.Posterior(
+        lambda w, row: -0.5 * jnp.sum((eqx.combine(w, static)(row["x"]) - row["t"]) ** 2),
+        lambda w: -0.5 * sum(jnp.sum(x**2) for x in jax.tree.leaves(w)),
+    )
+    kernel = ewsg.sghmc(posterior, 1e-2, friction=1.0, batch_size=3)
+
+    def prediction(w):
+        return jax.vmap(eqx.combine(w, static))(DATA["x"])
+
+    samples = ewsg.sample(
+        KEY, kernel, weights, DATA, 30, num_chains=2, keep=prediction, moments=ewsg.moments(covariance="diagonal")
+    )
+    assert samples.draws.shape == (2, 30, 6, 1)
+    assert jax.tree.structure(samples.moments.mean) == jax.tree.structure(weights)

@@ -1,0 +1,77 @@
+"""The notebooks run from beginning to end, and are stored clean."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+MOST_BYTES = 300_000
+
+
+def cells(path, kind):
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    return ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == kind]
+
+
+def test_there_are_notebooks():
+    assert {path.name for path in NOTEBOOKS} >= {"quickstart.ipynb", "your_own_model.ipynb"}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_runs(path, tmp_path):
+    """All code cells in one process of their own, as a notebook would, with nothing installed and nothing shown."""
+    code = cells(path, "code")
+    assert code
+    program = tmp_path / "cells.json"
+    program.write_text(json.dumps(code))
+    run = (
+        "import json, sys, types\n"
+        "module = types.ModuleType('__main__')\n"
+        "for number, cell in enumerate(json.load(open(sys.argv[1]))):\n"
+        "    exec(compile(cell, f'cell {number}', 'exec'), module.__dict__)\n"
+        "print('ran to the end')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", run, str(program)],
+        cwd=tmp_path,
+        env=os.environ | {"MPLBACKEND": "Agg", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, f"{done.stdout[-1000:]}\n{done.stderr[-3000:]}"
+    assert done.stdout.endswith("ran to the end\n")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_is_clean(path):
+    """Small, with figures, without errors, machine paths or the traces of an editor."""
+    text = path.read_text(encoding="utf-8")
+    assert len(text.encode()) < MOST_BYTES
+    notebook = json.loads(text)
+    assert set(notebook["metadata"]) <= {"kernelspec", "language_info"}
+    outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    for output in outputs:
+        assert output["output_type"] in ("stream", "display_data", "execute_result")
+        assert output.get("name") != "stderr"
+        said = json.dumps({name: value for name, value in output.items() if name != "data"})
+        assert not any(place in said for place in ("/home/", "/root/", "/opt/", "/tmp/", "site-packages"))
+    assert all(cell.get("execution_count") is None and not cell["metadata"] for cell in notebook["cells"])
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_opens_and_installs_on_colab_only(path):
+    badge = f"https://colab.research.google.com/github/ewsg-jax/ewsg_jax/blob/main/notebooks/{path.name}"
+    assert badge in cells(path, "markdown")[0]
+    install = cells(path, "code")[0]
+    assert 'if "google.colab" in sys.modules:' in install
+    # Every line that follows the condition belongs to it.
+    after = install.split('if "google.colab" in sys.modules:\n')[1]
+    assert all(line.startswith("    ") for line in after.splitlines() if line)
+    assert not any("pip" in cell for cell in cells(path, "code")[1:])

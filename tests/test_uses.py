@@ -1,0 +1,113 @@
+"""A step inside other people's programs: their jit, scan and vmap, donation, BlackJAX's loop, a TPU's compiler."""
+
+import functools
+
+import blackjax.util
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+
+import ewsg_jax as ewsg
+from tests import contract
+
+KEY = jax.random.key(3)
+
+
+def same(a, b):
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
+
+
+@contract.every_kernel(shift=1)
+def test_donated_states(name, options):
+    """A loop that gives its state away at every step goes where the loop that keeps it goes."""
+    kernel, data = contract.build(name, options), contract.data(jnp.float32)
+    position = jnp.asarray(contract.POSITION, jnp.float32)
+    keeping, giving = jax.jit(kernel.step), jax.jit(kernel.step, donate_argnums=1)
+    kept = given = kernel.init(KEY, position, data)
+    given = jax.tree.map(jnp.copy, given)
+    for t in range(5):
+        key = jax.random.fold_in(KEY, t)
+        kept, given = keeping(key, kept, data)[0], giving(key, given, data)[0]
+    same(kept, given)
+
+
+@contract.every_kernel(shift=2)
+def test_lowered_for_a_tpu(name, options):
+    """A vmapped step of many chains has a lowering for TPUs, with the data as an argument."""
+    kernel, data = contract.build(name, options), contract.data(jnp.float32)
+    keys = jax.random.split(KEY, 4)
+    states = jax.vmap(kernel.init, in_axes=(0, None, None))(keys, jnp.asarray(contract.POSITION, jnp.float32), data)
+    step = jax.jit(jax.vmap(kernel.step, in_axes=(0, 0, None)))
+    exported = export.export(step, platforms=["tpu"])(keys, states, data)
+    assert exported.platforms == ("tpu",)
+    assert len(exported.in_avals) == len(jax.tree.leaves((keys, states, data)))
+    assert [x.shape for x in exported.out_avals] == [
+        x.shape for x in jax.tree.leaves(jax.eval_shape(step, keys, states, data))
+    ]
+
+
+@contract.every_kernel(shift=3)
+def test_blackjax_loop(name, options):
+    """BlackJAX's own inference loop runs a bound kernel, and goes where stepping by its keys goes."""
+    kernel, data = contract.build(name, options), contract.data(jnp.float32)
+    algorithm = kernel.bind(data)
+    state = algorithm.init(jnp.asarray(contract.POSITION, jnp.float32), KEY)
+    last, history = blackjax.util.run_inference_algorithm(
+        KEY,
+        blackjax.SamplingAlgorithm(algorithm.init, algorithm.step),
+        num_steps=6,
+        initial_state=state,
+        transform=lambda state, info: (state.position, info.gradient_evaluations),
+    )
+    positions, evaluations = history
+    assert positions.shape == (6, 3)
+    assert np.all(np.asarray(evaluations) == kernel.evaluations(data).per_step)
+    for key in jax.random.split(KEY, 6):
+        state, _ = jax.jit(kernel.step)(key, state, data)
+    np.testing.assert_allclose(last.position, state.position, rtol=2e-5, atol=1e-6)
+    assert int(last.step) == 6
+
+
+def test_grids_of_step_sizes_and_data_sets():
+    """One program for a grid of step sizes times two data sets, each cell the run made alone."""
+    data = contract.data(jnp.float32)
+    sets = jax.tree.map(lambda x: jnp.stack([x, x[::-1] * 0.5]), data)
+    sizes = jnp.array([0.01, 0.02, 0.05])
+
+    def last(step_size, data, key):
+        kernel = ewsg.sghmc(ewsg.models.logistic_regression(), step_size, friction=2.0, batch_size=2)
+        state = kernel.init(key, jnp.asarray(contract.POSITION, jnp.float32), data)
+
+        def body(state, key):
+            state, info = kernel.step(key, state, data)
+            return state, info.step_size
+
+        state, steps = jax.lax.scan(body, state, jax.random.split(key, 4))
+        return state.position, steps
+
+    grid = jax.jit(jax.vmap(jax.vmap(last, (0, None, None)), (None, 0, None)))
+    positions, steps = grid(sizes, sets, KEY)
+    assert positions.shape == (2, 3, 3)
+    np.testing.assert_allclose(steps, np.broadcast_to(sizes[None, :, None], (2, 3, 4)))
+    for row in range(2):
+        for column in range(3):
+            alone, _ = jax.jit(last)(sizes[column], jax.tree.map(lambda x, r=row: x[r], sets), KEY)
+            np.testing.assert_allclose(positions[row, column], alone, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 6), (5, 7), (5, 3, 8), (5, 1), (5, 16)])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bfloat16"])
+def test_rows_gathered_ahead_are_the_rows(shape, dtype):
+    """Whatever pieces the rows are copied in, they are what indexing gives; alone, and with chains and steps."""
+    from ewsg_jax import _rows
+
+    leaf = jnp.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    data = {"x": leaf, "n": jnp.arange(5)}
+    for indices in (jnp.array([3, 0, 3]), jnp.array([[1, 4], [2, 2]])):
+        for gather in (_rows.gather, jax.jit(_rows.gather), functools.partial(lambda d, i: i)):
+            rows = _rows.rows_of(gather(data, indices), data)
+            np.testing.assert_array_equal(np.asarray(rows["x"], np.float32), np.asarray(leaf, np.float32)[indices])
+            np.testing.assert_array_equal(rows["n"], indices)
