@@ -200,10 +200,10 @@ def finite(name: str, value: PyTree) -> None:
     for path, leaf in jax.tree_util.tree_leaves_with_path(value):
         if is_traced(leaf) or not jnp.issubdtype(leaf.dtype, jnp.inexact):
             continue
-        # NumPy arrays are looked at where they are, in their own precision.
-        library = np if isinstance(leaf, np.ndarray) else jnp
+        # Arrays in the host's memory are looked at where they are, with nothing to compile.
+        here = isinstance(leaf, np.ndarray) or all(device.platform == "cpu" for device in leaf.devices())
         with jax.ensure_compile_time_eval():
-            count = int(library.sum(~library.isfinite(leaf)))
+            count = int(np.sum(~np.isfinite(np.asarray(leaf)))) if here else int(jnp.sum(~jnp.isfinite(leaf)))
         if count:
             raise ValueError(
                 f"{name} must be finite; {name}{jax.tree_util.keystr(path)} holds {count} NaN or infinite values"
@@ -247,9 +247,9 @@ def same_tree(takes: str, name: str, value: PyTree, like: PyTree) -> None:
             raise ValueError(f"{takes}, {where} {describe(wanted[where])}; got {describe(shape)}")
 
 
-def outputs(name: str, function: Callable[..., Any], *arguments: PyTree) -> PyTree:
-    """Check that a user's function takes such arguments and returns a tree of arrays; return their shapes."""
-    takes = f"{name} must be a function of one chain's position that returns a tree of arrays"
+def outputs(name: str, function: Callable[..., Any], of: str, *arguments: PyTree) -> PyTree:
+    """Check that a user's function `of` something returns a tree of arrays for it; return their shapes."""
+    takes = f"{name} must be a function of {of} that returns a tree of arrays"
     try:
         made = jax.eval_shape(function, *arguments)
     except Exception as error:

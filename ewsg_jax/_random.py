@@ -4,7 +4,7 @@ Everything random in the library goes through these two functions, so a test can
 """
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -27,9 +27,17 @@ def noise(key: Key, like: PyTree, law: NoiseLaw = "gaussian") -> PyTree:
         law: `"gaussian"` or `"rademacher"` (±1 with equal probability).
     """
     leaves, structure = jax.tree.flatten(like)
-    draw = jax.random.normal if law == "gaussian" else jax.random.rademacher
+    draw = jax.random.normal if law == "gaussian" else signs
     keys = jax.random.split(key, max(len(leaves), 1))
     return jax.tree.unflatten(structure, [draw(k, x.shape, x.dtype) for k, x in zip(keys, leaves, strict=False)])
+
+
+def signs(key: Key, shape: tuple[int, ...], dtype: Any) -> Array:
+    """Draw ±1 with equal probability, 32 of them from each random word."""
+    count = math.prod(shape)
+    words = jax.random.bits(key, (-(-count // 32), 1), jnp.uint32)
+    bits = (words >> jnp.arange(32, dtype=jnp.uint32)) & 1
+    return (1 - 2 * bits.astype(jnp.int32)).ravel()[:count].reshape(shape).astype(dtype)
 
 
 def rows(key: Key, num_rows: int, batch_size: int, replace: bool = True) -> Array:

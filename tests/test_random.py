@@ -201,7 +201,7 @@ def test_noise_keeps_tree_shapes_and_dtypes(x64, law):
 
 @pytest.mark.parametrize("law", _random.NOISE_LAWS)
 def test_every_leaf_of_the_noise_has_its_own_key(x64, monkeypatch, law):
-    name = {"gaussian": "normal", "rademacher": "rademacher"}[law]
+    name = {"gaussian": "normal", "rademacher": "bits"}[law]
     draw, key, seen = getattr(jax.random, name), jax.random.key(0), []
     data = lambda key: tuple(jax.random.key_data(key).tolist())
     monkeypatch.setattr(jax.random, name, lambda key, *rest: seen.append(data(key)) or draw(key, *rest))
@@ -219,6 +219,17 @@ def test_noise_has_its_law():
     signs = np.asarray(_random.noise(jax.random.key(1), like, "rademacher"))
     assert set(signs.tolist()) == {-1.0, 1.0}
     assert abs(np.mean(signs, dtype=np.float64)) < 5e-3
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (32,), (33,), (5, 13)])
+def test_signs_are_the_bits_of_the_words(shape):
+    """Number i is the bit i mod 32 of word ⌊i / 32⌋, none used twice; unpacked in NumPy."""
+    key, count = jax.random.key(7), int(np.prod(shape))
+    words = np.asarray(jax.random.bits(key, (-(-count // 32), 1), jnp.uint32)).ravel()
+    expected = [1.0 - 2.0 * ((int(words[i // 32]) >> (i % 32)) & 1) for i in range(count)]
+    signs = _random.signs(key, shape, jnp.float32)
+    assert signs.shape == shape
+    np.testing.assert_array_equal(np.ravel(signs), expected)
 
 
 def test_noise_of_an_empty_tree():

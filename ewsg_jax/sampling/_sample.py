@@ -190,7 +190,7 @@ def _check_kept(keep: Callable[..., PyTree] | None, moments: MomentPlan | None, 
     """Check that the user's functions take one chain's position, and return the bytes of one kept draw of all."""
     one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), positions)
     if moments is not None:
-        made = _check.outputs("the function of moments", moments.of, one)
+        made = _check.outputs("the function of moments", moments.of, "one chain's position", one)
         for leaf in jax.tree.leaves(made):
             if not jnp.issubdtype(leaf.dtype, jnp.floating):
                 raise TypeError(
@@ -198,6 +198,6 @@ def _check_kept(keep: Callable[..., PyTree] | None, moments: MomentPlan | None, 
                 )
     if keep is None:
         return 0
-    kept = _check.outputs("keep", keep, one)
+    kept = _check.outputs("keep", keep, "one chain's position", one)
     num_chains = jax.tree.leaves(positions)[0].shape[0]
     return max(1, num_chains * sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(kept)))

@@ -43,7 +43,7 @@ def choose_layout(
     """Return how a run is cut into blocks.
 
     A block's randomness fits in `memory` bytes, its work is small enough for an interrupt to be answered, and
-    its rows are gathered ahead where those of some steps stay in the cache.
+    its rows stay in the cache; they are gathered ahead where those of one step fit in `memory`.
     """
     num_chains = state.step.shape[0]
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), num_chains))
@@ -59,7 +59,7 @@ def choose_layout(
         MOST_STEPS_PER_BLOCK,
         num_steps,
     )
-    ahead = min(ROWS_PER_BLOCK, memory) // max(rows, 1)
-    gather_ahead = rows > 0 and ahead > 1
-    steps = min(steps, ahead) if gather_ahead else steps
+    gather_ahead = 0 < rows <= memory
+    if gather_ahead:
+        steps = min(steps, ROWS_PER_BLOCK // rows, memory // rows)
     return Layout(int(max(1, steps)), gather_ahead, shared_minibatch=shared_minibatch, **kept)

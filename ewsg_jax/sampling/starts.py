@@ -75,8 +75,12 @@ def starts(
     if is_function(position):
         if stacked:
             raise ValueError("stacked must be False when position is a function of a key; got True")
-        one = jax.eval_shape(position, key)
-        _check.position(jax.tree.map(lambda x: jnp.zeros((), x.dtype), one), "position(key)")
+        if isinstance(position, type):
+            raise TypeError(
+                f"position must be a tree of arrays or a function of a key; got the class {position.__name__}"
+            )
+        one = _check.outputs("position", position, "a key", key)
+        _check.position(jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), one), "position(key)")
         return jax.vmap(position)(chain_keys(jax.random.fold_in(key, 0), num_chains)), num_chains
     checked = _check.position(position)
     if not stacked:

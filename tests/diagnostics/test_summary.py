@@ -21,9 +21,7 @@ def run():
 
 
 def with_draws(run, draws, **changes):
-    return dataclasses.replace(
-        run, position=draws, is_finite=np.ones(len(jax.tree.leaves(draws)[0]), bool), **changes
-    )
+    return dataclasses.replace(run, draws=draws, diverged_at=np.full(len(jax.tree.leaves(draws)[0]), -1), **changes)
 
 
 def test_numbers_are_those_of_arviz_stats(run):
