@@ -200,14 +200,23 @@ def test_noise_keeps_tree_shapes_and_dtypes(x64, law):
 
 
 @pytest.mark.parametrize("law", _random.NOISE_LAWS)
-def test_every_leaf_of_the_noise_has_its_own_key(x64, monkeypatch, law):
+def test_no_number_of_the_noise_is_used_twice(x64, monkeypatch, law):
+    """One draw and one key for each dtype, and every leaf its own part of it."""
     name = {"gaussian": "normal", "rademacher": "bits"}[law]
     draw, key, seen = getattr(jax.random, name), jax.random.key(0), []
     data = lambda key: tuple(jax.random.key_data(key).tolist())
     monkeypatch.setattr(jax.random, name, lambda key, *rest: seen.append(data(key)) or draw(key, *rest))
-    _random.noise(key, TREE, law)
-    assert len(seen) == 3
-    assert len({data(key), *seen}) == 4
+    noise = jax.tree.leaves(_random.noise(key, TREE, law))
+    assert len(seen) == 2
+    assert len({data(key), *seen}) == 3
+    whole = draw_of(law)(jax.random.fold_in(key, 0), (12,), np.float32)
+    np.testing.assert_array_equal(np.concatenate([np.ravel(x) for x in noise[:2]]), whole)
+    if law == "gaussian":
+        assert len(np.unique(np.concatenate([np.ravel(x) for x in noise]))) == 13
+
+
+def draw_of(law):
+    return jax.random.normal if law == "gaussian" else _random.signs
 
 
 def test_noise_has_its_law():

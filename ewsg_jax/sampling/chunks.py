@@ -99,11 +99,13 @@ def advance(
     axes = Randomness(None, 0) if layout.shared_minibatch else Randomness(0, 0)
     keep, moments = layout.keep, layout.moments
 
-    def one_transition(randomness: Randomness, state: KernelState) -> tuple[KernelState, dict[str, Array]]:
+    def one_transition(
+        randomness: Randomness, state: KernelState, data: Data
+    ) -> tuple[KernelState, dict[str, Array]]:
         state, info = kernel.transition(randomness, state, data)
         return state, unknown_beforehand(info)
 
-    transition = jax.vmap(one_transition, in_axes=(axes, 0))
+    transition = jax.vmap(one_transition, in_axes=(axes, 0, None))
 
     def draw(step: Array, state: KernelState) -> Randomness:
         def one_chain(key: Key, state: KernelState) -> Randomness:
@@ -138,7 +140,7 @@ def advance(
 
         def step(i: Array, carry: Any) -> Any:
             state, record, totals, health = carry
-            moved, info = transition(_tree.take(randomness, i), state)
+            moved, info = transition(_tree.take(randomness, i), state, data)
             totals = jax.tree.map(jnp.add, totals, info)
             if guarded:
                 fine = health.alive & jax.vmap(_tree.is_finite)(moved.dynamics)
@@ -164,7 +166,7 @@ def advance(
         () if keep is None else _empty_slots(keep, layout.num_slots, state.position),
         None if moments is None else jax.vmap(moments.start)(state.position),
     )
-    info = jax.eval_shape(lambda s: transition(draw(first_step, s), s)[1], state)
+    info = jax.eval_shape(lambda s: transition(draw(first_step, s), s, data)[1], state)
     totals = {name: jnp.zeros(x.shape, _sum_dtype(x)) for name, x in info.items()}
     health = Health(alive, jnp.full(alive.shape, -1, jnp.int32))
     num_blocks = (num_steps + layout.block_size - 1) // layout.block_size
