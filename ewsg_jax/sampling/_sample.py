@@ -14,6 +14,7 @@ from ewsg_jax.sampling import chunks
 from ewsg_jax.sampling._moments import MomentPlan, finish, positions
 from ewsg_jax.sampling.budget import num_steps_of
 from ewsg_jax.sampling.health import Watch
+from ewsg_jax.sampling.interrupts import Interrupts
 from ewsg_jax.sampling.layout import choose_layout
 from ewsg_jax.sampling.loop import Outcome, Schedule, run
 from ewsg_jax.sampling.samples import Samples
@@ -157,11 +158,12 @@ def sample(
         return call
 
     outcome = Outcome(first, Watch(num_chains), np.full(num_chains, at_init, np.int64), np.zeros(num_chains))
-    jax.block_until_ready(advance(0, 0)(first, jnp.asarray(outcome.watch.alive)))  # compiles
-    compiled = time.perf_counter()
     # Evaluations of one call are summed in 32 bits.
     most_steps = max(1, (2**32 - 1) // (cost.per_step + 2 * n))
-    run(advance, outcome, schedule, layout, cost.per_step, most_steps, progress)
+    with Interrupts() as interrupts:
+        jax.block_until_ready(advance(0, 0)(first, jnp.asarray(outcome.watch.alive)))  # compiles
+        compiled = time.perf_counter()
+        run(advance, outcome, schedule, layout, cost.per_step, most_steps, progress, interrupts)
     outcome.watch.warn()
 
     draws = jax.tree.map(lambda *x: np.swapaxes(np.concatenate(x), 0, 1), *outcome.draws)

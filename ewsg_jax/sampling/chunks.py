@@ -116,6 +116,13 @@ def advance(
             return own
         return Randomness(one_chain(shared_key, jax.tree.map(lambda x: x[0], state)).batch, own.noise)
 
+    def one_step_of(randomness: Randomness, i: Array) -> Randomness:
+        take = functools.partial(_tree.take, randomness, i)
+        if alive.shape[0] == 1:
+            return take()
+        # As above: the rows of many chains are then copied once, not once for each product that reads them.
+        return jax.lax.cond(i < layout.block_size, take, functools.partial(_zeros, jax.eval_shape(take)))
+
     def write(record: Record, state: KernelState, alive: Array, slot: Array) -> Record:
         slots, sums = record
         if keep is not None:
@@ -140,7 +147,7 @@ def advance(
 
         def step(i: Array, carry: Any) -> Any:
             state, record, totals, health = carry
-            moved, info = transition(_tree.take(randomness, i), state, data)
+            moved, info = transition(one_step_of(randomness, i), state, data)
             totals = jax.tree.map(jnp.add, totals, info)
             if guarded:
                 fine = health.alive & jax.vmap(_tree.is_finite)(moved.dynamics)

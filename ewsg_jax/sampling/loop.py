@@ -62,6 +62,7 @@ def run(
     evaluations_per_step: int,
     most_steps: int,
     show_progress: bool,
+    interrupts: Interrupts,
 ) -> Outcome:
     """Make calls until all steps are made, an interrupt comes, or no chain is left; return what was sampled.
 
@@ -73,32 +74,32 @@ def run(
         evaluations_per_step: what a step costs where the calls do not count it.
         most_steps: the most steps of a call.
         show_progress: whether to show a bar.
+        interrupts: entered; a request ends the run after the call in progress.
     """
     merge = None if layout.moments is None else jax.jit(jax.vmap(layout.moments.merge))
     steps = layout.block_size
     bar = Progress(schedule.num_steps, show_progress)
-    with Interrupts() as interrupts:
-        while True:
-            done = outcome.done
-            steps = min(steps, schedule.num_steps - done, most_steps)
-            if layout.keep is not None:
-                room = schedule.burn_in + (schedule.kept(done) + layout.num_slots) * schedule.thin
-                # The next draw would not fit; the steps on the way to it do.
-                steps = min(steps, room + schedule.thin - 1 - done)
-            began = time.perf_counter()
-            call = jax.block_until_ready(outcome.watch.call(advance(done, steps), layout.keep, outcome.state))
-            seconds = time.perf_counter() - began
+    while True:
+        done = outcome.done
+        steps = min(steps, schedule.num_steps - done, most_steps)
+        if layout.keep is not None:
+            room = schedule.burn_in + (schedule.kept(done) + layout.num_slots) * schedule.thin
+            # The next draw would not fit; the steps on the way to it do.
+            steps = min(steps, room + schedule.thin - 1 - done)
+        began = time.perf_counter()
+        call = jax.block_until_ready(outcome.watch.call(advance(done, steps), layout.keep, outcome.state))
+        seconds = time.perf_counter() - began
 
-            _add(outcome, call, steps, schedule, evaluations_per_step)
-            if merge is not None:
-                outcome.sums = call.record.sums if outcome.sums is None else merge(outcome.sums, call.record.sums)
-            bar.update(steps)
-            blocks = math.floor(min(8.0, SECONDS_PER_CALL / max(seconds, 1e-9)) * steps / layout.block_size)
-            steps = max(1, blocks) * layout.block_size
-            outcome.interrupted = interrupts.requested
-            if outcome.done == schedule.num_steps or outcome.interrupted or outcome.all_lost:
-                break
-        bar.close()
+        _add(outcome, call, steps, schedule, evaluations_per_step)
+        if merge is not None:
+            outcome.sums = call.record.sums if outcome.sums is None else merge(outcome.sums, call.record.sums)
+        bar.update(steps)
+        blocks = math.floor(min(8.0, SECONDS_PER_CALL / max(seconds, 1e-9)) * steps / layout.block_size)
+        steps = max(1, blocks) * layout.block_size
+        outcome.interrupted = interrupts.requested
+        if outcome.done == schedule.num_steps or outcome.interrupted or outcome.all_lost:
+            break
+    bar.close()
     return outcome
 
 
