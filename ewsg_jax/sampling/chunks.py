@@ -132,7 +132,9 @@ def advance(
             weight = jnp.float32(1.0)
             if moments.weights == "step_size":
                 weight = jnp.asarray(kernel.step_size(jnp.ravel(state.step)[0]), jnp.float32)
-            sums = jax.vmap(moments.add)(sums, weight * alive, state.position)
+            added = jax.vmap(moments.add, in_axes=(0, None, 0))(sums, weight, state.position)
+            # A weight of 0 would not do: a lost chain's position may be too large to be squared.
+            sums = jax.vmap(_tree.where)(alive, added, sums) if guarded else added
         return Record(slots, sums)
 
     def block(j: Array, carry: Any) -> Any:
