@@ -250,7 +250,8 @@ class Posterior:
             return jax.grad(lambda p: -jnp.sum(self.log_likelihoods(p, rows)))(position)
         x = jax.vmap(self.predictor.inputs)(rows)
         residual = checked_residual(self.predictor.residual, x @ position, rows)
-        return (-(x.T @ residual)).astype(position.dtype)
+        # Not x.T @ residual, which XLA may carry out with a transposed copy of x.
+        return (-jnp.tensordot(x, residual, axes=(0, 0))).astype(position.dtype)
 
 
 def num_rows(data: Data) -> int:

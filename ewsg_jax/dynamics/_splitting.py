@@ -4,8 +4,8 @@
     p' = e^{−γh/2} (e^{−γh/2} p − h g + σ√h ξ)
     θ' = θ + (h/2) (p + p')
 
-Targets exp(−(V(θ) + ‖p‖²/2)/T) with a bias of order h². On V = λθ²/2 it is stable for h²λ < 4. One gradient a
-step, as the first-order schemes.
+Targets exp(−(V(θ) + ‖p‖²/2)/T) with a bias of order h². On V = λθ²/2 it is stable for h²λ < 4 (exactly: for
+h²λ < 4 cosh(γh/2)). One gradient a step, as the first-order schemes.
 """
 
 import jax.numpy as jnp

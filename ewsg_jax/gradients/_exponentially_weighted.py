@@ -131,16 +131,18 @@ def exponentially_weighted(
     ) -> tuple[Estimate, PyTree]:
         proposals, log_weights = candidate_weights(randomness.batches, memory, point, data, weight)
 
-        def visit(current: tuple[Array, Array], proposal: tuple[Array, Array, Array]) -> Any:
+        def visit(carry: Any, proposal: tuple[Array, Array, Array]) -> tuple[Any, None]:
+            current, accepted = carry
             number, log_weight, log_uniform = proposal
             accept = log_uniform <= log_weight - current[1]
-            return _tree.where(accept, (number, log_weight), current), accept
+            return (_tree.where(accept, (number, log_weight), current), accepted + accept), None
 
         proposed = (jnp.arange(1, length + 1, dtype=jnp.int32), log_weights[1:], randomness.log_uniforms)
         unroll = max(1, min(length, MOST_UNROLLED))
-        (chosen, _), accepted = jax.lax.scan(visit, (jnp.int32(0), log_weights[0]), proposed, unroll=unroll)
+        first = ((jnp.int32(0), log_weights[0]), jnp.int32(0))
+        ((chosen, _), accepted), _ = jax.lax.scan(visit, first, proposed, unroll=unroll)
         estimate, receipt = _tree.take(proposals, chosen)
-        return estimate._replace(acceptance=_share(accepted)), receipt
+        return estimate._replace(acceptance=_share(accepted, length)), receipt
 
     def propose_one_by_one(
         randomness: ChainDraw, memory: Memory, point: Position, data: Data, weight: Weight
@@ -149,16 +151,18 @@ def exponentially_weighted(
             proposal = estimator.propose(batch, memory, point, data, weight)
             return proposal, weight(proposal[0], frozen_noise)
 
-        def visit(carry: Any, proposal: tuple[PyTree, Array]) -> tuple[Any, Array]:
+        def visit(carry: Any, proposal: tuple[PyTree, Array]) -> tuple[Any, None]:
+            current, accepted = carry
             batch, log_uniform = proposal
             candidate = evaluate(batch)
-            accept = log_uniform <= candidate[1] - carry[1]
-            return _tree.where(accept, candidate, carry), accept
+            accept = log_uniform <= candidate[1] - current[1]
+            return (_tree.where(accept, candidate, current), accepted + accept), None
 
         first = evaluate(jax.tree.map(lambda x: x[0], randomness.batches))
         rest = jax.tree.map(lambda x: x[1:], randomness.batches)
-        ((estimate, receipt), _), accepted = jax.lax.scan(visit, first, (rest, randomness.log_uniforms))
-        return estimate._replace(acceptance=_share(accepted)), receipt
+        visits = (rest, randomness.log_uniforms)
+        (((estimate, receipt), _), accepted), _ = jax.lax.scan(visit, (first, jnp.int32(0)), visits)
+        return estimate._replace(acceptance=_share(accepted, length)), receipt
 
     def propose_exactly(
         randomness: ChainDraw, memory: Memory, point: Position, data: Data, weight: Weight
@@ -197,6 +201,6 @@ def _check_tree(frozen_noise: PyTree) -> None:
             _check.finite("frozen_noise", leaf)
 
 
-def _share(accepted: Array) -> Array | np.float32:
+def _share(accepted: Array, length: int) -> Array | np.float32:
     """The share accepted; 1 where nothing was proposed."""
-    return jnp.mean(accepted, dtype=jnp.float32) if accepted.size else np.float32(1.0)
+    return accepted.astype(jnp.float32) / length if length else np.float32(1.0)

@@ -119,6 +119,11 @@ def sample(
     cost = kernel.evaluations(data)
     at_init = cost.at_init if state is None else 0
     num_steps = num_steps_of(cost._replace(at_init=at_init), n, num_steps, data_passes)
+    if first_step + num_steps >= 2**31:
+        raise ValueError(
+            f"num_steps must be a whole number, from 1 to {2**31 - 1 - first_step}: steps are counted in 32 bits; "
+            f"got {num_steps}"
+        )
     if num_steps < burn_in + thin:
         raise ValueError(
             f"num_steps must be at least burn_in + thin = {burn_in + thin} to keep a draw; got {num_steps}"

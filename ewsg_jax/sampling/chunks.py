@@ -118,9 +118,7 @@ def advance(
 
     def one_step_of(randomness: Randomness, i: Array) -> Randomness:
         take = functools.partial(_tree.take, randomness, i)
-        if alive.shape[0] == 1:
-            return take()
-        # As above: the rows of many chains are then copied once, not once for each product that reads them.
+        # As above: rows are then copied once, not once for each product that reads them.
         return jax.lax.cond(i < layout.block_size, take, functools.partial(_zeros, jax.eval_shape(take)))
 
     def write(record: Record, state: KernelState, alive: Array, slot: Array) -> Record:

@@ -1,12 +1,13 @@
 """How a run is cut into blocks of steps whose randomness is drawn, and whose rows are gathered, at once."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 
 from ewsg_jax import _random
-from ewsg_jax._kernel import Kernel, KernelState
+from ewsg_jax._kernel import Kernel, KernelState, Randomness
 from ewsg_jax._types import Data, Position, PyTree
 from ewsg_jax.sampling._moments import MomentPlan
 
@@ -37,6 +38,14 @@ class Layout(NamedTuple):
     moments: MomentPlan | None
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def _randomness(kernel: Kernel, state: KernelState, data: Data) -> tuple[Randomness, Randomness]:
+    """One step's randomness of all chains, without its rows and with them: asked for its shapes only."""
+    keys = jax.random.split(jax.random.key(0), state.step.shape[0])
+    one = jax.vmap(kernel.draw, in_axes=(0, 0, None))(keys, state, data)
+    return one, kernel.gather(one, data)
+
+
 def choose_layout(
     kernel: Kernel, state: KernelState, data: Data, num_steps: int, memory: int, shared_minibatch: bool, **kept: Any
 ) -> Layout:
@@ -46,9 +55,7 @@ def choose_layout(
     its rows stay in the cache; they are gathered ahead where those of one step fit in `memory`.
     """
     num_chains = state.step.shape[0]
-    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), num_chains))
-    one = jax.eval_shape(jax.vmap(kernel.draw, in_axes=(0, 0, None)), keys, state, data)
-    gathered = jax.eval_shape(kernel.gather, one, data)
+    one, gathered = _randomness.eval_shape(kernel, state, data)
     rows = _random.bytes_per_draw(gathered) - _random.bytes_per_draw(one)
     if shared_minibatch:
         rows //= num_chains
