@@ -1,19 +1,24 @@
-"""Rows of the data, gathered by their numbers: the costliest part of a step on a CPU.
+"""Rows of the data: how many there are, sums over all of them, and some gathered by their numbers.
 
+Gathering is the costliest part of a step on a CPU.
 XLA's CPU backend copies a gathered row number by number; where the last axis is seen as pieces of 16 bytes it
 copies piece by piece (measured with 50 random rows of 54 float32: 7.4 against 3.0 µs). So rows are gathered as
 pieces, ahead of the step where there is a run that can do so, and put together where they are used.
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from ewsg_jax import _tree
 from ewsg_jax._types import Array, Data, PyTree
 
 BYTES_PER_PIECE = 16
+CHUNK_SIZE = 4096
+"""Rows that a sum over all data takes at once."""
 
 
 class Batch(NamedTuple):
@@ -26,6 +31,33 @@ class Batch(NamedTuple):
 
     indices: Array
     pieces: PyTree
+
+
+def num_rows(data: Data) -> int:
+    """Return n, the length of the leading axis that all leaves share."""
+    return jax.tree.leaves(data)[0].shape[0]
+
+
+def sum_over_rows(function: Callable[[Data], PyTree], data: Data, chunk_size: int = CHUNK_SIZE) -> PyTree:
+    """Return `function(data)` for a function that sums over rows, at most `chunk_size` rows at a time.
+
+    No copy of the data is made; memory is that of one chunk (times the chains, under `vmap`).
+    """
+    n = num_rows(data)
+    chunks, rest = divmod(n, chunk_size)
+    if n <= chunk_size:
+        return function(data)
+
+    def rows(start: Array | int, size: int) -> Data:
+        return jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, start, size), data)
+
+    def add(i: Array, total: PyTree) -> PyTree:
+        return _tree.combine((1, total), (1, function(rows(i * chunk_size, chunk_size))))
+
+    shape = jax.eval_shape(lambda: function(rows(0, chunk_size)))
+    zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shape)
+    total = jax.lax.fori_loop(0, chunks, add, zero)
+    return total if rest == 0 else _tree.combine((1, total), (1, function(rows(n - rest, rest))))
 
 
 def gather(data: Data, indices: Array) -> Batch:

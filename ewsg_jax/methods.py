@@ -9,8 +9,9 @@ from typing import Literal, NamedTuple
 from ewsg_jax import _check, dynamics, gradients
 from ewsg_jax._kernel import Kernel, kernel
 from ewsg_jax._random import NoiseLaw
+from ewsg_jax._rows import CHUNK_SIZE
 from ewsg_jax._types import Hyperparameter, PyTree
-from ewsg_jax.posterior import CHUNK_SIZE, Posterior
+from ewsg_jax.posterior import Posterior
 
 Integrator = Literal["semi_implicit", "euler", "splitting", "exact"]
 

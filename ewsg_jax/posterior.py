@@ -13,12 +13,9 @@ import jax.numpy as jnp
 
 from ewsg_jax import _check, _rows, _tree
 from ewsg_jax._check_linear import check_predictor, checked_residual
-from ewsg_jax._rows import Batch
+from ewsg_jax._rows import CHUNK_SIZE, Batch, num_rows, sum_over_rows
 from ewsg_jax._types import Array, Data, Position, PyTree
 from ewsg_jax.bijectors._protocol import Transform, transform
-
-CHUNK_SIZE = 4096
-"""Rows that a sum over all data takes at once."""
 
 
 class LinearPredictor(NamedTuple):
@@ -148,7 +145,7 @@ class Posterior:
             return self.log_likelihood(bijector.forward(position), datum)
 
         def log_prior(position: Position) -> Array:
-            _scalar("bijector.log_det", "this position", bijector.log_det, _shapes(position))
+            _scalar("bijector.log_det", "this position", bijector.log_det, _check.shapes(position))
             return self.log_prior(bijector.forward(position)) + bijector.log_det(position)
 
         return Posterior(log_likelihood, log_prior)
@@ -229,7 +226,7 @@ class Posterior:
         _check.position(position)
         _check.data(data)
         datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), data)
-        shapes = _shapes(position)
+        shapes = _check.shapes(position)
         signature = _signature((shapes, datum))
         if signature not in self._checked:
             _scalar("log_likelihood", "this position and one datum", self.log_likelihood, shapes, datum)
@@ -238,7 +235,7 @@ class Posterior:
 
     def _check_prior(self, position: Position) -> None:
         _check.position(position)
-        shapes = _shapes(position)
+        shapes = _check.shapes(position)
         signature = _signature(shapes)
         if signature not in self._checked:
             _scalar("log_prior", "this position", self.log_prior, shapes)
@@ -254,40 +251,9 @@ class Posterior:
         return (-jnp.tensordot(x, residual, axes=(0, 0))).astype(position.dtype)
 
 
-def num_rows(data: Data) -> int:
-    """Return n, the length of the leading axis that all leaves share."""
-    return jax.tree.leaves(data)[0].shape[0]
-
-
-def sum_over_rows(function: Callable[[Data], PyTree], data: Data, chunk_size: int = CHUNK_SIZE) -> PyTree:
-    """Return `function(data)` for a function that sums over rows, at most `chunk_size` rows at a time.
-
-    No copy of the data is made; memory is that of one chunk (times the chains, under `vmap`).
-    """
-    n = num_rows(data)
-    chunks, rest = divmod(n, chunk_size)
-    if n <= chunk_size:
-        return function(data)
-
-    def rows(start: Array | int, size: int) -> Data:
-        return jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, start, size), data)
-
-    def add(i: Array, total: PyTree) -> PyTree:
-        return _tree.combine((1, total), (1, function(rows(i * chunk_size, chunk_size))))
-
-    shape = jax.eval_shape(lambda: function(rows(0, chunk_size)))
-    zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shape)
-    total = jax.lax.fori_loop(0, chunks, add, zero)
-    return total if rest == 0 else _tree.combine((1, total), (1, function(rows(n - rest, rest))))
-
-
 def _signature(shapes: PyTree) -> Hashable:
     leaves, structure = jax.tree.flatten(shapes)
     return structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
-
-
-def _shapes(position: Position) -> PyTree:
-    return _check.shapes(position)
 
 
 def _scalar(name: str, of_what: str, function: Callable[..., Array], *arguments: PyTree) -> None:

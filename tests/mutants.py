@@ -571,14 +571,14 @@ MUTANTS = [
     ),
     Mutant(
         "the last rows are dropped",
-        "ewsg_jax/posterior.py",
+        "ewsg_jax/_rows.py",
         "return total if rest == 0 else _tree.combine((1, total), (1, function(rows(n - rest, rest))))",
         "return total",
         "tests/test_posterior.py::test_sums_over_rows_see_each_row_once[7]",
     ),
     Mutant(
         "the first rows stand for the last",
-        "ewsg_jax/posterior.py",
+        "ewsg_jax/_rows.py",
         "function(rows(n - rest, rest))",
         "function(rows(0, rest))",
         "tests/gradients/test_enumeration.py::test_full_does_not_depend_on_the_chunk_size[custom]",
@@ -586,7 +586,7 @@ MUTANTS = [
     ),
     Mutant(
         "the first chunk is dropped",
-        "ewsg_jax/posterior.py",
+        "ewsg_jax/_rows.py",
         "jax.lax.fori_loop(0, chunks, add, zero)",
         "jax.lax.fori_loop(1, chunks, add, zero)",
         "tests/test_posterior.py::test_sums_over_rows_see_each_row_once[7]",

@@ -3,9 +3,10 @@
 import numpy as np
 
 from ewsg_jax import _check
+from ewsg_jax._rows import CHUNK_SIZE, num_rows
 from ewsg_jax._types import Data, Key, Position
 from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Memory, Weight
-from ewsg_jax.posterior import CHUNK_SIZE, Posterior, num_rows
+from ewsg_jax.posterior import Posterior
 
 
 def full(posterior: Posterior, *, chunk_size: int = CHUNK_SIZE) -> GradientEstimator:

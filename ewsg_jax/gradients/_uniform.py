@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check, _random, _rows, _tree
-from ewsg_jax._rows import Batch
+from ewsg_jax._rows import Batch, num_rows
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Memory, Weight
-from ewsg_jax.posterior import Posterior, num_rows
+from ewsg_jax.posterior import Posterior
 
 MOST_BATCHES = 100_000
 """How many batches `batches` lists at the most."""
