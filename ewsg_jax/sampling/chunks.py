@@ -116,11 +116,6 @@ def advance(
             return own
         return Randomness(one_chain(shared_key, jax.tree.map(lambda x: x[0], state)).batch, own.noise)
 
-    def one_step_of(randomness: Randomness, i: Array) -> Randomness:
-        take = functools.partial(_tree.take, randomness, i)
-        # As above: rows are then copied once, not once for each product that reads them.
-        return jax.lax.cond(i < layout.block_size, take, functools.partial(_zeros, jax.eval_shape(take)))
-
     def write(record: Record, state: KernelState, alive: Array, slot: Array) -> Record:
         slots, sums = record
         if keep is not None:
@@ -147,7 +142,7 @@ def advance(
 
         def step(i: Array, carry: Any) -> Any:
             state, record, totals, health = carry
-            moved, info = transition(one_step_of(randomness, i), state, data)
+            moved, info = transition(_one_step_of(randomness, i), state, data)
             totals = jax.tree.map(jnp.add, totals, info)
             if guarded:
                 fine = health.alive & jax.vmap(_tree.is_finite)(moved.dynamics)
@@ -187,6 +182,18 @@ def unknown_beforehand(info: Info) -> dict[str, Array]:
     """Return what a run sums up over its steps and does not know without running them."""
     summed = {"gradient_evaluations": info.gradient_evaluations, "index_acceptance": info.index_acceptance}
     return {name: x for name, x in summed.items() if isinstance(x, jax.Array)}
+
+
+def _one_step_of(randomness: Randomness, i: Array) -> Randomness:
+    """Return the randomness of step i of a block."""
+
+    def once(randomness: Randomness, i: Array) -> Randomness:
+        # XLA's CPU backend would copy the rows for each product that reads them; out of a condition they come once.
+        # Elsewhere a condition waits for the host.
+        take = functools.partial(_tree.take, randomness, i)
+        return jax.lax.cond(i >= 0, take, functools.partial(_zeros, jax.eval_shape(take)))
+
+    return jax.lax.platform_dependent(randomness, i, cpu=once, default=_tree.take)
 
 
 def _zeros(shapes: PyTree) -> PyTree:
