@@ -117,7 +117,7 @@ class Moments:
             )
             centred = flat - mix(flat)
             covariance = mix(self.covariance) + mix(centred[:, :, None] * centred[:, None, :])
-        return Moments(weight.sum(), mean, variance, covariance)
+        return Moments(np.asarray(weight.sum()), mean, variance, covariance)
 
 
 def moments(
