@@ -112,9 +112,7 @@ class Moments:
                 mean,
             )
         if self.covariance is not None:
-            flat = np.stack(
-                [ravel_pytree(jax.tree.map(lambda x, c=c: x[c], self.mean))[0] for c in range(len(weight))]
-            )
+            flat = np.asarray(jax.vmap(lambda mean: ravel_pytree(mean)[0])(self.mean))
             centred = flat - mix(flat)
             covariance = mix(self.covariance) + mix(centred[:, :, None] * centred[:, None, :])
         return Moments(np.asarray(weight.sum()), mean, variance, covariance)

@@ -1,5 +1,6 @@
 """Run a kernel: chains side by side, in compiled calls of about half a second from a loop on the host."""
 
+import functools
 import time
 from collections.abc import Callable
 
@@ -16,7 +17,7 @@ from ewsg_jax.sampling.budget import num_steps_of
 from ewsg_jax.sampling.health import Watch
 from ewsg_jax.sampling.interrupts import Interrupts
 from ewsg_jax.sampling.layout import choose_layout
-from ewsg_jax.sampling.loop import Outcome, Schedule, run
+from ewsg_jax.sampling.loop import Outcome, run
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.starts import chain_keys, first_state, is_function
 
@@ -129,7 +130,7 @@ def sample(
             f"num_steps must be at least burn_in + thin = {burn_in + thin} to keep a draw; got {num_steps}"
         )
     kept_bytes = _check_kept(keep, moments, first.position)
-    schedule = Schedule(num_steps, burn_in, thin)
+    plan = chunks.Plan(burn_in, thin)
     layout = choose_layout(
         kernel,
         first,
@@ -137,42 +138,25 @@ def sample(
         num_steps,
         randomness_memory,
         shared_minibatch,
-        num_slots=0 if keep is None else int(max(1, min(schedule.kept(num_steps), DRAW_MEMORY // kept_bytes))),
+        num_slots=0 if keep is None else int(max(1, min(plan.kept(num_steps), DRAW_MEMORY // kept_bytes))),
         keep=keep,
         moments=moments,
     )
-    plan = chunks.Plan(jnp.int32(burn_in), jnp.int32(thin))
     run_keys = chain_keys(run_key, num_chains)
 
-    def advance(done: int, steps: int) -> Callable[..., chunks.Call]:
-        def call(state: KernelState, alive: jax.Array, guarded: bool = False) -> chunks.Call:
-            return chunks.advance(
-                kernel,
-                layout,
-                state,
-                alive,
-                run_keys,
-                shared_key,
-                data,
-                plan,
-                jnp.int32(done),
-                jnp.int32(steps),
-                guarded=guarded,
-            )
-
-        return call
-
+    advance = functools.partial(chunks.advance, kernel, layout, run_keys, shared_key, data, plan)
     outcome = Outcome(first, Watch(num_chains), np.full(num_chains, at_init, np.int64), np.zeros(num_chains))
     # Evaluations of one call are summed in 32 bits.
     most_steps = max(1, (2**32 - 1) // (cost.per_step + 2 * n))
     with Interrupts() as interrupts:
-        jax.block_until_ready(advance(0, 0)(first, jnp.asarray(outcome.watch.alive)))  # compiles
+        # No step: this compiles.
+        jax.block_until_ready(advance(jnp.int32(0), jnp.int32(0), first, jnp.asarray(outcome.watch.alive)))
         compiled = time.perf_counter()
-        run(advance, outcome, schedule, layout, cost.per_step, most_steps, progress, interrupts)
+        run(advance, outcome, num_steps, plan, layout, cost.per_step, most_steps, progress, interrupts)
     outcome.watch.warn()
 
     draws = jax.tree.map(lambda *x: np.swapaxes(np.concatenate(x), 0, 1), *outcome.draws)
-    step = first_step + burn_in + thin * np.arange(1, schedule.kept(outcome.done) + 1)
+    step = first_step + burn_in + thin * np.arange(1, plan.kept(outcome.done) + 1)
     return Samples(
         draws=None if keep is None else draws,
         moments=None if moments is None or outcome.sums is None else finish(moments, outcome.sums),

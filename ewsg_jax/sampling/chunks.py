@@ -18,14 +18,14 @@ from ewsg_jax.sampling.layout import Layout
 
 
 class Plan(NamedTuple):
-    """Which of the run's steps are kept, all int32 scalars: after `burn_in` steps every `thin`-th."""
+    """Which of the run's steps are kept: after `burn_in` steps every `thin`-th."""
 
-    burn_in: Array
-    thin: Array
+    burn_in: int
+    thin: int
 
-    def kept(self, made: Array | int) -> Any:
-        """Return how many of the first `made` steps are kept."""
-        return jnp.maximum(made - self.burn_in, 0) // self.thin
+    def kept(self, made: Any) -> Any:
+        """Return how many of the first `made` steps are kept, for numbers of the host and of a compiled program."""
+        return (made > self.burn_in) * ((made - self.burn_in) // self.thin)
 
 
 class Record(NamedTuple):
@@ -68,14 +68,14 @@ def start(kernel: Kernel, keys: Array, positions: PyTree, data: Data) -> KernelS
 def advance(
     kernel: Kernel,
     layout: Layout,
-    state: KernelState,
-    alive: Array,
     chain_keys: Array,
     shared_key: Key,
     data: Data,
     plan: Plan,
     done: Array,
     num_steps: Array,
+    state: KernelState,
+    alive: Array,
     *,
     guarded: bool = False,
 ) -> Call:
@@ -84,14 +84,14 @@ def advance(
     Args:
         kernel: the kernel.
         layout: how the run is compiled.
-        state: states with a leading chain axis.
-        alive: which chains still move where the call is guarded, shape (chains,).
         chain_keys: one key per chain, shape (chains,).
         shared_key: the key of batches that all chains share.
         data: the data.
         plan: which steps are kept.
         done: steps of this run made before this call.
         num_steps: steps to make now.
+        state: states with a leading chain axis.
+        alive: which chains still move where the call is guarded, shape (chains,).
         guarded: look at every chain after every step, and let one that is not finite rest where it last was.
     """
     first_step = jnp.ravel(state.step)[0]

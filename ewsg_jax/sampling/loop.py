@@ -1,5 +1,6 @@
 """The loop on the host: compiled calls of about half a second, and what they add up to."""
 
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -7,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax._kernel import KernelState
 from ewsg_jax._types import PyTree
 from ewsg_jax.sampling._moments import Sums
-from ewsg_jax.sampling.chunks import Call
+from ewsg_jax.sampling.chunks import Call, Plan
 from ewsg_jax.sampling.health import Watch
 from ewsg_jax.sampling.interrupts import Interrupts
 from ewsg_jax.sampling.layout import Layout
@@ -41,23 +43,11 @@ class Outcome:
         return not self.watch.alive.any()
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """How many steps there are, and which are kept."""
-
-    num_steps: int
-    burn_in: int
-    thin: int
-
-    def kept(self, made: int) -> int:
-        """Return how many of the first `made` steps are kept."""
-        return max(made - self.burn_in, 0) // self.thin
-
-
 def run(
-    advance: Callable[[int, int], Callable[..., Call]],
+    advance: Callable[..., Call],
     outcome: Outcome,
-    schedule: Schedule,
+    num_steps: int,
+    plan: Plan,
     layout: Layout,
     evaluations_per_step: int,
     most_steps: int,
@@ -67,9 +57,10 @@ def run(
     """Make calls until all steps are made, an interrupt comes, or no chain is left; return what was sampled.
 
     Args:
-        advance: `advance(done, steps)(state, alive, guarded=…) -> Call`.
+        advance: `advance(done, steps, state, alive, guarded=…) -> Call`.
         outcome: where to begin; filled and returned.
-        schedule: how many steps there are, and which are kept.
+        num_steps: how many steps there are.
+        plan: which of them are kept.
         layout: how the run is compiled.
         evaluations_per_step: what a step costs where the calls do not count it.
         most_steps: the most steps of a call.
@@ -78,41 +69,42 @@ def run(
     """
     merge = None if layout.moments is None else jax.jit(jax.vmap(layout.moments.merge))
     steps = layout.block_size
-    bar = Progress(schedule.num_steps, show_progress)
+    bar = Progress(num_steps, show_progress)
     while True:
         done = outcome.done
-        steps = min(steps, schedule.num_steps - done, most_steps)
+        steps = min(steps, num_steps - done, most_steps)
         if layout.keep is not None:
-            room = schedule.burn_in + (schedule.kept(done) + layout.num_slots) * schedule.thin
+            room = plan.burn_in + (plan.kept(done) + layout.num_slots) * plan.thin
             # The next draw would not fit; the steps on the way to it do.
-            steps = min(steps, room + schedule.thin - 1 - done)
+            steps = min(steps, room + plan.thin - 1 - done)
         began = time.perf_counter()
-        call = jax.block_until_ready(outcome.watch.call(advance(done, steps), layout.keep, outcome.state))
+        make = functools.partial(advance, jnp.int32(done), jnp.int32(steps))
+        call = jax.block_until_ready(outcome.watch.call(make, layout.keep, outcome.state))
         seconds = time.perf_counter() - began
 
-        _add(outcome, call, steps, schedule, evaluations_per_step)
+        _add(outcome, call, steps, plan, evaluations_per_step)
         if merge is not None:
             outcome.sums = call.record.sums if outcome.sums is None else merge(outcome.sums, call.record.sums)
         bar.update(steps)
         blocks = math.floor(min(8.0, SECONDS_PER_CALL / max(seconds, 1e-9)) * steps / layout.block_size)
         steps = max(1, blocks) * layout.block_size
         outcome.interrupted = interrupts.requested
-        if outcome.done == schedule.num_steps or outcome.interrupted or outcome.all_lost:
+        if outcome.done == num_steps or outcome.interrupted or outcome.all_lost:
             break
     bar.close()
     return outcome
 
 
-def _add(outcome: Outcome, call: Call, steps: int, schedule: Schedule, evaluations_per_step: int) -> None:
+def _add(outcome: Outcome, call: Call, steps: int, plan: Plan, evaluations_per_step: int) -> None:
     """Add what a call of so many steps gave."""
     done = outcome.done
-    first, last = schedule.kept(done), schedule.kept(done + steps)
+    first, last = plan.kept(done), plan.kept(done + steps)
     outcome.draws.append(jax.tree.map(lambda x: np.array(np.asarray(x)[: last - first]), call.record.slots))
     spent: Any = call.totals.get(
         "gradient_evaluations", np.full(outcome.evaluations.shape, evaluations_per_step * steps)
     )
     spent = np.asarray(spent).astype(np.int64)
-    made = schedule.burn_in + schedule.thin * np.arange(first + 1, last + 1) - done
+    made = plan.burn_in + plan.thin * np.arange(first + 1, last + 1) - done
     outcome.evaluations_at.append(outcome.evaluations[0] + spent[0] * made // steps)
     outcome.evaluations = outcome.evaluations + spent
     outcome.acceptance = outcome.acceptance + np.asarray(call.totals.get("index_acceptance", float(steps)))

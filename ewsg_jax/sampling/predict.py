@@ -170,7 +170,7 @@ def _examine(draws: PyTree, function: Callable[..., PyTree], inputs: PyTree, ave
     try:
         program, output = jax.make_jaxpr(function, return_shape=True)(position, inputs)
     except Exception as error:
-        raise ValueError(f"{takes}; it failed on one draw and these inputs: {error}") from error
+        raise ValueError(f"{takes}; it failed on one draw and these inputs: {_check.reason(error)}") from error
     if not jax.tree.leaves(output):
         raise ValueError(f"{takes}; it returned {_check.describe(output)}")
     for path, leaf in jax.tree_util.tree_leaves_with_path(output):
