@@ -900,4 +900,19 @@ MUTANTS = [
         "tests/test_notebooks.py::test_notebook_runs[your_own_model]",
         sweep=True,
     ),
+    Mutant(
+        "the start is free in a budget",
+        "ewsg_jax/sampling/budget.py",
+        "* n - cost.at_init) / cost.per_step",
+        "* n) / cost.per_step",
+        "tests/sampling/test_sample.py::test_evaluations_at_the_start_count_once",
+    ),
+    Mutant(
+        "a run that goes on pays the start again",
+        "ewsg_jax/sampling/_sample.py",
+        "at_init = cost.at_init if state is None else 0",
+        "at_init = cost.at_init",
+        "tests/sampling/test_sample.py::test_evaluations_at_the_start_count_once",
+        sweep=True,
+    ),
 ]

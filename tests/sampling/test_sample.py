@@ -1,5 +1,6 @@
 """The run: what is kept, what is counted, how it starts and how it stops."""
 
+import dataclasses
 import os
 import signal
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from ewsg_jax.gradients import Evaluations
 from ewsg_jax.sampling import _sample, layout, loop
 from ewsg_jax.sampling.progress import Progress
 
@@ -52,6 +54,17 @@ def test_data_passes():
     assert (samples.num_steps, samples.data_passes) == (5, 5.0)
     assert samples.gradient_evaluations == 3 * 5 * 6
     assert samples.evaluations.tolist() == [6, 12, 18, 24, 30]
+
+
+def test_evaluations_at_the_start_count_once():
+    """What `init` costs is in the budget and the totals of the run that makes it, not of one that goes on."""
+    kernel = dataclasses.replace(KERNEL, evaluations=lambda data: Evaluations(per_step=2, at_init=6))
+    first = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, data_passes=5, num_chains=3)
+    assert (first.num_steps, first.data_passes) == (12, 5.0)
+    assert first.evaluations.tolist() == list(range(8, 31, 2))
+    more = ewsg.sample(KEY, kernel, None, DATA, data_passes=5, state=first.state)
+    assert (more.num_steps, more.data_passes) == (15, 5.0)
+    assert more.evaluations.tolist() == list(range(2, 31, 2))
 
 
 def test_evaluations_beyond_32_bits():
