@@ -247,6 +247,14 @@ def same_tree(takes: str, name: str, value: PyTree, like: PyTree) -> None:
             raise ValueError(f"{takes}, {where} {describe(wanted[where])}; got {describe(shape)}")
 
 
+def fits(name: str, limit: int, needed: int, what: str) -> None:
+    """Check that what is kept fits in a limit of bytes."""
+    if needed > limit:
+        raise ValueError(
+            f"{name} must be at least {needed:,} ({needed / 2**30:.3g} GiB), the bytes of {what}; got {limit:,}"
+        )
+
+
 def outputs(name: str, function: Callable[..., Any], of: str, *arguments: PyTree) -> PyTree:
     """Check that a user's function `of` something returns a tree of arrays for it; return their shapes."""
     takes = f"{name} must be a function of {of} that returns a tree of arrays"

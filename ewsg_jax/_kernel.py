@@ -20,6 +20,7 @@ from ewsg_jax import _check, _tree
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.gradients import Evaluations, GradientEstimator
+from ewsg_jax.gradients._protocol import MemoryOf
 
 
 class KernelState(NamedTuple):
@@ -41,6 +42,11 @@ class KernelState(NamedTuple):
     def at_step(self, step: Array) -> "KernelState":
         """Return the state with another step number, for drawing randomness ahead."""
         return self._replace(dynamics=self.dynamics._replace(step=step))
+
+
+def chain_axes(shared_memory: bool) -> KernelState:
+    """Return where the parts of a state have their chain axis, for `vmap`: the memory nowhere, where chains share it."""
+    return KernelState(0, None if shared_memory else 0)
 
 
 class Randomness(NamedTuple):
@@ -90,6 +96,9 @@ class Kernel:
         evaluations: `evaluations(data) -> Evaluations`, per step and at init.
         uses_batches: whether steps differ by the rows they see.
         check: `check(position, data)`: raises what is wrong with them, by type, shape and dtype.
+        memory_of: whose the estimator's memory is, as in `GradientEstimator`.
+        memory_limit: bytes that the memory of all chains may take, None for any.
+        exchangeable: whether one batch may serve several chains.
     """
 
     init: Callable[[Key, Position, Data], KernelState]
@@ -100,6 +109,9 @@ class Kernel:
     evaluations: Callable[[Data], Evaluations]
     uses_batches: bool = True
     check: Callable[[Position, Data], None] = _no_check
+    memory_of: MemoryOf = "chain"
+    memory_limit: int | None = None
+    exchangeable: bool = True
 
     def step(self, key: Key, state: KernelState, data: Data) -> tuple[KernelState, Info]:
         """Make one step: draw everything random, then move.
@@ -155,7 +167,8 @@ def kernel(dynamics: Dynamics, estimator: GradientEstimator) -> Kernel:
 
     Raises:
         TypeError: an argument is of the wrong kind.
-        ValueError: the estimator asks for a frozen noise that the dynamics does not have.
+        ValueError: the estimator asks for a frozen noise that the dynamics does not have, or does not report the
+            covariance that the dynamics needs.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -170,6 +183,11 @@ def kernel(dynamics: Dynamics, estimator: GradientEstimator) -> Kernel:
     """
     _check.instance("dynamics", dynamics, Dynamics, "one of ewsg_jax.dynamics")
     _check.instance("estimator", estimator, GradientEstimator, "one of ewsg_jax.gradients")
+    if dynamics.needs_covariance and not estimator.reports_covariance:
+        raise ValueError(
+            "estimator must report the covariance of its gradient for this dynamics, as "
+            "ewsg_jax.gradients.covariance_tracking does, alone or exponentially weighted; got one that does not"
+        )
     if isinstance(estimator.frozen_noise, str):
         _check.one_of("frozen_noise of this dynamics", estimator.frozen_noise, dynamics.frozen_noise)
 
@@ -218,6 +236,9 @@ def kernel(dynamics: Dynamics, estimator: GradientEstimator) -> Kernel:
         estimator.evaluations,
         estimator.uses_batches,
         estimator.check,
+        estimator.memory_of,
+        estimator.memory_limit,
+        estimator.exchangeable,
     )
 
 

@@ -18,6 +18,9 @@ NOISE_LAWS = ("gaussian", "rademacher")
 ONE_WORD_LIMIT = 400_000
 """Largest n for which one random word per index is used; its relative bias is at most n / 2³²."""
 
+FEISTEL_ROUNDS = 8
+"""Rounds of the bijection behind an epoch's permutation."""
+
 
 def noise(key: Key, like: PyTree, law: NoiseLaw = "gaussian") -> PyTree:
     """Draw independent numbers of mean 0 and variance 1, shaped like the leaves of `like`.
@@ -58,7 +61,7 @@ def rows(key: Key, num_rows: int, batch_size: int, replace: bool = True) -> Arra
     The probability of a row differs from 1/n by a factor within 1 ± n/2³² (n ≤ 400,000) or
     1 ± n/2⁶⁴ (above).
     """
-    words = jax.random.bits(key, (words_per_index(num_rows), batch_size), jnp.uint32)
+    words = index_words(key, num_rows, batch_size)
     if replace:
         return scaled(words, jnp.uint32(num_rows))
     first = num_rows - batch_size
@@ -69,6 +72,11 @@ def rows(key: Key, num_rows: int, batch_size: int, replace: bool = True) -> Arra
         return chosen.at[k].set(jnp.where(jnp.any(chosen == row), last, row))
 
     return jax.lax.fori_loop(0, batch_size, add_one, jnp.full((batch_size,), -1, jnp.int32))
+
+
+def index_words(key: Key, num_rows: int, batch_size: int) -> Array:
+    """Draw the words that `scaled` makes row numbers from, shape (words per index, b)."""
+    return jax.random.bits(key, (words_per_index(num_rows), batch_size), jnp.uint32)
 
 
 def words_per_index(num_rows: int) -> int:
@@ -96,11 +104,6 @@ def log_uniform(key: Key, shape: tuple[int, ...]) -> Array:
     return jnp.log1p(-jax.random.uniform(key, shape))
 
 
-def bytes_per_draw(randomness: PyTree) -> int:
-    """Return the size in bytes of a tree of arrays or of abstract arrays."""
-    return sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(randomness))
-
-
 def _multiply(a: Array, b: Array) -> tuple[Array, Array]:
     """Return the high and low words of the 64-bit product of two uint32 arrays."""
     mask = jnp.uint32(0xFFFF)
@@ -109,3 +112,40 @@ def _multiply(a: Array, b: Array) -> tuple[Array, Array]:
     middle = high_low + (low_low >> 16)
     cross = (middle & mask) + a_low * b_high
     return a_high * b_high + (middle >> 16) + (cross >> 16), a * b
+
+
+def permuted(words: Array, epoch: Array, places: Array, num_rows: int) -> Array:
+    """Return what a permutation of [0, `num_rows`) puts at some places, int32: a keyed bijection, no list of n rows.
+
+    A Feistel network on the next power of four, walked along its cycles until it is back below n (at most four
+    times the rows, so two walks or so); for each epoch another.
+
+    Args:
+        words: what the permutations are made from, uint32, shape (2,).
+        epoch: the number of the permutation.
+        places: int32, any shape, in [0, `num_rows`).
+        num_rows: n ≥ 1.
+    """
+    key = jax.random.fold_in(jax.random.wrap_key_data(words, impl="threefry2x32"), epoch)
+    rounds = jax.random.bits(key, (FEISTEL_ROUNDS,), jnp.uint32)
+    half = max(1, -(-(num_rows - 1).bit_length() // 2))
+    mask = jnp.uint32(2**half - 1)
+
+    def encrypt(x: Array) -> Array:
+        left, right = x >> half, x & mask
+        for number in range(FEISTEL_ROUNDS):
+            left, right = right, left ^ (_mixed(right ^ rounds[number]) & mask)
+        return (left << half) | right
+
+    def walk(x: Array) -> Array:
+        return jnp.where(x < num_rows, x, encrypt(x))
+
+    first = encrypt(places.astype(jnp.uint32))
+    return jax.lax.while_loop(lambda x: jnp.any(x >= num_rows), walk, first).astype(jnp.int32)
+
+
+def _mixed(x: Array) -> Array:
+    """Mix the bits of 32-bit words: shifts and odd multipliers (the finaliser of MurmurHash3)."""
+    x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
+    x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)
+    return x ^ (x >> 16)

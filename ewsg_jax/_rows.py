@@ -60,6 +60,16 @@ def sum_over_rows(function: Callable[[Data], PyTree], data: Data, chunk_size: in
     return total if rest == 0 else _tree.combine((1, total), (1, function(rows(n - rest, rest))))
 
 
+def map_over_rows(function: Callable[[Data], PyTree], data: Data, chunk_size: int = CHUNK_SIZE) -> PyTree:
+    """Return `function(data)` for a function of each row apart, at most `chunk_size` rows at a time."""
+    n = num_rows(data)
+    if n <= chunk_size:
+        return function(data)
+    return jax.lax.map(
+        lambda row: _tree.take(function(jax.tree.map(lambda x: x[None], row)), 0), data, batch_size=chunk_size
+    )
+
+
 def gather(data: Data, indices: Array) -> Batch:
     """Gather rows ahead of their use.
 

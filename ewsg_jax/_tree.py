@@ -1,6 +1,7 @@
 """Arithmetic on positions: trees of floating-point arrays."""
 
 import functools
+import math
 import operator
 
 import jax
@@ -59,3 +60,8 @@ def ones_like(tree: PyTree) -> PyTree:
 def zeros_like(tree: PyTree) -> PyTree:
     """Return a tree of zeros of the same shapes and dtypes."""
     return jax.tree.map(jnp.zeros_like, tree)
+
+
+def num_bytes(tree: PyTree) -> int:
+    """Return the size in bytes of a tree of arrays or of abstract arrays."""
+    return sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(tree))

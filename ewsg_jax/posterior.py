@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import _check, _rows, _tree
 from ewsg_jax._check_linear import check_predictor, checked_residual
@@ -159,13 +160,16 @@ class Posterior:
         self._check_prior(position)
         return jax.grad(lambda p: -jnp.asarray(self.log_prior(p)))(position)
 
-    def batch_gradient(self, position: Position, data: Data, batch: Array | Batch) -> Position:
-        """Return (n/b) Σ_{i∈I} ∇Vᵢ, shaped like the position.
+    def batch_gradient(
+        self, position: Position, data: Data, batch: Array | Batch, weights: Array | None = None
+    ) -> Position:
+        """Return (n/b) Σ_{i∈I} ∇Vᵢ, shaped like the position; with weights Σ_{i∈I} wᵢ ∇Vᵢ.
 
         Args:
             position: where.
             data: all n rows.
             batch: the b row numbers I, int32, repeats allowed; or the same with their rows, already gathered.
+            weights: what each row of the batch stands for, shape (b,), instead of n/b rows.
 
         Raises:
             TypeError, ValueError: as `check`; or the indices are no row numbers.
@@ -173,8 +177,39 @@ class Posterior:
         self.check(position, data)
         indices = _rows.indices_of(batch)
         _check.indices("batch", indices, num_rows(data))
-        scale = num_rows(data) / indices.shape[0]
-        return _tree.combine((scale, self._sum_of_gradients(position, _rows.rows_of(batch, data))))
+        sum_over_batch = self._sum_of_gradients(position, _rows.rows_of(batch, data), weights)
+        return sum_over_batch if weights is not None else _to_all_rows(sum_over_batch, indices.shape[0], data)
+
+    def row_gradients(self, position: Position, rows: Data) -> PyTree:
+        """Return what says each ∇Vᵢ, as small as may be, leading axis b.
+
+        Returns:
+            The derivative of each Vᵢ by its linear predictor, shape (b,) or (b, k), where the posterior was made by
+            `Posterior.linear`; else the gradients themselves, leaves (b, …). `sum_of_rows` adds them up.
+        """
+        if self.predictor is None:
+            return jax.vmap(jax.grad(lambda p, row: -self.log_likelihood(p, row)), (None, 0))(position, rows)
+        x = jax.vmap(self.predictor.inputs)(rows)
+        return -checked_residual(self.predictor.residual, x @ position, rows)
+
+    def flat_row_gradients(self, position: Position, rows: Data) -> Array:
+        """Return ∇Vᵢ of each row as a matrix, shape (b, d), the d numbers of a position raveled leaf after leaf."""
+        found = self.row_gradients(position, rows)
+        if self.predictor is not None:
+            x = jax.vmap(self.predictor.inputs)(rows)
+            found = jnp.einsum("bi,b...->bi...", x, found)
+        return jax.vmap(lambda one: ravel_pytree(one)[0])(found)
+
+    def sum_of_rows(self, row_gradients: PyTree, rows: Data) -> Position:
+        """Return Σᵢ ∇Vᵢ of what `row_gradients` gives for these rows, or of a linear combination of such."""
+        if self.predictor is None:
+            return jax.tree.map(lambda x: jnp.sum(x, axis=0), row_gradients)
+        # Not x.T @ derivatives, which XLA may carry out with a transposed copy of x.
+        return jnp.tensordot(jax.vmap(self.predictor.inputs)(rows), row_gradients, axes=(0, 0))
+
+    def estimate_from_rows(self, row_gradients: PyTree, rows: Data, data: Data) -> Position:
+        """Return (n/b) Σ ∇Vᵢ of what `row_gradients` gives for the b rows of a batch, or of a combination of such."""
+        return _to_all_rows(self.sum_of_rows(row_gradients, rows), num_rows(rows), data)
 
     def likelihood_gradient(self, position: Position, data: Data, chunk_size: int = CHUNK_SIZE) -> Position:
         """Return Σᵢ ∇Vᵢ over all rows, `chunk_size` of them at a time.
@@ -241,14 +276,21 @@ class Posterior:
             _scalar("log_prior", "this position", self.log_prior, shapes)
             self._checked.add(signature)
 
-    def _sum_of_gradients(self, position: Position, rows: Data) -> Position:
-        """Σ ∇Vᵢ over the given rows: the gradient of the sum, never a sum of per-datum gradients."""
+    def _sum_of_gradients(self, position: Position, rows: Data, weights: Array | None = None) -> Position:
+        """Σ wᵢ∇Vᵢ over the given rows: the gradient of the sum, never a sum of per-datum gradients."""
+
+        def weighted(values: Array) -> Array:
+            return values if weights is None else values * weights.reshape(-1, *[1] * (values.ndim - 1))
+
         if self.predictor is None:
-            return jax.grad(lambda p: -jnp.sum(self.log_likelihoods(p, rows)))(position)
-        x = jax.vmap(self.predictor.inputs)(rows)
-        residual = checked_residual(self.predictor.residual, x @ position, rows)
-        # Not x.T @ residual, which XLA may carry out with a transposed copy of x.
-        return (-jnp.tensordot(x, residual, axes=(0, 0))).astype(position.dtype)
+            return jax.grad(lambda p: -jnp.sum(weighted(self.log_likelihoods(p, rows))))(position)
+        total = self.sum_of_rows(weighted(self.row_gradients(position, rows)), rows)
+        return total.astype(position.dtype)
+
+
+def _to_all_rows(sum_over_batch: Position, batch_size: int, data: Data) -> Position:
+    """Scale a sum over b rows to all n: the one place where this is done."""
+    return _tree.combine((num_rows(data) / batch_size, sum_over_batch))
 
 
 def _signature(shapes: PyTree) -> Hashable:

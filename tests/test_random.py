@@ -265,4 +265,4 @@ def test_log_uniform_has_its_law():
 
 def test_bytes_per_draw():
     tree = {"a": jax.ShapeDtypeStruct((5, 3), jnp.int32), "b": (jnp.zeros(7, jnp.float16), None)}
-    assert _random.bytes_per_draw(tree) == 5 * 3 * 4 + 7 * 2
+    assert _tree.num_bytes(tree) == 5 * 3 * 4 + 7 * 2

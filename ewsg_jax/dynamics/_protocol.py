@@ -40,6 +40,7 @@ class Dynamics:
         restart: `restart(state, point) -> state`: the state with its evaluation point moved there.
         step_size: `step_size(step) -> number`.
         frozen_noise: the names of x that `weight` takes.
+        needs_covariance: whether it asks for estimates with their covariance.
     """
 
     init: Callable[[Key, Position], State]
@@ -50,6 +51,7 @@ class Dynamics:
     restart: Callable[[State, Position], State]
     step_size: Callable[[Array], Any]
     frozen_noise: tuple[str, ...]
+    needs_covariance: bool = False
 
 
 def value_at(hyperparameter: Hyperparameter, step: Array) -> Any:

@@ -22,6 +22,7 @@ import numpy as np
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Memory, Weight
+from ewsg_jax.gradients._row_laws import refuse_unexchangeable
 
 FROZEN_NOISE = ("momentum", "zero", "one", "rest")
 CANDIDATES = ("together", "one_by_one")
@@ -73,6 +74,7 @@ def exponentially_weighted(
     _check.instance("estimator", estimator, GradientEstimator, "one of ewsg_jax.gradients")
     if not estimator.uses_batches:
         raise ValueError("estimator must draw batches to be weighted; got the full gradient")
+    refuse_unexchangeable(estimator)
     if estimator.frozen_noise is not None:
         raise ValueError(
             "estimator must not be exponentially weighted already; got one with the frozen noise "

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 
+MemoryOf = Literal["chain", "start", "data"]
 Memory = Any
 """What an estimator keeps between steps: a tree of arrays, `()` where it keeps nothing."""
 
@@ -17,13 +18,16 @@ class Estimate(NamedTuple):
 
     Attributes:
         gradient: shaped like the position.
-        batch: what identifies the batch (row numbers), `()` for the full data.
+        batch: what identifies the batch and what `probe` needs beside it, `()` for the full data.
         acceptance: the share of index-chain proposals accepted; 1 where there is no index chain.
+        covariance: of the gradient, given the position, as one of `ewsg_jax.gradients.Covariance`; `()` where the
+            estimator does not report it.
     """
 
     gradient: Position
     batch: PyTree
-    acceptance: Array | np.float32
+    acceptance: Array | np.float32 = np.float32(1.0)
+    covariance: Any = ()
 
 
 class Weight(Protocol):
@@ -33,10 +37,24 @@ class Weight(Protocol):
 
 
 class Evaluations(NamedTuple):
-    """How many ∇Vᵢ an estimator evaluates, refreshes and probes apart (Python integers)."""
+    """How many ∇Vᵢ an estimator evaluates, probes apart: Python integers, known before anything runs.
+
+    Attributes:
+        per_step: in every step.
+        at_init: once, by `init`.
+        per_refresh: besides, in the steps 0, K, 2K, …
+        refresh_every: K.
+    """
 
     per_step: int
     at_init: int = 0
+    per_refresh: int = 0
+    refresh_every: int = 1
+
+    def of_steps(self, first: Any, count: Any) -> Any:
+        """Return the evaluations of `count` steps, the first of them number `first`; whole numbers or arrays."""
+        refreshes = -(-(first + count) // self.refresh_every) + (-first // self.refresh_every)
+        return count * self.per_step + refreshes * self.per_refresh
 
 
 def _no_memory(key: Key, position: Position, data: Data) -> Memory:
@@ -78,6 +96,12 @@ class GradientEstimator:
             None where they cannot be listed.
         frozen_noise: the x of an exponential weight, None for an estimator that does not ask for one.
         uses_batches: whether steps differ by the rows they see.
+        exchangeable: whether batches of one step may be exchanged, as exponential weights and batches shared
+            between chains need: not so for reshuffled epochs.
+        memory_of: whose the memory is: each "chain"'s; or never changed, and a function of the "start" and the data
+            or of the "data" alone, so that chains may share it.
+        memory_limit: bytes that the memory of all chains may take, None for any.
+        reports_covariance: whether estimates hold their covariance.
     """
 
     draw: Callable[[Key, Data], PyTree]
@@ -92,3 +116,7 @@ class GradientEstimator:
     batches: Callable[[Data], PyTree] | None = None
     frozen_noise: str | PyTree | None = None
     uses_batches: bool = True
+    exchangeable: bool = True
+    memory_of: MemoryOf = "chain"
+    memory_limit: int | None = None
+    reports_covariance: bool = False

@@ -100,8 +100,9 @@ def sample(
         _check.finite("data", data)
     data = jax.tree.map(jnp.asarray, data)
     _check.boolean("stacked", stacked)
-    if _check.boolean("shared_minibatch", shared_minibatch) and not kernel.uses_batches:
-        raise ValueError("shared_minibatch must be False for a kernel that draws no batches; got True")
+    if _check.boolean("shared_minibatch", shared_minibatch) and not (kernel.uses_batches and kernel.exchangeable):
+        what = "whose chains have epochs of their own" if kernel.uses_batches else "that draws no batches"
+        raise ValueError(f"shared_minibatch must be False for a kernel {what}; got True")
     _check.boolean("progress", progress)
     _check.integer("burn_in", burn_in, minimum=0)
     _check.integer("thin", thin)
@@ -114,12 +115,13 @@ def sample(
 
     init_key, run_key, shared_key = jax.random.split(key, 3)
     began = time.perf_counter()
-    first = first_state(init_key, kernel, position, data, state, num_chains, stacked)
+    first, shared_memory = first_state(init_key, kernel, position, data, state, num_chains, stacked)
     num_chains = first.step.shape[0]
     first_step = int(first.step[0])
     cost = kernel.evaluations(data)
     at_init = cost.at_init if state is None else 0
-    num_steps = num_steps_of(cost._replace(at_init=at_init), n, num_steps, data_passes)
+    cost = cost._replace(at_init=at_init)
+    num_steps = num_steps_of(cost, n, num_steps, data_passes, first_step)
     if first_step + num_steps >= 2**31:
         raise ValueError(
             f"num_steps must be a whole number, from 1 to {2**31 - 1 - first_step}: steps are counted in 32 bits; "
@@ -138,6 +140,7 @@ def sample(
         num_steps,
         randomness_memory,
         shared_minibatch,
+        shared_memory,
         num_slots=0 if keep is None else int(max(1, min(plan.kept(num_steps), DRAW_MEMORY // kept_bytes))),
         keep=keep,
         moments=moments,
@@ -145,14 +148,12 @@ def sample(
     run_keys = chain_keys(run_key, num_chains)
 
     advance = functools.partial(chunks.advance, kernel, layout, run_keys, shared_key, data, plan)
-    outcome = Outcome(first, Watch(num_chains), np.full(num_chains, at_init, np.int64), np.zeros(num_chains))
-    # Evaluations of one call are summed in 32 bits.
-    most_steps = max(1, (2**32 - 1) // (cost.per_step + 2 * n))
+    outcome = Outcome(first, Watch(num_chains, shared_memory), np.zeros(num_chains))
     with Interrupts() as interrupts:
         # No step: this compiles.
         jax.block_until_ready(advance(jnp.int32(0), jnp.int32(0), first, jnp.asarray(outcome.watch.alive)))
         compiled = time.perf_counter()
-        run(advance, outcome, num_steps, plan, layout, cost.per_step, most_steps, progress, interrupts)
+        run(advance, outcome, num_steps, plan, layout, progress, interrupts)
     outcome.watch.warn()
 
     draws = jax.tree.map(lambda *x: np.swapaxes(np.concatenate(x), 0, 1), *outcome.draws)
@@ -163,8 +164,8 @@ def sample(
         state=outcome.state,
         step=step,
         step_size=np.broadcast_to(jax.vmap(kernel.step_size)(jnp.asarray(step, jnp.int32)), step.shape),
-        evaluations=np.concatenate(outcome.evaluations_at),
-        gradient_evaluations=int(outcome.evaluations.sum()),
+        evaluations=at_init + cost.of_steps(first_step, step - first_step),
+        gradient_evaluations=num_chains * (at_init + cost.of_steps(first_step, outcome.done)),
         num_data=n,
         num_steps=outcome.done,
         index_acceptance=outcome.acceptance / max(outcome.done, 1),

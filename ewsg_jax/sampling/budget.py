@@ -1,5 +1,6 @@
 """A budget in passes over the data, turned into steps."""
 
+import bisect
 import math
 import numbers
 
@@ -7,13 +8,14 @@ from ewsg_jax import _check
 from ewsg_jax.gradients import Evaluations
 
 
-def steps_within(cost: Evaluations, n: int, data_passes: float) -> int:
+def steps_within(cost: Evaluations, n: int, data_passes: float, first_step: int = 0) -> int:
     """Return the largest number of steps whose evaluations, `init` included, stay within so many passes.
 
     Args:
         cost: evaluations per step and at init.
         n: rows of the data.
         data_passes: n evaluations of some ∇Vᵢ each; one chain's.
+        first_step: the number of the first step, on which refreshes depend.
 
     Raises:
         TypeError, ValueError: `data_passes` is not a finite number.
@@ -23,10 +25,14 @@ def steps_within(cost: Evaluations, n: int, data_passes: float) -> int:
     if not math.isfinite(data_passes):
         raise ValueError(f"data_passes must be a positive number; got {data_passes}")
     # A budget that is a whole number of steps must not lose one to rounding.
-    return math.floor((float(data_passes) * n - cost.at_init) / cost.per_step + 1e-9)
+    budget = math.floor(float(data_passes) * n * (1 + 1e-12)) - cost.at_init
+    at_most = range(max(0, budget // cost.per_step) + 1)
+    return bisect.bisect_right(at_most, budget, key=lambda count: cost.of_steps(first_step, count)) - 1
 
 
-def num_steps_of(cost: Evaluations, n: int, num_steps: int | None, data_passes: float | None) -> int:
+def num_steps_of(
+    cost: Evaluations, n: int, num_steps: int | None, data_passes: float | None, first_step: int = 0
+) -> int:
     """Return the number of steps, given in either of its two forms.
 
     Raises:
@@ -38,7 +44,7 @@ def num_steps_of(cost: Evaluations, n: int, num_steps: int | None, data_passes: 
         )
     if data_passes is None:
         return _check.integer("num_steps", num_steps)
-    steps = steps_within(cost, n, data_passes)
+    steps = steps_within(cost, n, data_passes, first_step)
     if steps < 1:
         raise ValueError(
             f"data_passes must allow at least one step, of {cost.per_step} evaluations after {cost.at_init} at the "

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _tree
-from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness
+from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, chain_axes
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.sampling.layout import Layout
 
@@ -58,10 +58,15 @@ class Call(NamedTuple):
     health: Health
 
 
-@functools.partial(jax.jit, static_argnames="kernel")
-def start(kernel: Kernel, keys: Array, positions: PyTree, data: Data) -> KernelState:
-    """Return the first states of all chains, leading axis chain."""
-    return jax.vmap(kernel.init, in_axes=(0, 0, None))(keys, positions, data)
+@functools.partial(jax.jit, static_argnames=("kernel", "shared_memory"))
+def start(kernel: Kernel, keys: Array, positions: PyTree, data: Data, shared_memory: bool) -> KernelState:
+    """Return the first states of all chains, leading axis chain; a memory that they share is the first one's."""
+    if not shared_memory:
+        return jax.vmap(kernel.init, in_axes=(0, 0, None))(keys, positions, data)
+    first = kernel.init(keys[0], _tree.take(positions, 0), data)
+    return jax.vmap(lambda *x: kernel.init(*x, data)._replace(memory=()))(keys, positions)._replace(
+        memory=first.memory
+    )
 
 
 @functools.partial(jax.jit, static_argnames=("kernel", "layout", "guarded"))
@@ -90,13 +95,14 @@ def advance(
         plan: which steps are kept.
         done: steps of this run made before this call.
         num_steps: steps to make now.
-        state: states with a leading chain axis.
+        state: states with a leading chain axis, but for a memory that the chains share.
         alive: which chains still move where the call is guarded, shape (chains,).
         guarded: look at every chain after every step, and let one that is not finite rest where it last was.
     """
     first_step = jnp.ravel(state.step)[0]
     first_slot = plan.kept(done)
     axes = Randomness(None, 0) if layout.shared_minibatch else Randomness(0, 0)
+    state_axes = chain_axes(layout.shared_memory)
     keep, moments = layout.keep, layout.moments
 
     def one_transition(
@@ -105,16 +111,17 @@ def advance(
         state, info = kernel.transition(randomness, state, data)
         return state, unknown_beforehand(info)
 
-    transition = jax.vmap(one_transition, in_axes=(axes, 0, None))
+    transition = jax.vmap(one_transition, in_axes=(axes, state_axes, None), out_axes=(state_axes, 0))
 
     def draw(step: Array, state: KernelState) -> Randomness:
         def one_chain(key: Key, state: KernelState) -> Randomness:
             return kernel.draw(jax.random.fold_in(key, step), state.at_step(step), data)
 
-        own = jax.vmap(one_chain)(chain_keys, state)
+        own = jax.vmap(one_chain, in_axes=(0, state_axes))(chain_keys, state)
         if not layout.shared_minibatch:
             return own
-        return Randomness(one_chain(shared_key, jax.tree.map(lambda x: x[0], state)).batch, own.noise)
+        first = jax.tree.map(lambda x: x[0], state.dynamics)
+        return Randomness(one_chain(shared_key, KernelState(first, state.memory)).batch, own.noise)
 
     def write(record: Record, state: KernelState, alive: Array, slot: Array) -> Record:
         slots, sums = record
@@ -147,7 +154,7 @@ def advance(
             if guarded:
                 fine = health.alive & jax.vmap(_tree.is_finite)(moved.dynamics)
                 fallen = health.alive & ~fine
-                moved = jax.vmap(_tree.where)(fine, moved, state.at_step(moved.step))
+                moved = select_chains(fine, moved, state.at_step(moved.step), layout.shared_memory)
                 health = Health(fine, jnp.where(fallen, moved.step, health.diverged_at))
             made = done + start + i + 1
             kept = plan.kept(made)
@@ -169,7 +176,7 @@ def advance(
         None if moments is None else jax.vmap(moments.start)(state.position),
     )
     info = jax.eval_shape(lambda s: transition(draw(first_step, s), s, data)[1], state)
-    totals = {name: jnp.zeros(x.shape, _sum_dtype(x)) for name, x in info.items()}
+    totals = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), info)
     health = Health(alive, jnp.full(alive.shape, -1, jnp.int32))
     num_blocks = (num_steps + layout.block_size - 1) // layout.block_size
     state, record, totals, health = jax.lax.fori_loop(0, num_blocks, block, (state, record, totals, health))
@@ -178,10 +185,20 @@ def advance(
     return Call(state, record, totals, health)
 
 
+def select_chains(chosen: Array, yes: KernelState, no: KernelState, shared_memory: bool) -> KernelState:
+    """Return the chosen chains' states from one, the others' from another; a memory that they share is that of both."""
+    pick = jax.vmap(_tree.where)
+    memory = no.memory if shared_memory else pick(chosen, yes.memory, no.memory)
+    return KernelState(pick(chosen, yes.dynamics, no.dynamics), memory)
+
+
 def unknown_beforehand(info: Info) -> dict[str, Array]:
-    """Return what a run sums up over its steps and does not know without running them."""
-    summed = {"gradient_evaluations": info.gradient_evaluations, "index_acceptance": info.index_acceptance}
-    return {name: x for name, x in summed.items() if isinstance(x, jax.Array)}
+    """Return what a run sums up over its steps and does not know without running them.
+
+    Evaluations are not among it: `Kernel.evaluations` says what any steps cost.
+    """
+    acceptance = info.index_acceptance
+    return {"index_acceptance": acceptance} if isinstance(acceptance, jax.Array) else {}
 
 
 def _one_step_of(randomness: Randomness, i: Array) -> Randomness:
@@ -203,7 +220,3 @@ def _zeros(shapes: PyTree) -> PyTree:
 def _empty_slots(keep: Callable[[Position], PyTree], num_slots: int, positions: Position) -> PyTree:
     values = jax.eval_shape(jax.vmap(keep), positions)
     return _zeros(jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_slots, *x.shape), x.dtype), values))
-
-
-def _sum_dtype(x: Any) -> Any:
-    return jnp.uint32 if jnp.issubdtype(x.dtype, jnp.integer) else x.dtype

@@ -15,7 +15,7 @@ import numpy as np
 
 from ewsg_jax._kernel import KernelState
 from ewsg_jax._types import Array, Position, PyTree
-from ewsg_jax.sampling.chunks import Call, Record
+from ewsg_jax.sampling.chunks import Call, Record, select_chains
 
 
 class Watch:
@@ -26,7 +26,8 @@ class Watch:
         diverged_at: the step whose result was not finite, −1 for a chain that is alive; shape (chain,).
     """
 
-    def __init__(self, num_chains: int) -> None:
+    def __init__(self, num_chains: int, shared_memory: bool) -> None:
+        self._shared_memory = shared_memory
         self.alive = np.ones(num_chains, bool)
         self.diverged_at = np.full(num_chains, -1, np.int64)
 
@@ -38,13 +39,13 @@ class Watch:
         before = self.alive
         lost = before & ~np.asarray(call.health.alive)
         if not before.all():
-            call = _put(~before, _at_rest(keep, state, call), call)
+            call = _put(~before, _at_rest(keep, state, call), call, self._shared_memory)
         if lost.any():
             replayed = advance(state, jnp.asarray(before), guarded=True)
             # A replay may round differently and keep a chain finite a little longer: then to the call's end.
             fell = np.asarray(replayed.health.diverged_at)
             self.diverged_at[lost] = np.where(fell < 0, np.asarray(call.state.step), fell)[lost]
-            call = _put(lost, replayed, call)
+            call = _put(lost, replayed, call, self._shared_memory)
             self.alive = before & ~lost
         return call
 
@@ -62,8 +63,8 @@ class Watch:
             )
 
 
-@jax.jit
-def _put(chosen: Array, source: Call, target: Call) -> Call:
+@functools.partial(jax.jit, static_argnums=3)
+def _put(chosen: Array, source: Call, target: Call, shared_memory: bool) -> Call:
     """Return the target with some chains' results from the source."""
 
     def along(axis: int) -> Callable[[Array, Array], Array]:
@@ -75,7 +76,7 @@ def _put(chosen: Array, source: Call, target: Call) -> Call:
         return pick
 
     return target._replace(
-        state=jax.tree.map(along(0), source.state, target.state),
+        state=select_chains(chosen, source.state, target.state, shared_memory),
         record=Record(
             jax.tree.map(along(1), source.record.slots, target.record.slots),
             jax.tree.map(along(0), source.record.sums, target.record.sums),

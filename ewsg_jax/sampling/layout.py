@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import jax
 
-from ewsg_jax import _random
-from ewsg_jax._kernel import Kernel, KernelState, Randomness
+from ewsg_jax import _tree
+from ewsg_jax._kernel import Kernel, KernelState, Randomness, chain_axes
 from ewsg_jax._types import Data, Position, PyTree
 from ewsg_jax.sampling._moments import MomentPlan
 
@@ -24,30 +24,41 @@ class Layout(NamedTuple):
     Attributes:
         block_size: steps whose randomness is drawn at once.
         gather_ahead: whether their rows are gathered at once too.
-        num_slots: kept draws that fit in one call.
         shared_minibatch: whether one batch serves all chains.
+        shared_memory: whether the chains share the estimator's memory, which then has no chain axis.
+        num_slots: kept draws that fit in one call.
         keep: the function of the position that is kept, or None.
         moments: the running moments, or None.
     """
 
     block_size: int
     gather_ahead: bool
-    num_slots: int
     shared_minibatch: bool
+    shared_memory: bool
+    num_slots: int
     keep: Callable[[Position], PyTree] | None
     moments: MomentPlan | None
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _randomness(kernel: Kernel, state: KernelState, data: Data) -> tuple[Randomness, Randomness]:
+@functools.partial(jax.jit, static_argnums=(0, 3))
+def _randomness(
+    kernel: Kernel, state: KernelState, data: Data, shared_memory: bool
+) -> tuple[Randomness, Randomness]:
     """One step's randomness of all chains, without its rows and with them: asked for its shapes only."""
     keys = jax.random.split(jax.random.key(0), state.step.shape[0])
-    one = jax.vmap(kernel.draw, in_axes=(0, 0, None))(keys, state, data)
+    one = jax.vmap(kernel.draw, in_axes=(0, chain_axes(shared_memory), None))(keys, state, data)
     return one, kernel.gather(one, data)
 
 
 def choose_layout(
-    kernel: Kernel, state: KernelState, data: Data, num_steps: int, memory: int, shared_minibatch: bool, **kept: Any
+    kernel: Kernel,
+    state: KernelState,
+    data: Data,
+    num_steps: int,
+    memory: int,
+    shared_minibatch: bool,
+    shared_memory: bool,
+    **kept: Any,
 ) -> Layout:
     """Return how a run is cut into blocks.
 
@@ -55,13 +66,13 @@ def choose_layout(
     its rows stay in the cache; they are gathered ahead where those of one step fit in `memory`.
     """
     num_chains = state.step.shape[0]
-    one, gathered = _randomness.eval_shape(kernel, state, data)
-    rows = _random.bytes_per_draw(gathered) - _random.bytes_per_draw(one)
+    one, gathered = _randomness.eval_shape(kernel, state, data, shared_memory)
+    rows = _tree.num_bytes(gathered) - _tree.num_bytes(one)
     if shared_minibatch:
         rows //= num_chains
     numbers = sum(x.size for x in jax.tree.leaves(state.position))
     steps = min(
-        memory // max(_random.bytes_per_draw(one), 1),
+        memory // max(_tree.num_bytes(one), 1),
         WORK_PER_BLOCK // (kernel.evaluations(data).per_step * numbers),
         MOST_STEPS_PER_BLOCK,
         num_steps,
@@ -69,4 +80,6 @@ def choose_layout(
     gather_ahead = 0 < rows <= memory
     if gather_ahead:
         steps = min(steps, ROWS_PER_BLOCK // rows, memory // rows)
-    return Layout(int(max(1, steps)), gather_ahead, shared_minibatch=shared_minibatch, **kept)
+    return Layout(
+        int(max(1, steps)), gather_ahead, shared_minibatch=shared_minibatch, shared_memory=shared_memory, **kept
+    )

@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,13 +28,11 @@ class Outcome:
 
     state: KernelState
     watch: Watch
-    evaluations: np.ndarray
     acceptance: np.ndarray
     done: int = 0
     interrupted: bool = False
     sums: Sums | None = None
     draws: list[PyTree] = field(default_factory=list)
-    evaluations_at: list[np.ndarray] = field(default_factory=list)
 
     @property
     def all_lost(self) -> bool:
@@ -49,8 +46,6 @@ def run(
     num_steps: int,
     plan: Plan,
     layout: Layout,
-    evaluations_per_step: int,
-    most_steps: int,
     show_progress: bool,
     interrupts: Interrupts,
 ) -> Outcome:
@@ -62,8 +57,6 @@ def run(
         num_steps: how many steps there are.
         plan: which of them are kept.
         layout: how the run is compiled.
-        evaluations_per_step: what a step costs where the calls do not count it.
-        most_steps: the most steps of a call.
         show_progress: whether to show a bar.
         interrupts: entered; a request ends the run after the call in progress.
     """
@@ -72,7 +65,7 @@ def run(
     bar = Progress(num_steps, show_progress)
     while True:
         done = outcome.done
-        steps = min(steps, num_steps - done, most_steps)
+        steps = min(steps, num_steps - done)
         if layout.keep is not None:
             room = plan.burn_in + (plan.kept(done) + layout.num_slots) * plan.thin
             # The next draw would not fit; the steps on the way to it do.
@@ -82,7 +75,7 @@ def run(
         call = jax.block_until_ready(outcome.watch.call(make, layout.keep, outcome.state))
         seconds = time.perf_counter() - began
 
-        _add(outcome, call, steps, plan, evaluations_per_step)
+        _add(outcome, call, steps, plan)
         if merge is not None:
             outcome.sums = call.record.sums if outcome.sums is None else merge(outcome.sums, call.record.sums)
         bar.update(steps)
@@ -95,18 +88,11 @@ def run(
     return outcome
 
 
-def _add(outcome: Outcome, call: Call, steps: int, plan: Plan, evaluations_per_step: int) -> None:
+def _add(outcome: Outcome, call: Call, steps: int, plan: Plan) -> None:
     """Add what a call of so many steps gave."""
     done = outcome.done
     first, last = plan.kept(done), plan.kept(done + steps)
     outcome.draws.append(jax.tree.map(lambda x: np.array(np.asarray(x)[: last - first]), call.record.slots))
-    spent: Any = call.totals.get(
-        "gradient_evaluations", np.full(outcome.evaluations.shape, evaluations_per_step * steps)
-    )
-    spent = np.asarray(spent).astype(np.int64)
-    made = plan.burn_in + plan.thin * np.arange(first + 1, last + 1) - done
-    outcome.evaluations_at.append(outcome.evaluations[0] + spent[0] * made // steps)
-    outcome.evaluations = outcome.evaluations + spent
     outcome.acceptance = outcome.acceptance + np.asarray(call.totals.get("index_acceptance", float(steps)))
     outcome.done += steps
     outcome.state = call.state

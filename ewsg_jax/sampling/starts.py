@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
+from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.sampling.chunks import start
@@ -22,8 +22,8 @@ def first_state(
     state: KernelState | None,
     num_chains: int,
     stacked: bool,
-) -> KernelState:
-    """Return the chains' first states, leading axis chain: made at the positions, or the state of an earlier run.
+) -> tuple[KernelState, bool]:
+    """Return the chains' first states, new ones or an earlier run's, and whether they share a memory.
 
     Raises:
         TypeError, ValueError: there are both or neither, or one of them is not what it must be.
@@ -33,7 +33,11 @@ def first_state(
     if state is None:
         positions, num_chains = starts(key, position, num_chains, stacked)
         _check.finite("position", positions)
-        return start(kernel, chain_keys(jax.random.fold_in(key, 1), num_chains), positions, data)
+        common = not stacked and not is_function(position)
+        shared_memory = kernel.memory_of == "data" or (kernel.memory_of == "start" and common)
+        keys = chain_keys(jax.random.fold_in(key, 1), num_chains)
+        _check_memory(kernel, jax.eval_shape(lambda *x: start(kernel, *x, shared_memory), keys, positions, data))
+        return start(kernel, keys, positions, data, shared_memory), shared_memory
     if stacked:
         raise ValueError("stacked must be False where state is given; got True")
     made_by = "samples.state of a run of this kernel on such data"
@@ -45,12 +49,26 @@ def first_state(
         raise ValueError(f"state must be {made_by}{wanted}; got positions {_check.listed('state', state.position)}")
     kernel.check(jax.tree.map(lambda x: jnp.asarray(x)[0], state.position), data)
     keys = jax.eval_shape(lambda: chain_keys(jax.random.key(0), chains))
-    like = jax.eval_shape(lambda *x: start(kernel, *x), keys, _check.shapes(state.position), _check.shapes(data))
+    shared_memory = kernel.memory_of == "data" or (kernel.memory_of == "start" and _shares_memory(state))
+    shapes = _check.shapes(state.position), _check.shapes(data)
+    like = jax.eval_shape(lambda *x: start(kernel, *x, shared_memory), keys, *shapes)
     _check.same_tree(f"state must be {made_by}", "state", state, like)
     _check.finite("state", state)
     if len(np.unique(np.asarray(state.step))) > 1:
         raise ValueError(f"state must be of chains at one step; got steps {np.unique(np.asarray(state.step))}")
-    return jax.tree.map(jnp.asarray, state)
+    return jax.tree.map(jnp.asarray, state), shared_memory
+
+
+def _shares_memory(state: KernelState) -> bool:
+    """Return whether a memory that is a tree like the position has no chain axis."""
+    return jnp.ndim(jax.tree.leaves(state.memory)[0]) < jnp.ndim(jax.tree.leaves(state.position)[0])
+
+
+def _check_memory(kernel: Kernel, states: KernelState) -> None:
+    if kernel.memory_limit is not None:
+        needed = _tree.num_bytes(states.memory)
+        what = f"the estimator's memory for {states.step.shape[0]} chains"
+        _check.fits("memory_limit", kernel.memory_limit, needed, what)
 
 
 def is_function(position: Any) -> bool:

@@ -1,0 +1,34 @@
+"""The estimate that an anchor w with its full gradient gives, for SVRG and control variates.
+
+g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(w)) + Σᵢ ∇Vᵢ(w)
+"""
+
+from ewsg_jax import _tree
+from ewsg_jax._rows import Batch
+from ewsg_jax._types import Array, Data, Position, PyTree
+from ewsg_jax.gradients._protocol import Estimate
+from ewsg_jax.posterior import Posterior
+
+
+def anchored_estimate(
+    posterior: Posterior, anchor: Position, anchor_gradient: Position, batch: Batch, point: Position, data: Data
+) -> Estimate:
+    """Return g at a point; `anchor_gradient` is Σᵢ ∇Vᵢ(w)."""
+    at_anchor = posterior.batch_gradient(anchor, data, batch)
+    constant = _tree.combine((1, anchor_gradient), (-1, at_anchor))
+    return Estimate(_gradient(posterior, batch, constant, point, data), (batch.indices, constant))
+
+
+def probe_anchored(posterior: Posterior, estimate: Estimate, position: Position, data: Data) -> Position:
+    """Return g at another point, of the estimate's own batch and memory."""
+    indices, constant = estimate.batch
+    return _gradient(posterior, indices, constant, position, data)
+
+
+def _gradient(
+    posterior: Posterior, batch: Batch | Array, constant: PyTree, position: Position, data: Data
+) -> Position:
+    """∇V₀ + (n/b) Σ ∇Vᵢ + what does not depend on the position."""
+    return _tree.combine(
+        (1, posterior.prior_gradient(position)), (1, posterior.batch_gradient(position, data, batch)), (1, constant)
+    )

@@ -1,0 +1,42 @@
+"""The covariance of a gradient, as one of three structures."""
+
+from typing import Literal, NamedTuple
+
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+
+from ewsg_jax._types import Array, Position
+
+Structure = Literal["dense", "diagonal", "low_rank"]
+STRUCTURES = ("dense", "diagonal", "low_rank")
+
+
+class Covariance(NamedTuple):
+    """A symmetric matrix over the d numbers of a position, raveled leaf after leaf.
+
+    Attributes:
+        matrix: dense, shape (d, d); its diagonal, shape (d,); or, of low rank, its part in the basis, shape (r, r).
+        basis: orthonormal columns, shape (d, r), where it is of low rank: C = basis · matrix · basisᵀ.
+    """
+
+    matrix: Array
+    basis: Array | None = None
+
+    def times(self, vector: Position) -> Position:
+        """Return the product with a tree shaped like the position."""
+        flat, unravel = ravel_pytree(vector)
+        if self.basis is not None:
+            return unravel((self.basis @ (self.matrix @ (self.basis.T @ flat))).astype(flat.dtype))
+        product = self.matrix * flat if self.matrix.ndim == 1 else self.matrix @ flat
+        return unravel(product.astype(flat.dtype))
+
+
+def clipped(matrix: Array) -> tuple[Array, Array]:
+    """Return a symmetric matrix (or a diagonal) without its negative part, and whether there was one."""
+    if matrix.ndim == 1:
+        return jnp.maximum(matrix, 0), jnp.any(matrix < 0)
+    values, vectors = jnp.linalg.eigh(matrix)
+    # Rounding alone makes eigenvalues of a singular matrix negative.
+    noise = len(values) * jnp.finfo(matrix.dtype).eps * jnp.max(jnp.abs(values))
+    positive = (vectors * jnp.maximum(values, 0)) @ vectors.T
+    return positive, jnp.any(values < -noise)

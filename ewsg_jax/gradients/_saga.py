@@ -1,0 +1,163 @@
+"""Variance reduction by a table of past gradients: SAGA (Defazio et al. 2014; SAGA-LD, Dubey et al. 2016).
+
+    g  = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − αᵢ) + Σᵢ αᵢ
+    αᵢ ← ∇Vᵢ(θ) for i ∈ I
+
+The table α starts at the gradients of the first point. Unbiased given the table; the covariance is that of the plain
+gradient with ∇Vᵢ(θ) − αᵢ in the place of ∇Vᵢ(θ). b evaluations a step and n at the start.
+
+Memory per chain: n numbers per linear predictor for models made by `Posterior.linear`, whose gradients are multiples
+of their inputs; else n positions.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax import _check, _rows, _tree
+from ewsg_jax._rows import CHUNK_SIZE, num_rows
+from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Weight
+from ewsg_jax.gradients._row_laws import RowLawName, row_law
+from ewsg_jax.posterior import Posterior
+
+MEMORY_LIMIT = 4 * 2**30
+"""Bytes that the tables of all chains may take."""
+
+
+class SAGAMemory(NamedTuple):
+    """What is kept between steps.
+
+    Attributes:
+        table: what `Posterior.row_gradients` gave for each row when it was last seen, leading axis n.
+        gradient: the sum of the table, shaped like the position, at least in float32.
+        rows: of the row law.
+    """
+
+    table: PyTree
+    gradient: Position
+    rows: PyTree
+
+
+class SAGAReceipt(NamedTuple):
+    """How a batch changes the table and its sum: each row's difference once, however often the batch holds it."""
+
+    indices: Array
+    differences: PyTree
+    sum: Position
+    rows: PyTree
+
+
+def saga(
+    posterior: Posterior,
+    *,
+    batch_size: int,
+    replace: bool = True,
+    rows: RowLawName = "random",
+    chunk_size: int = CHUNK_SIZE,
+    memory_limit: int = MEMORY_LIMIT,
+) -> GradientEstimator:
+    """Estimate ∇V by the difference of a batch's gradients to those last seen.
+
+    Args:
+        posterior: what is sampled.
+        batch_size: b, rows per step.
+        replace: as in `uniform`.
+        rows: as in `uniform`.
+        chunk_size: rows that the first table takes at once.
+        memory_limit: bytes that the tables of all chains may take; a run that needs more is refused.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; at `init`, a table larger than `memory_limit`.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> estimator = ewsg.gradients.saga(ewsg.models.logistic_regression(), batch_size=10)
+        >>> saga_ld = ewsg.kernel(ewsg.dynamics.langevin(1e-3), estimator)
+    """
+    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    law = row_law(batch_size, replace, rows)
+    _check.integer("chunk_size", chunk_size)
+    _check.integer("memory_limit", memory_limit)
+
+    def first_table(position: Position, data: Data) -> PyTree:
+        return _rows.map_over_rows(lambda part: posterior.row_gradients(position, part), data, chunk_size)
+
+    def check(position: Position, data: Data) -> None:
+        posterior.check(position, data)
+        law.check(data)
+        table = jax.eval_shape(first_table, _check.shapes(position), _check.shapes(data))
+        _check.fits(
+            "memory_limit", memory_limit, _tree.num_bytes(table), f"SAGA's table of {num_rows(data):,} rows"
+        )
+
+    def init(key: Key, position: Position, data: Data) -> SAGAMemory:
+        table = first_table(position, data)
+        total = posterior.likelihood_gradient(position, data, chunk_size)
+        return SAGAMemory(table, _wide(total), law.init(key))
+
+    def propose(
+        randomness: PyTree, memory: SAGAMemory, point: Position, data: Data, weight: Weight
+    ) -> tuple[Estimate, SAGAReceipt]:
+        batch = law.batch(randomness, memory.rows, data)
+        part = _rows.rows_of(batch, data)
+        new, old = posterior.row_gradients(point, part), _tree.take(memory.table, batch.indices)
+        differences = _tree.combine((1, new), (-1, old))
+        gradient = _tree.combine(
+            (1, posterior.prior_gradient(point)),
+            (1, posterior.estimate_from_rows(differences, part, data)),
+            (1, memory.gradient),
+        )
+        # A row that comes twice would be replaced twice, and its difference would stay in the sum for ever.
+        once = _scaled_rows(_first_of_each(batch.indices), differences)
+        changed = _wide(posterior.sum_of_rows(once, part))
+        receipt = SAGAReceipt(batch.indices, once, changed, law.advance(memory.rows, data))
+        constant = _tree.combine((1, memory.gradient), (-1, posterior.estimate_from_rows(old, part, data)))
+        return Estimate(gradient, (batch.indices, constant)), receipt
+
+    def probe(estimate: Estimate, position: Position, data: Data) -> tuple[Position, int]:
+        indices, constant = estimate.batch
+        return _tree.combine(
+            (1, posterior.prior_gradient(position)),
+            (1, posterior.batch_gradient(position, data, indices)),
+            (1, constant),
+        ), batch_size
+
+    def commit(receipt: SAGAReceipt, memory: SAGAMemory) -> SAGAMemory:
+        # In place in a compiled loop: setting the new rows instead, once the old ones are read, copies the table.
+        table = jax.tree.map(lambda t, x: t.at[receipt.indices].add(x), memory.table, receipt.differences)
+        return SAGAMemory(table, _tree.combine((1, memory.gradient), (1, receipt.sum)), receipt.rows)
+
+    def evaluations(data: Data) -> Evaluations:
+        return Evaluations(batch_size, at_init=num_rows(data))
+
+    return GradientEstimator(
+        law.draw,
+        propose,
+        probe,
+        evaluations,
+        check,
+        law.gather,
+        init,
+        commit=commit,
+        batches=law.batches,
+        exchangeable=law.exchangeable,
+        memory_limit=memory_limit,
+    )
+
+
+def _first_of_each(indices: Array) -> Array:
+    """Return whether each number of a list is the first of its kind in it, shape (b,)."""
+    place = jnp.arange(indices.shape[0])
+    earlier = (indices[None, :] == indices[:, None]) & (place[None, :] < place[:, None])
+    return ~jnp.any(earlier, axis=1)
+
+
+def _scaled_rows(factors: Array, tree: PyTree) -> PyTree:
+    return jax.tree.map(lambda x: x * factors.reshape(-1, *[1] * (x.ndim - 1)).astype(x.dtype), tree)
+
+
+def _wide(tree: PyTree) -> PyTree:
+    """Return the tree at least in float32: a running sum."""
+    return jax.tree.map(lambda x: x.astype(jnp.promote_types(x.dtype, jnp.float32)), tree)

@@ -1,0 +1,141 @@
+"""Rows drawn within strata (CP-SGHMC, the clustering-based preprocessing of Fu & Zhang 2017).
+
+    g = ∇V₀(θ) + Σ_c (n_c/b_c) Σ_{i∈I_c} ∇Vᵢ(θ)
+
+I_c: b_c rows drawn with replacement from the n_c rows of stratum c. Unbiased; the covariance is Σ_c (n_c²/b_c) S_c, S_c
+that of ∇Vᵢ within the stratum: smaller than the plain gradient's by what the strata explain. The b rows go to the
+strata in proportion to n_c by largest remainder, at least one to each that is not empty. b evaluations a step; the
+memory, n row numbers, is shared by all chains.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check, _random, _rows, _tree
+from ewsg_jax._rows import Batch, num_rows
+from ewsg_jax._types import Array, Data, Key, Position
+from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Weight
+from ewsg_jax.posterior import Posterior
+
+
+class Strata(NamedTuple):
+    """Where the rows of each stratum are, and what each place of a batch stands for.
+
+    Attributes:
+        order: row numbers, stratum by stratum, shape (n,).
+        first: of each place of a batch, where its stratum begins in `order`, shape (b,).
+        size: how many rows that stratum has, shape (b,).
+        weight: n_c/b_c of each place, shape (b,).
+    """
+
+    order: Array
+    first: Array
+    size: Array
+    weight: Array
+
+
+def stratified(
+    posterior: Posterior, *, batch_size: int, labels: Callable[[Data], Array], num_strata: int
+) -> GradientEstimator:
+    """Estimate ∇V from rows of every stratum.
+
+    Args:
+        posterior: what is sampled.
+        batch_size: b, rows per step, at least `num_strata`.
+        labels: `labels(data)` returns the stratum of each row, whole numbers from 0 to `num_strata` − 1, shape (n,):
+            a leaf of the data such as `ewsg_jax.cluster` makes.
+        num_strata: how many strata there are; some may be empty.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; at `init`, labels that are none.
+
+    Example:
+        >>> import jax.numpy as jnp, ewsg_jax as ewsg
+        >>> data = {"x": jnp.array([[0.0], [0.1], [9.0]]), "cluster": jnp.array([0, 0, 1])}
+        >>> model = ewsg.Posterior(lambda mean, row: -0.5 * jnp.sum((row["x"] - mean) ** 2), lambda mean: 0.0)
+        >>> estimator = ewsg.gradients.stratified(
+        ...     model, batch_size=2, labels=lambda data: data["cluster"], num_strata=2
+        ... )
+    """
+    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    _check.integer("batch_size", batch_size)
+    _check.function("labels", labels, "(data) -> the stratum of each row")
+    _check.integer("num_strata", num_strata)
+    if batch_size < num_strata:
+        raise ValueError(
+            f"batch_size must be at least num_strata = {num_strata}, a row of each stratum; got {batch_size}"
+        )
+
+    def check(position: Position, data: Data) -> None:
+        posterior.check(position, data)
+        _check_labels(labels, data, num_strata)
+
+    def init(key: Key, position: Position, data: Data) -> Strata:
+        label = jnp.asarray(labels(data), jnp.int32)
+        sizes = jnp.zeros(num_strata, jnp.int32).at[label].add(1)
+        seats = allocate(sizes, batch_size)
+        stratum = jnp.repeat(jnp.arange(num_strata), seats, total_repeat_length=batch_size)
+        first = jnp.cumsum(sizes) - sizes
+        order = jnp.argsort(label, stable=True).astype(jnp.int32)
+        weight = sizes / jnp.maximum(seats, 1)
+        return Strata(order, *(x[stratum] for x in (first, sizes, weight)))
+
+    def draw(key: Key, data: Data) -> Array:
+        return _random.index_words(key, num_rows(data), batch_size)
+
+    def propose(
+        words: Array, memory: Strata, point: Position, data: Data, weight: Weight
+    ) -> tuple[Estimate, tuple[()]]:
+        place = _random.scaled(words, memory.size.astype(jnp.uint32))
+        indices = _tree.take(memory.order, memory.first + place)
+        batch = _rows.gather(data, indices)
+        return Estimate(gradient(batch, memory.weight, point, data), (indices, memory.weight)), ()
+
+    def gradient(batch: Batch | Array, weights: Array, position: Position, data: Data) -> Position:
+        return _tree.combine(
+            (1, posterior.prior_gradient(position)),
+            (1, posterior.batch_gradient(position, data, batch, weights)),
+        )
+
+    def probe(estimate: Estimate, position: Position, data: Data) -> tuple[Position, int]:
+        return gradient(*estimate.batch, position, data), batch_size
+
+    return GradientEstimator(
+        draw, propose, probe, lambda data: Evaluations(batch_size), check, init=init, memory_of="data"
+    )
+
+
+def allocate(sizes: Array, batch_size: int) -> Array:
+    """Return how many of b rows each stratum gets: one each that is not empty, the others where most are lacking.
+
+    With no stratum below n/b rows this is the method of the largest remainder.
+    """
+    quota = batch_size * (sizes / jnp.sum(sizes))
+    seats = (sizes > 0).astype(jnp.int32)
+
+    def seat_one(i: Array, seats: Array) -> Array:
+        lacking = jnp.where(sizes > 0, quota - seats, -jnp.inf)
+        return seats.at[jnp.argmax(lacking)].add(jnp.where(jnp.sum(seats) < batch_size, 1, 0))
+
+    return jax.lax.fori_loop(0, batch_size, seat_one, seats)
+
+
+def _check_labels(labels: Callable[[Data], Array], data: Data, num_strata: int) -> None:
+    n = num_rows(data)
+    takes = f"labels must return whole numbers from 0 to {num_strata - 1} for these data, shape ({n},)"
+    made = _check.outputs("labels", labels, "the data", _check.shapes(data))
+    if (
+        not isinstance(made, jax.ShapeDtypeStruct)
+        or made.shape != (n,)
+        or not jnp.issubdtype(made.dtype, jnp.integer)
+    ):
+        raise ValueError(f"{takes}; it returned {_check.describe(made)}")
+    if all(isinstance(x, np.ndarray | jax.Array) and not _check.is_traced(x) for x in jax.tree.leaves(data)):
+        found = jnp.asarray(labels(data))
+        low, high = int(found.min()), int(found.max())
+        if low < 0 or high >= num_strata:
+            raise ValueError(f"{takes}; got {low if low < 0 else high}")

@@ -1,0 +1,164 @@
+"""Variance reduction by an anchor: SVRG (Johnson & Zhang 2013; SVRG-LD, Dubey et al. 2016; SVRG-HMC, Li et al.).
+
+    g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(w)) + Σᵢ ∇Vᵢ(w)
+
+with an anchor w whose full gradient is kept. Every K steps, the first included, the anchor moves:
+
+    option II  w ← the point where the dynamics wants its gradient
+    option I   w ← the point of ℓ steps ago, ℓ uniform on 0 … K−1, and the chain restarts there
+
+(option I as in Johnson & Zhang: the lines of the papers on sampling are lost; a momentum is kept.) Unbiased; the
+covariance is that of the plain gradient with ∇Vᵢ(θ) − ∇Vᵢ(w) in the place of ∇Vᵢ(θ): none at the anchor. 2b
+evaluations a step and n at each refresh; memory of two positions (option I: three). Under `vmap` a refresh is one
+full gradient for all chains, if they are at the same step.
+"""
+
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax import _batching, _check, _random, _tree
+from ewsg_jax._rows import CHUNK_SIZE, num_rows
+from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax.gradients._anchored import anchored_estimate, probe_anchored
+from ewsg_jax.gradients._period import Period, period
+from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Weight
+from ewsg_jax.gradients._row_laws import RowLawName, row_law
+from ewsg_jax.posterior import Posterior
+
+
+class SVRGMemory(NamedTuple):
+    """What is kept between steps.
+
+    Attributes:
+        anchor: w.
+        gradient: Σᵢ ∇Vᵢ(w).
+        candidate: option I: one of the points since the last refresh, each as probable; else `()`.
+        rows: of the row law.
+    """
+
+    anchor: Position
+    gradient: Position
+    candidate: PyTree
+    rows: PyTree
+
+
+class SVRGDraw(NamedTuple):
+    """What chooses the batch, and (option I) a word that chooses the next anchor."""
+
+    batch: PyTree
+    word: PyTree
+
+
+def svrg(
+    posterior: Posterior,
+    *,
+    batch_size: int,
+    refresh_every: Period = None,
+    option: Literal["I", "II"] = "II",
+    replace: bool = True,
+    rows: RowLawName = "random",
+    chunk_size: int = CHUNK_SIZE,
+) -> GradientEstimator:
+    """Estimate ∇V by its difference to an anchor's.
+
+    Args:
+        posterior: what is sampled.
+        batch_size: b, rows per step.
+        refresh_every: K, steps from one anchor to the next: a whole number, or a function of n that returns one.
+            Default: ⌈n/b⌉.
+        option: how the anchor moves, `"I"` or `"II"`.
+        replace: as in `uniform`.
+        rows: as in `uniform`.
+        chunk_size: rows that a full gradient takes at once.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> estimator = ewsg.gradients.svrg(ewsg.models.logistic_regression(), batch_size=10)
+        >>> svrg_hmc = ewsg.kernel(ewsg.dynamics.semi_implicit(1e-2, friction=1.0), estimator)
+    """
+    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    law = row_law(batch_size, replace, rows)
+    steps_per_anchor = period(refresh_every, batch_size)
+    _check.one_of("option", option, ("I", "II"))
+    _check.integer("chunk_size", chunk_size)
+    restarts = option == "I"
+
+    def check(position: Position, data: Data) -> None:
+        posterior.check(position, data)
+        law.check(data)
+        steps_per_anchor(num_rows(data))
+
+    def init(key: Key, position: Position, data: Data) -> SVRGMemory:
+        # The first step refreshes.
+        zero = _tree.zeros_like(position)
+        return SVRGMemory(position, zero, position if restarts else (), law.init(key))
+
+    def draw(key: Key, data: Data) -> SVRGDraw:
+        if not restarts:
+            return SVRGDraw(law.draw(key, data), ())
+        batch_key, word_key = jax.random.split(key)
+        return SVRGDraw(law.draw(batch_key, data), _random.index_words(word_key, 1, 1)[:, 0])
+
+    def gather(randomness: SVRGDraw, data: Data) -> SVRGDraw:
+        return randomness._replace(batch=law.gather(randomness.batch, data))
+
+    def refresh(
+        randomness: SVRGDraw, memory: SVRGMemory, step: Array, point: Position, data: Data
+    ) -> tuple[SVRGMemory, Position, Any]:
+        every = steps_per_anchor(num_rows(data))
+        due = step % every == 0
+        if restarts:
+            # The points 1 … K since the last refresh: the i-th takes the last one's place with probability 1/i.
+            place = (step - 1) % every + 1
+            taken = (step == 0) | (_random.scaled(randomness.word, place.astype(jnp.uint32)) == 0)
+            candidate = _tree.where(taken, point, memory.candidate)
+            point = _tree.where(due, candidate, point)
+            memory = memory._replace(candidate=candidate)
+
+        def renew() -> tuple[Position, Position]:
+            return point, posterior.likelihood_gradient(point, data, chunk_size)
+
+        anchor, gradient = _batching.where_due(due, renew, (memory.anchor, memory.gradient))
+        return memory._replace(anchor=anchor, gradient=gradient), point, jnp.where(due, num_rows(data), 0)
+
+    def propose(
+        randomness: SVRGDraw, memory: SVRGMemory, point: Position, data: Data, weight: Weight
+    ) -> tuple[Estimate, PyTree]:
+        batch = law.batch(randomness.batch, memory.rows, data)
+        estimate = anchored_estimate(posterior, memory.anchor, memory.gradient, batch, point, data)
+        return estimate, law.advance(memory.rows, data)
+
+    def probe(estimate: Estimate, position: Position, data: Data) -> tuple[Position, int]:
+        return probe_anchored(posterior, estimate, position, data), batch_size
+
+    def commit(receipt: PyTree, memory: SVRGMemory) -> SVRGMemory:
+        return memory._replace(rows=receipt)
+
+    def batches(data: Data) -> SVRGDraw:
+        assert law.batches is not None
+        listed = law.batches(data)
+        words = jnp.zeros((num_rows(listed), 1), jnp.uint32) if restarts else ()
+        return SVRGDraw(listed, words)
+
+    def evaluations(data: Data) -> Evaluations:
+        n = num_rows(data)
+        return Evaluations(2 * batch_size, per_refresh=n, refresh_every=steps_per_anchor(n))
+
+    return GradientEstimator(
+        draw,
+        propose,
+        probe,
+        evaluations,
+        check,
+        gather,
+        init,
+        refresh,
+        commit,
+        batches=None if law.batches is None else batches,
+        exchangeable=law.exchangeable,
+    )
