@@ -19,12 +19,13 @@ def row(cells: list[str]) -> str:
 
 def table(with_sources: bool) -> str:
     """Return the Markdown table of all methods."""
-    heads = ["name", "what", "dynamics", "estimator", "bias", "∇Vᵢ per step"] + ["source"] * with_sources
+    heads = ["name", "what", "dynamics", "estimator", "bias", "∇Vᵢ per step"]
+    heads += ["memory", "source"] * with_sources
     lines = [row(heads), row(["---"] * len(heads))]
     for name, m in ewsg.METHODS.items():
         dynamics = ", ".join(f"`{d}`" for d in m.dynamics)
         cells = [f"`{name}`", m.title, dynamics, f"`{m.estimator}`", m.bias, m.evaluations]
-        lines.append(row(cells + [m.source] * with_sources))
+        lines.append(row(cells + [m.memory, m.source] * with_sources))
     return "\n".join(lines)
 
 
@@ -38,7 +39,8 @@ def documents() -> dict[Path, str]:
     )
     introduction = (
         "# Methods\n\nMade by `docs/make_methods.py` from the table `ewsg_jax.METHODS`.\n\n"
-        "n rows, b batch size, M chain length, h step size.\n\n"
+        "n rows, d numbers of a position, b batch size, M chain length, h step size, K steps between refreshes, "
+        "r rank. Memory: numbers that the estimator keeps, for each chain where nothing else is said.\n\n"
     )
     return {
         readme: f"{before}{START}\n{table(with_sources=False)}\n{END}{after}",

@@ -45,7 +45,7 @@ class KernelState(NamedTuple):
 
 
 def chain_axes(shared_memory: bool) -> KernelState:
-    """Return where the parts of a state have their chain axis, for `vmap`: the memory nowhere, where chains share it."""
+    """Return where a state has its chain axis, for `vmap`: a memory that chains share has none."""
     return KernelState(0, None if shared_memory else 0)
 
 

@@ -115,10 +115,10 @@ def _multiply(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def permuted(words: Array, epoch: Array, places: Array, num_rows: int) -> Array:
-    """Return what a permutation of [0, `num_rows`) puts at some places, int32: a keyed bijection, no list of n rows.
+    """Return what a permutation of [0, `num_rows`) puts at some places, int32, with no list of n rows.
 
-    A Feistel network on the next power of four, walked along its cycles until it is back below n (at most four
-    times the rows, so two walks or so); for each epoch another.
+    A keyed bijection: a Feistel network on the next power of four, walked along its cycles until it is back below
+    n (at most four times the rows, so a few walks); for each epoch another.
 
     Args:
         words: what the permutations are made from, uint32, shape (2,).

@@ -62,6 +62,16 @@ def zeros_like(tree: PyTree) -> PyTree:
     return jax.tree.map(jnp.zeros_like, tree)
 
 
+def widened(tree: PyTree) -> PyTree:
+    """Return a tree at least in float32, as what is summed up over many steps should be."""
+    return jax.tree.map(lambda x: x.astype(jnp.promote_types(x.dtype, jnp.float32)), tree)
+
+
+def copy(tree: PyTree) -> PyTree:
+    """Return a tree in memory of its own, so that it may be donated beside the original."""
+    return jax.tree.map(jnp.copy, tree)
+
+
 def num_bytes(tree: PyTree) -> int:
     """Return the size in bytes of a tree of arrays or of abstract arrays."""
     return sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(tree))

@@ -193,12 +193,12 @@ class Posterior:
         return -checked_residual(self.predictor.residual, x @ position, rows)
 
     def flat_row_gradients(self, position: Position, rows: Data) -> Array:
-        """Return ∇Vᵢ of each row as a matrix, shape (b, d), the d numbers of a position raveled leaf after leaf."""
+        """Return ∇Vᵢ of each row as a matrix (b, d), the d numbers of a position leaf after leaf, at least float32."""
         found = self.row_gradients(position, rows)
         if self.predictor is not None:
             x = jax.vmap(self.predictor.inputs)(rows)
             found = jnp.einsum("bi,b...->bi...", x, found)
-        return jax.vmap(lambda one: ravel_pytree(one)[0])(found)
+        return jax.vmap(lambda one: ravel_pytree(_tree.widened(one))[0])(found)
 
     def sum_of_rows(self, row_gradients: PyTree, rows: Data) -> Position:
         """Return Σᵢ ∇Vᵢ of what `row_gradients` gives for these rows, or of a linear combination of such."""
@@ -208,7 +208,7 @@ class Posterior:
         return jnp.tensordot(jax.vmap(self.predictor.inputs)(rows), row_gradients, axes=(0, 0))
 
     def estimate_from_rows(self, row_gradients: PyTree, rows: Data, data: Data) -> Position:
-        """Return (n/b) Σ ∇Vᵢ of what `row_gradients` gives for the b rows of a batch, or of a combination of such."""
+        """Return (n/b) Σ ∇Vᵢ of what `row_gradients` gives for the b rows of a batch, or of a mix of such."""
         return _to_all_rows(self.sum_of_rows(row_gradients, rows), num_rows(rows), data)
 
     def likelihood_gradient(self, position: Position, data: Data, chunk_size: int = CHUNK_SIZE) -> Position:

@@ -13,7 +13,14 @@ X = np.random.default_rng(0).normal(size=(7, 3))
 DATA = {"x": X, "y": (X @ np.array([1.0, -2.0, 0.5]) > 0).astype(float)}
 POSITION = np.array([0.3, -0.1, 0.2])
 
-OPTIONS = {"friction": 2.0, "batch_size": 2, "chain_length": 2}
+OPTIONS = {
+    "friction": 2.0,
+    "batch_size": 2,
+    "chain_length": 2,
+    "refresh_every": 3,
+    "labels": lambda data: (data["y"] > 0).astype(jnp.int32),
+    "num_strata": 2,
+}
 
 
 def combinations():
@@ -22,22 +29,48 @@ def combinations():
         accepted = inspect.signature(method.build).parameters
         options = {k: v for k, v in OPTIONS.items() if k in accepted}
         choices = [
-            [("integrator", d) for d in method.dynamics] if "integrator" in accepted else [None],
+            [("integrator", name) for name in method.integrators] or [None],
             [("replace", True), ("replace", False)] if "replace" in accepted else [None],
+            [("rows", "random"), ("rows", "blocks")] if "rows" in accepted else [None],
+            [("option", "I"), ("option", "II")] if "option" in accepted else [None],
+            [("structure", name) for name in ("dense", "diagonal", "low_rank")]
+            if "structure" in accepted
+            else [None],
         ]
         for chosen in itertools.product(*choices):
-            yield name, options | dict(c for c in chosen if c is not None)
+            combination = dict(c for c in chosen if c is not None)
+            # No row comes twice in a block.
+            if combination.get("rows") != "blocks" or combination.get("replace", True):
+                yield name, options | combination
+
+
+def pairwise(every):
+    """A part of the combinations in which each method meets each value of its options, and any two values meet."""
+
+    def pairs(name, options):
+        values = [("method", name), *((k, v) for k, v in options.items() if k not in OPTIONS)]
+        return set(itertools.combinations(values, 2)) or {tuple(values)}
+
+    wanted = set().union(*(pairs(*c) for c in every))
+    chosen = set()
+    while wanted:
+        best = max(range(len(every)), key=lambda k: len(wanted & pairs(*every[k])))
+        chosen.add(best)
+        wanted -= pairs(*every[best])
+    return chosen
 
 
 def every_kernel(shift):
-    """Parametrise a test over all combinations: every fourth of them, from `shift` on, outside the sweep.
+    """Parametrise a test over all combinations; outside the sweep over every fourth of the pairwise ones.
 
-    Tests take different shifts, so that each combination meets some of the promises in every run.
+    Tests take different shifts, so that each of these meets some of the promises in every run.
     """
     parameters = []
-    for k, (name, options) in enumerate(combinations()):
+    every = list(combinations())
+    in_every_run = [k for place, k in enumerate(sorted(pairwise(every))) if place % 4 == shift % 4]
+    for k, (name, options) in enumerate(every):
         label = "-".join([name, *(f"{v}" for key, v in options.items() if key not in OPTIONS)])
-        marks = [] if k % 4 == shift % 4 else [pytest.mark.sweep]
+        marks = [] if k in in_every_run else [pytest.mark.sweep]
         parameters.append(pytest.param(name, options, id=label, marks=marks))
     return pytest.mark.parametrize(("name", "options"), parameters)
 

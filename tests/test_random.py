@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax import _random
+from ewsg_jax import _random, _tree
 
 ONE_WORD = [1, 2, 3, 7, 1000, 399_999, 400_000]
 TWO_WORDS = [400_001, 464_809, 2**31 - 1]
@@ -263,6 +263,6 @@ def test_log_uniform_has_its_law():
     assert distance < 2.7 / np.sqrt(n)
 
 
-def test_bytes_per_draw():
+def test_num_bytes():
     tree = {"a": jax.ShapeDtypeStruct((5, 3), jnp.int32), "b": (jnp.zeros(7, jnp.float16), None)}
     assert _tree.num_bytes(tree) == 5 * 3 * 4 + 7 * 2

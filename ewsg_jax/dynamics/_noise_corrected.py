@@ -3,8 +3,8 @@
     p' = p − h (g(θ) + Γ p) + σ√h ξ,   Γ = (σ² I + h Cov)/(2T),   σ² = 2γT
     θ' = θ + h p'  (semi_implicit)  or  θ + h p  (euler)
 
-with Cov the covariance of g at θ, as the estimator reports it. A gradient with this covariance adds noise of variance
-h² Cov to each step; the friction h Cov/(2T) beside γ is what balances it at temperature T. So the law is
+with Cov the covariance of g at θ, as the estimator reports it. A gradient with this covariance adds noise of
+variance h² Cov to each step; the friction h Cov/(2T) beside γ is what balances it at temperature T. So the law is
 exp(−(V(θ) + ‖p‖²/2)/T) with a bias of order h whatever the batch, as if the gradient were exact, where hΓ is small:
 the explicit step needs hΓ < 2 in every direction (on V = λθ²/2 the semi-implicit one h²λ < 4 − 2hΓ), that is
 roughly h² Cov/(2T) < 2, and chains beyond it diverge.

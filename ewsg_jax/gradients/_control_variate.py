@@ -9,7 +9,7 @@ is narrow around it. 2b evaluations a step and n at the start; the memory, two p
 
 from typing import NamedTuple
 
-from ewsg_jax import _check
+from ewsg_jax import _check, _tree
 from ewsg_jax._rows import CHUNK_SIZE, num_rows
 from ewsg_jax._types import Data, Key, Position, PyTree
 from ewsg_jax.gradients._anchored import anchored_estimate, probe_anchored
@@ -68,7 +68,7 @@ def control_variate(
             _check.same_tree("center must be a tree like the position", "center", center, position)
 
     def init(key: Key, position: Position, data: Data) -> ControlVariateMemory:
-        chosen = position if center is None else center
+        chosen = _tree.copy(position if center is None else center)
         return ControlVariateMemory(chosen, posterior.likelihood_gradient(chosen, data, chunk_size), law.init(key))
 
     def propose(

@@ -8,7 +8,8 @@ Every K steps, the first included, ω ← θ, m₁ = Σᵢ ∇Vᵢ(ω) and m₂ 
 In the paper's listing the inner loop stands in an `else`, so that with a reset in each pass nothing would move, and
 `ω ← θ` is lost. Between resets Cov may be indefinite: its negative part is dropped and such steps are counted.
 
-The estimate is unbiased, 2b evaluations a step and n at each reset (2n for a low rank: one more pass for the basis).
+The estimate is unbiased, 2b evaluations a step and n at each reset (2n for a low rank: one more pass for the
+basis).
 Memory: d², 2d or (r + 2)d numbers; a dense one costs an eigendecomposition a step.
 """
 
@@ -125,7 +126,7 @@ def covariance_tracking(
             basis = jnp.linalg.qr(some)[0]
         size = {"dense": (d, d), "diagonal": (d,), "low_rank": (min(rank, d),) * 2}[structure]
         moments = Moments(jnp.zeros(d, one.first.dtype), jnp.zeros(size, one.second.dtype))
-        return TrackingMemory(position, moments, basis, jnp.int32(0), law.init(rows_key))
+        return TrackingMemory(_tree.copy(position), moments, basis, jnp.int32(0), law.init(rows_key))
 
     def moments_of_shape(position: Position, data: Data) -> Moments:
         part = jax.tree.map(lambda x: x[:1], data)

@@ -1,4 +1,4 @@
-"""Which rows a batch has: independent ones, a subset, a contiguous block, or the next ones of a reshuffled epoch."""
+"""Which rows a batch has: independent ones, a subset, a block, or the next ones of a reshuffled epoch."""
 
 import itertools
 import math

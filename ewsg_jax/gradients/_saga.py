@@ -3,11 +3,11 @@
     g  = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − αᵢ) + Σᵢ αᵢ
     αᵢ ← ∇Vᵢ(θ) for i ∈ I
 
-The table α starts at the gradients of the first point. Unbiased given the table; the covariance is that of the plain
-gradient with ∇Vᵢ(θ) − αᵢ in the place of ∇Vᵢ(θ). b evaluations a step and n at the start.
+The table α starts at the gradients of the first point. Unbiased given the table; the covariance is that of the
+plain gradient with ∇Vᵢ(θ) − αᵢ in the place of ∇Vᵢ(θ). b evaluations a step and n at the start.
 
-Memory per chain: n numbers per linear predictor for models made by `Posterior.linear`, whose gradients are multiples
-of their inputs; else n positions.
+Memory per chain: n numbers per linear predictor for models made by `Posterior.linear`, whose gradients are
+multiples of their inputs; else n positions.
 """
 
 from typing import NamedTuple
@@ -95,7 +95,7 @@ def saga(
     def init(key: Key, position: Position, data: Data) -> SAGAMemory:
         table = first_table(position, data)
         total = posterior.likelihood_gradient(position, data, chunk_size)
-        return SAGAMemory(table, _wide(total), law.init(key))
+        return SAGAMemory(table, _tree.widened(total), law.init(key))
 
     def propose(
         randomness: PyTree, memory: SAGAMemory, point: Position, data: Data, weight: Weight
@@ -111,7 +111,7 @@ def saga(
         )
         # A row that comes twice would be replaced twice, and its difference would stay in the sum for ever.
         once = _scaled_rows(_first_of_each(batch.indices), differences)
-        changed = _wide(posterior.sum_of_rows(once, part))
+        changed = _tree.widened(posterior.sum_of_rows(once, part))
         receipt = SAGAReceipt(batch.indices, once, changed, law.advance(memory.rows, data))
         constant = _tree.combine((1, memory.gradient), (-1, posterior.estimate_from_rows(old, part, data)))
         return Estimate(gradient, (batch.indices, constant)), receipt
@@ -156,8 +156,3 @@ def _first_of_each(indices: Array) -> Array:
 
 def _scaled_rows(factors: Array, tree: PyTree) -> PyTree:
     return jax.tree.map(lambda x: x * factors.reshape(-1, *[1] * (x.ndim - 1)).astype(x.dtype), tree)
-
-
-def _wide(tree: PyTree) -> PyTree:
-    """Return the tree at least in float32: a running sum."""
-    return jax.tree.map(lambda x: x.astype(jnp.promote_types(x.dtype, jnp.float32)), tree)

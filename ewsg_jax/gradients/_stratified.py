@@ -2,10 +2,10 @@
 
     g = ∇V₀(θ) + Σ_c (n_c/b_c) Σ_{i∈I_c} ∇Vᵢ(θ)
 
-I_c: b_c rows drawn with replacement from the n_c rows of stratum c. Unbiased; the covariance is Σ_c (n_c²/b_c) S_c, S_c
-that of ∇Vᵢ within the stratum: smaller than the plain gradient's by what the strata explain. The b rows go to the
-strata in proportion to n_c by largest remainder, at least one to each that is not empty. b evaluations a step; the
-memory, n row numbers, is shared by all chains.
+I_c: b_c rows drawn with replacement from the n_c rows of stratum c. Unbiased; the covariance is Σ_c (n_c²/b_c)
+S_c, S_c that of ∇Vᵢ within the stratum: smaller than the plain gradient's by what the strata explain. The b rows
+go to the strata in proportion to n_c by largest remainder, at least one to each that is not empty. b evaluations a
+step; the memory, n row numbers, is shared by all chains.
 """
 
 from collections.abc import Callable
@@ -39,15 +39,15 @@ class Strata(NamedTuple):
 
 
 def stratified(
-    posterior: Posterior, *, batch_size: int, labels: Callable[[Data], Array], num_strata: int
+    posterior: Posterior, *, batch_size: int, labels: str | Callable[[Data], Array], num_strata: int
 ) -> GradientEstimator:
     """Estimate ∇V from rows of every stratum.
 
     Args:
         posterior: what is sampled.
         batch_size: b, rows per step, at least `num_strata`.
-        labels: `labels(data)` returns the stratum of each row, whole numbers from 0 to `num_strata` − 1, shape (n,):
-            a leaf of the data such as `ewsg_jax.cluster` makes.
+        labels: the stratum of each row, whole numbers from 0 to `num_strata` − 1, shape (n,), such as
+            `ewsg_jax.cluster` makes: the key of data that are a dictionary, or `labels(data)`.
         num_strata: how many strata there are; some may be empty.
 
     Raises:
@@ -58,12 +58,12 @@ def stratified(
         >>> data = {"x": jnp.array([[0.0], [0.1], [9.0]]), "cluster": jnp.array([0, 0, 1])}
         >>> model = ewsg.Posterior(lambda mean, row: -0.5 * jnp.sum((row["x"] - mean) ** 2), lambda mean: 0.0)
         >>> estimator = ewsg.gradients.stratified(
-        ...     model, batch_size=2, labels=lambda data: data["cluster"], num_strata=2
+        ...     model, batch_size=2, labels="cluster", num_strata=2
         ... )
     """
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
     _check.integer("batch_size", batch_size)
-    _check.function("labels", labels, "(data) -> the stratum of each row")
+    labels_of = _labels_of(labels)
     _check.integer("num_strata", num_strata)
     if batch_size < num_strata:
         raise ValueError(
@@ -72,17 +72,17 @@ def stratified(
 
     def check(position: Position, data: Data) -> None:
         posterior.check(position, data)
-        _check_labels(labels, data, num_strata)
+        _check_labels(labels_of, data, num_strata)
 
     def init(key: Key, position: Position, data: Data) -> Strata:
-        label = jnp.asarray(labels(data), jnp.int32)
+        label = jnp.asarray(labels_of(data), jnp.int32)
         sizes = jnp.zeros(num_strata, jnp.int32).at[label].add(1)
         seats = allocate(sizes, batch_size)
         stratum = jnp.repeat(jnp.arange(num_strata), seats, total_repeat_length=batch_size)
         first = jnp.cumsum(sizes) - sizes
         order = jnp.argsort(label, stable=True).astype(jnp.int32)
         weight = sizes / jnp.maximum(seats, 1)
-        return Strata(order, *(x[stratum] for x in (first, sizes, weight)))
+        return Strata(order, first[stratum], sizes[stratum], weight[stratum])
 
     def draw(key: Key, data: Data) -> Array:
         return _random.index_words(key, num_rows(data), batch_size)
@@ -102,7 +102,8 @@ def stratified(
         )
 
     def probe(estimate: Estimate, position: Position, data: Data) -> tuple[Position, int]:
-        return gradient(*estimate.batch, position, data), batch_size
+        indices, weights = estimate.batch
+        return gradient(indices, weights, position, data), batch_size
 
     return GradientEstimator(
         draw, propose, probe, lambda data: Evaluations(batch_size), check, init=init, memory_of="data"
@@ -124,6 +125,20 @@ def allocate(sizes: Array, batch_size: int) -> Array:
     return jax.lax.fori_loop(0, batch_size, seat_one, seats)
 
 
+def _labels_of(labels: str | Callable[[Data], Array]) -> Callable[[Data], Array]:
+    if not isinstance(labels, str):
+        _check.function("labels", labels, "(data) -> the stratum of each row")
+        return labels
+
+    def of_key(data: Data) -> Array:
+        if not isinstance(data, dict) or labels not in data:
+            what = f"the keys {list(data)}" if isinstance(data, dict) else _check.describe(data)
+            raise ValueError(f"labels must be a key of data that are a dictionary; got {labels!r} for {what}")
+        return data[labels]
+
+    return of_key
+
+
 def _check_labels(labels: Callable[[Data], Array], data: Data, num_strata: int) -> None:
     n = num_rows(data)
     takes = f"labels must return whole numbers from 0 to {num_strata - 1} for these data, shape ({n},)"
@@ -134,8 +149,9 @@ def _check_labels(labels: Callable[[Data], Array], data: Data, num_strata: int) 
         or not jnp.issubdtype(made.dtype, jnp.integer)
     ):
         raise ValueError(f"{takes}; it returned {_check.describe(made)}")
-    if all(isinstance(x, np.ndarray | jax.Array) and not _check.is_traced(x) for x in jax.tree.leaves(data)):
-        found = jnp.asarray(labels(data))
-        low, high = int(found.min()), int(found.max())
-        if low < 0 or high >= num_strata:
-            raise ValueError(f"{takes}; got {low if low < 0 else high}")
+    if all(isinstance(x, np.ndarray | jax.Array) for x in jax.tree.leaves(data)):
+        found = labels(data)
+        if not _check.is_traced(found):
+            low, high = int(np.asarray(found).min()), int(np.asarray(found).max())
+            if low < 0 or high >= num_strata:
+                raise ValueError(f"{takes}; got {low if low < 0 else high}")

@@ -96,7 +96,7 @@ def svrg(
     def init(key: Key, position: Position, data: Data) -> SVRGMemory:
         # The first step refreshes.
         zero = _tree.zeros_like(position)
-        return SVRGMemory(position, zero, position if restarts else (), law.init(key))
+        return SVRGMemory(_tree.copy(position), zero, _tree.copy(position) if restarts else (), law.init(key))
 
     def draw(key: Key, data: Data) -> SVRGDraw:
         if not restarts:

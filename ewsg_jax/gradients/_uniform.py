@@ -21,10 +21,10 @@ def uniform(
         posterior: what is sampled.
         batch_size: b, rows per step.
         replace: draw with replacement, or (False) a uniform subset.
-        rows: `"random"`: independent rows or a subset; `"blocks"`: b consecutive rows from a uniform start, the first
-            row following on the last, quick to fetch (the covariance is that of sums over blocks: for rows in random
-            order nearly that of a subset); `"epochs"`: every row once in each n draws, in a new order each time
-            (batches of successive steps are then dependent; the law is no longer a Markov chain's in θ).
+        rows: `"random"`: independent rows or a subset; `"blocks"`: b consecutive rows from a uniform start, the
+            first row following on the last, quick to fetch (the covariance is that of sums over blocks: for rows
+            in random order nearly that of a subset); `"epochs"`: every row once in each n draws, in a new order
+            each time (batches of successive steps are then dependent; the law is no longer a Markov chain's in θ).
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind; at `init`, a batch larger than n

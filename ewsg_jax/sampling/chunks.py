@@ -64,9 +64,8 @@ def start(kernel: Kernel, keys: Array, positions: PyTree, data: Data, shared_mem
     if not shared_memory:
         return jax.vmap(kernel.init, in_axes=(0, 0, None))(keys, positions, data)
     first = kernel.init(keys[0], _tree.take(positions, 0), data)
-    return jax.vmap(lambda *x: kernel.init(*x, data)._replace(memory=()))(keys, positions)._replace(
-        memory=first.memory
-    )
+    own = jax.vmap(lambda key, position: kernel.init(key, position, data).dynamics)(keys, positions)
+    return KernelState(own, first.memory)
 
 
 @functools.partial(jax.jit, static_argnames=("kernel", "layout", "guarded"))
@@ -186,7 +185,7 @@ def advance(
 
 
 def select_chains(chosen: Array, yes: KernelState, no: KernelState, shared_memory: bool) -> KernelState:
-    """Return the chosen chains' states from one, the others' from another; a memory that they share is that of both."""
+    """Return the chosen chains' states from one, the others' from another; a shared memory is that of both."""
     pick = jax.vmap(_tree.where)
     memory = no.memory if shared_memory else pick(chosen, yes.memory, no.memory)
     return KernelState(pick(chosen, yes.dynamics, no.dynamics), memory)

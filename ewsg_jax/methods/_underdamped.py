@@ -1,0 +1,37 @@
+"""The underdamped dynamics by their names."""
+
+from typing import Literal
+
+from ewsg_jax import _check, dynamics
+from ewsg_jax._random import NoiseLaw
+from ewsg_jax._types import Hyperparameter
+
+Integrator = Literal["semi_implicit", "euler", "splitting", "exact"]
+INTEGRATORS = ("semi_implicit", "euler", "splitting", "exact")
+
+
+def underdamped(
+    integrator: Integrator,
+    step_size: Hyperparameter,
+    friction: Hyperparameter,
+    temperature: Hyperparameter,
+    noise: NoiseLaw,
+    inverse_mass: float,
+) -> dynamics.Dynamics:
+    """Return the underdamped dynamics of that name; what a scheme does not have is refused."""
+    _check.one_of("integrator", integrator, INTEGRATORS)
+    shared = {"friction": friction, "temperature": temperature}
+    is_one = isinstance(inverse_mass, int | float) and not isinstance(inverse_mass, bool) and inverse_mass == 1
+    if integrator != "exact" and not is_one:
+        raise ValueError(f"inverse_mass must be 1 unless integrator='exact'; got {_check.describe(inverse_mass)}")
+    if integrator in ("splitting", "exact"):
+        if noise != "gaussian":
+            raise ValueError(
+                f"noise must be 'gaussian' for integrator={integrator!r}, whose order or exact law ±1 noise would "
+                f"cost; got {_check.describe(noise)}"
+            )
+        if integrator == "exact":
+            return dynamics.exact(step_size, inverse_mass=inverse_mass, **shared)
+        return dynamics.splitting(step_size, **shared)
+    build = dynamics.euler if integrator == "euler" else dynamics.semi_implicit
+    return build(step_size, noise=noise, **shared)
