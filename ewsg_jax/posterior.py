@@ -193,7 +193,7 @@ class Posterior:
         return -checked_residual(self.predictor.residual, x @ position, rows)
 
     def flat_row_gradients(self, position: Position, rows: Data) -> Array:
-        """Return ∇Vᵢ of each row as a matrix (b, d), the d numbers of a position leaf after leaf, at least float32."""
+        """Return ∇Vᵢ of each row as a matrix (b, d), the d numbers of a position leaf after leaf."""
         found = self.row_gradients(position, rows)
         if self.predictor is not None:
             x = jax.vmap(self.predictor.inputs)(rows)

@@ -9,6 +9,7 @@ import jax
 import pytest
 
 import ewsg_jax as ewsg
+from tests import wrong_estimators  # noqa: F401  (adds its rows)
 from tests.wrong_calls import WRONG
 
 PACKAGE = str(Path(ewsg.__file__).parent)
@@ -19,6 +20,7 @@ LONGEST = 600
 UNTESTED = {
     "Info": "made by a step",
     "KernelState": "made by a kernel",
+    "Mode": "made by `find_mode`",
     "Moments": "made by `sample`",
     "Randomness": "made by a kernel",
     "Samples": "made by `sample`",
@@ -33,6 +35,7 @@ UNTESTED = {
     "dynamics.LangevinState": "made by a dynamics",
     "dynamics.Probe": "a protocol of the kernel's own",
     "dynamics.UnderdampedState": "made by a dynamics",
+    "gradients.Covariance": "made by an estimator",
     "gradients.Estimate": "made by an estimator",
     "gradients.Evaluations": "made by an estimator",
     "gradients.GradientEstimator": "a protocol: `kernel` checks that it gets one",

@@ -2,17 +2,13 @@
 
 from ewsg_jax.gradients._control_variate import control_variate as control_variate
 from ewsg_jax.gradients._covariance import Covariance as Covariance
-from ewsg_jax.gradients._covariance import Structure as Structure
 from ewsg_jax.gradients._covariance_tracking import covariance_tracking as covariance_tracking
 from ewsg_jax.gradients._exponentially_weighted import exponentially_weighted as exponentially_weighted
 from ewsg_jax.gradients._full import full as full
-from ewsg_jax.gradients._period import Period as Period
 from ewsg_jax.gradients._protocol import Estimate as Estimate
 from ewsg_jax.gradients._protocol import Evaluations as Evaluations
 from ewsg_jax.gradients._protocol import GradientEstimator as GradientEstimator
 from ewsg_jax.gradients._protocol import Weight as Weight
-from ewsg_jax.gradients._row_laws import RowLawName as RowLawName
-from ewsg_jax.gradients._saga import MEMORY_LIMIT as MEMORY_LIMIT
 from ewsg_jax.gradients._saga import saga as saga
 from ewsg_jax.gradients._stratified import stratified as stratified
 from ewsg_jax.gradients._svrg import svrg as svrg

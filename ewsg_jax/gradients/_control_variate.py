@@ -9,6 +9,9 @@ is narrow around it. 2b evaluations a step and n at the start; the memory, two p
 
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
+
 from ewsg_jax import _check, _tree
 from ewsg_jax._rows import CHUNK_SIZE, num_rows
 from ewsg_jax._types import Data, Key, Position, PyTree
@@ -65,10 +68,12 @@ def control_variate(
         posterior.check(position, data)
         law.check(data)
         if center is not None:
-            _check.same_tree("center must be a tree like the position", "center", center, position)
+            _check.same_tree("center must be a tree like the position", "center", center, position, dtypes=False)
 
     def init(key: Key, position: Position, data: Data) -> ControlVariateMemory:
-        chosen = _tree.copy(position if center is None else center)
+        chosen = _tree.copy(position)
+        if center is not None:
+            chosen = jax.tree.map(lambda c, p: jnp.array(c, p.dtype), center, position)
         return ControlVariateMemory(chosen, posterior.likelihood_gradient(chosen, data, chunk_size), law.init(key))
 
     def propose(

@@ -6,7 +6,8 @@ from ewsg_jax import _check, dynamics, gradients
 from ewsg_jax._kernel import Kernel, kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, PyTree
-from ewsg_jax.gradients import Period, Structure
+from ewsg_jax.gradients._covariance import Structure
+from ewsg_jax.gradients._period import Period
 from ewsg_jax.posterior import Posterior
 
 

@@ -139,3 +139,55 @@ def rotated(closed_form: Callable[[float], Matrix], precision: Matrix) -> Matrix
     """Return the covariance of z for V = ½θᵀΛθ: the closed form along each eigenvector of Λ."""
     lams, vectors = np.linalg.eigh(precision)
     return sum(np.kron(closed_form(lam), np.outer(v, v)) for lam, v in zip(lams, vectors.T, strict=True))
+
+
+def exact_by_fine_steps(
+    h: float, gamma: float, T: float, u: float = 1.0, doublings: int = 17
+) -> tuple[Matrix, ...]:
+    """Return (θ', v') by (θ, v), (θ', v') by g, and the covariance of (θ', v'), without the integrated formulas.
+
+    The step of `exact` cut into 2^doublings steps of Euler and Maruyama, θ += δ v and v += −δ(γv + u g) + √(2γuTδ) ξ,
+    whose moments are composed by doubling. They differ from the limit by a series in δ, of which three numbers of
+    steps remove the first two terms.
+    """
+
+    def composed(count: int) -> tuple[Matrix, ...]:
+        step = h / 2**count
+        matrix, by_gradient = np.array([[1, step], [0, 1 - gamma * step]]), np.array([[0], [-u * step]])
+        noise = np.array([[0, 0], [0, 2 * gamma * u * T * step]])
+        for _ in range(count):
+            noise = matrix @ noise @ matrix.T + noise
+            by_gradient = matrix @ by_gradient + by_gradient
+            matrix = matrix @ matrix
+        return matrix, by_gradient, noise
+
+    levels = [composed(count) for count in (doublings - 2, doublings - 1, doublings)]
+    return tuple((a - 6 * b + 8 * c) / 3 for a, b, c in zip(*levels, strict=True))
+
+
+def friction_matrix(covariance: Matrix, h: float, gamma: float, T: float) -> Matrix:
+    """Γ = (σ² I + h Cov)/(2T), σ² = 2γT."""
+    return (2 * gamma * T * np.eye(len(covariance)) + h * covariance) / (2 * T)
+
+
+def corrected(name: str, H: Matrix, k: Matrix, h: float, gamma: float, T: float, covariance: Matrix) -> Step:
+    """p' = p − h (g(θ) + Γ p) + √(2γTh) ξ;  θ' = θ + h p' ("semi_implicit") or θ + h p ("euler")."""
+    eye = np.eye(len(k))
+    zero = 0 * eye
+    kick = np.block([[eye, zero], [-h * H, eye - h * friction_matrix(covariance, h, gamma, T)]])
+    shift, noise = np.concatenate([0 * k, h * k]), np.kron([[0, 0], [0, 2 * gamma * T * h]], eye)
+    drift = np.block([[eye, h * eye], [zero, eye]])
+    if name == "euler":
+        return Step(kick + drift - np.eye(2 * len(k)), shift, noise)
+    return Step(drift @ kick, drift @ shift, drift @ noise @ drift.T)
+
+
+def corrected_variances(name: str, lam: float, h: float, gamma: float, T: float, covariance: Matrix) -> Matrix:
+    """The law of `corrected` on V = λ‖θ‖²/2 where the gradient's covariance is this one everywhere.
+
+    Each step adds noise of variance 2γTh + h² Cov = 2hTΓ: the law is that of the full gradient with the friction Γ,
+    along each eigenvector of Cov.
+    """
+    values, vectors = np.linalg.eigh(friction_matrix(covariance, h, gamma, T))
+    closed_form = CLOSED_FORMS[name]
+    return sum(np.kron(closed_form(lam, h, g, T), np.outer(v, v)) for g, v in zip(values, vectors.T, strict=True))

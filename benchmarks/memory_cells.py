@@ -1,0 +1,305 @@
+"""What is measured of estimators that keep something between steps, against which goal and floor.
+
+As a script it prints the largest resident set that one run comes to, as JSON, in a process that has the data and has
+compiled nothing: `python benchmarks/memory_cells.py RUN`, one of `RUNS`. Linux only.
+"""
+
+import functools
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+from anchored_by_hand import REFRESH_EVERY, naive, nested
+from by_hand import by_hand
+from cells import Bench, _microseconds
+from ours import Ours, device_data, posterior
+from program import Program
+from timing import Pair, Summary, Target, fastest, interleave, times_faster, times_the_cost
+from workload import STEP_SIZE, WORKLOADS, Case
+
+import ewsg_jax as ewsg
+from ewsg_jax.sampling import chunks
+
+HAND = Target(0.95, 1.1, higher_is_better=False)
+NAIVE = Target(900, 300)
+NAIVE_PAIRS = 3
+RESIDENT = Target(50, 150, higher_is_better=False)
+TEMPORARIES = Target(8, 16, higher_is_better=False)
+GROWTH = Target(1.3, 1.5, higher_is_better=False)
+TABLE_COPIES = Target(0.1, 0.5, higher_is_better=False)
+AGAINST_SGLD = Target(1.2, 1.4, higher_is_better=False)
+
+FEW_ROWS = 10_000
+CHAINS = 100
+RESIDENT_PROCESSES = 3
+MEGABYTE = 10**6
+
+
+def kernel(method: str) -> ewsg.Kernel:
+    """Return the kernel of a name, on logistic regression.
+
+    Args:
+        method: `"sgld"`; `"svrg_ld"`; `"saga_ld"`, with a number per row, or `"saga_ld_full"`, with a gradient per row.
+    """
+    workload, h = WORKLOADS["logistic"](), STEP_SIZE["sgld"]
+    linear = posterior(Case("logistic", method, 1, 1, False), workload)
+    if method == "saga_ld_full":
+        # The same posterior, without a word of its linear predictor.
+        general = ewsg.Posterior(
+            lambda position, row: workload.log_likelihood(position, row["x"], row["y"]), workload.log_prior
+        )
+        return ewsg.saga_ld(general, h, batch_size=workload.batch_size, memory_limit=2 * 2**30)
+    if method == "svrg_ld":
+        return ewsg.svrg_ld(linear, h, batch_size=workload.batch_size, refresh_every=REFRESH_EVERY)
+    return {"sgld": ewsg.sgld, "saga_ld": ewsg.saga_ld}[method](linear, h, batch_size=workload.batch_size)
+
+
+class Run(Ours):
+    """A case through `ewsg_jax.sample`, compiled, of the methods of this file and of any number of rows."""
+
+    def __init__(self, case: Case, data: Any) -> None:
+        self._kernel, self._data = kernel(case.method), data
+        self._position = jnp.asarray(WORKLOADS[case.workload]().position)
+        self._steps, self._chains, self._keep_all = case.num_steps, case.num_chains, case.keep_all
+        self._runs = 0
+        with mock.patch.object(chunks, "advance", wraps=chunks.advance) as advance:
+            self.compile_seconds = self._sample().compile_seconds
+        self._last_call = advance.call_args
+
+    def temporaries(self) -> int:
+        """Return the bytes that the compiled loop needs beside its arguments and results, by XLA's account."""
+        args, kwargs = self._last_call
+        return temporary_bytes(chunks.advance.lower(*args, **kwargs).compile())
+
+
+class MemoryBench(Bench):
+    """Measures cells and keeps their results.
+
+    Args:
+        pairs: how many pairs of runs.
+        shorten: divides the steps of a run.
+    """
+
+    def __init__(self, pairs: int, shorten: int) -> None:
+        super().__init__({}, {}, {}, jax.__version__, pairs, shorten)
+
+    def svrg(self) -> None:
+        """SVRG with 100 chains, through `sample`, against two nested scans written by hand."""
+        case = self._anchored_case()
+        ours = Run(case, self._rows(case))
+        compile_seconds = {"ours": ours.compile_seconds}
+        measured: dict[str, list[Pair]] = {}
+        for ahead, name in ((False, "drawn in each step"), (True, "drawn ahead")):
+            other = Program(functools.partial(nested, ahead=ahead), case)
+            compile_seconds[name] = other.compile_seconds
+            measured[name] = interleave(ours.run, other.run, self.pairs)
+        best = fastest(measured)
+        self._add(
+            "svrg",
+            f"SVRG, K = {REFRESH_EVERY}, {CHAINS} chains, against nested scans by hand, {best}",
+            times_the_cost(measured[best]),
+            HAND,
+            "time ratio",
+            case=case._asdict(),
+            compile_seconds=compile_seconds,
+            microseconds={name: _microseconds(pairs, "ours", name) for name, pairs in measured.items()},
+            ratios={name: times_the_cost(pairs)._asdict() for name, pairs in measured.items()},
+        )
+
+    def naive(self) -> None:
+        """The same against a step with a plain `lax.cond` on each chain's own counter."""
+        case = self._anchored_case()
+        ours = Run(case, self._rows(case))
+        slow = case._replace(num_steps=2 if self.shorten == 1 else 1)
+        other = Program(naive, slow)
+        pairs = interleave(ours.run, other.run, min(self.pairs, NAIVE_PAIRS))
+        self._add(
+            "naive",
+            f"the same against a plain lax.cond under vmap ({slow.num_steps} steps a run, {len(pairs)} pairs)",
+            times_faster(pairs),
+            NAIVE,
+            "times faster",
+            case=case._asdict(),
+            microseconds=_microseconds(pairs, "ours", "naive"),
+        )
+
+    def resident(self) -> None:
+        """The largest resident set of a run of SVRG above that of bare SGLD, a process each."""
+        processes = RESIDENT_PROCESSES if self.shorten == 1 else 1
+        megabytes = {name: [_peak_in_a_process(name) for _ in range(processes)] for name in RUNS}
+        svrg, bare = megabytes["svrg_ld"], megabytes["by_hand"]
+        self._add(
+            "resident",
+            f"largest resident set, SVRG through sample, above SGLD by hand, {CHAINS} chains",
+            Summary(
+                statistics.median(svrg) - statistics.median(bare),
+                min(svrg) - max(bare),
+                max(svrg) - min(bare),
+                processes,
+            ),
+            RESIDENT,
+            "MB",
+            megabytes=megabytes,
+        )
+
+    def temporaries(self) -> None:
+        """What the compiled step of SVRG needs beside its arguments and results, 100 chains under `vmap`."""
+        case = self._anchored_case()
+        compiled = vmapped_step(kernel(case.method), self._rows(case), CHAINS)
+        megabytes = temporary_bytes(compiled) / MEGABYTE
+        self._add(
+            "temporaries",
+            f"XLA temporaries of a step of SVRG under vmap, {CHAINS} chains",
+            Summary(megabytes, megabytes, megabytes, 1),
+            TEMPORARIES,
+            "MB",
+            conditionals=len(re.findall(r" conditional\(", compiled.as_text())),
+        )
+
+    def growth(self) -> None:
+        """SAGA at two sizes of the data: its time per step, and what its compiled loop needs beside its arguments.
+
+        A copy of the table would show as a temporary that grows with the data by the size of a table.
+        """
+        for method, chains, steps in (
+            ("saga_ld", 1, 60_000),
+            ("saga_ld", 10, 10_000),
+            ("saga_ld_full", 1, 25_000),
+            ("saga_ld_full", 10, 5_000),
+        ):
+            case = self._short(Case("logistic", method, chains, steps, False))
+            data = self._rows(case)
+            n = data["x"].shape[0]
+            few_rows = min(FEW_ROWS, n // 2)
+            many, few = Run(case, data), Run(case, jax.tree.map(lambda x: x[:few_rows], data))  # noqa: B023
+            pairs = interleave(many.run_loop, few.run_loop, self.pairs)
+            table = "gradients" if method == "saga_ld_full" else "numbers"
+            self._add(
+                "growth",
+                f"SAGA, a table of {table}, {_chains(chains)}: n = {n:,} against {few_rows:,}",
+                times_the_cost(pairs),
+                GROWTH,
+                "time ratio",
+                case=case._asdict(),
+                microseconds=_microseconds(pairs, f"n = {n}", f"n = {few_rows}"),
+            )
+            used = {n: many.temporaries(), few_rows: few.temporaries()}
+            table_bytes = chains * data["x"].itemsize * (data["x"].shape[1] if method == "saga_ld_full" else 1)
+            copies = (used[n] - used[few_rows]) / (table_bytes * (n - few_rows))
+            self._add(
+                "growth",
+                f"SAGA, a table of {table}, {_chains(chains)}: temporaries of the loop that grow with n",
+                Summary(copies, copies, copies, 1),
+                TABLE_COPIES,
+                "tables",
+                temporary_bytes={str(rows): found for rows, found in used.items()},
+                table_bytes={str(rows): table_bytes * rows for rows in used},
+            )
+
+    def saga(self) -> None:
+        """SAGA with a number per row against SGLD, both ours."""
+        for chains, steps in ((1, 60_000), (CHAINS, 1_500)):
+            case = self._short(Case("logistic", "saga_ld", chains, steps, False))
+            data = self._rows(case)
+            ours, other = Run(case, data), Run(case._replace(method="sgld"), data)
+            # What precedes the first step is nearly the same on both sides and would pull the ratio towards 1.
+            pairs = interleave(ours.run_loop, other.run_loop, self.pairs)
+            self._add(
+                "saga",
+                f"SAGA, a table of numbers, against SGLD, {_chains(chains)}",
+                times_the_cost(pairs),
+                AGAINST_SGLD,
+                "time ratio",
+                case=case._asdict(),
+                microseconds=_microseconds(pairs, "SAGA", "SGLD"),
+            )
+
+    def _anchored_case(self) -> Case:
+        # Whole numbers of anchors on both sides.
+        anchors = max(1, 6 // self.shorten)
+        return Case("logistic", "svrg_ld", CHAINS, anchors * REFRESH_EVERY, False)
+
+
+CELLS: dict[str, Callable[[MemoryBench], None]] = {
+    "svrg": MemoryBench.svrg,
+    "naive": MemoryBench.naive,
+    "resident": MemoryBench.resident,
+    "temporaries": MemoryBench.temporaries,
+    "growth": MemoryBench.growth,
+    "saga": MemoryBench.saga,
+}
+
+
+def vmapped_step(kernel: ewsg.Kernel, data: Any, num_chains: int) -> Any:
+    """Return the compiled transition of chains side by side, each of which gathers its rows itself."""
+
+    def state_and_randomness(keys: jax.Array, positions: jax.Array, data: Any) -> tuple[Any, Any]:
+        state = jax.vmap(kernel.init, (0, 0, None))(keys, positions, data)
+        return state, jax.vmap(kernel.draw, (0, 0, None))(keys, state, data)
+
+    keys = jax.random.split(jax.random.key(0), num_chains)
+    positions = jnp.zeros((num_chains, data["x"].shape[1]))
+    state, randomness = jax.eval_shape(state_and_randomness, keys, positions, data)
+    return jax.jit(jax.vmap(kernel.transition, (0, 0, None))).lower(randomness, state, data).compile()
+
+
+def temporary_bytes(compiled: Any) -> int:
+    """Return what a compiled program needs beside its arguments and results, by XLA's account."""
+    return compiled.memory_analysis().temp_size_in_bytes
+
+
+def _chains(count: int) -> str:
+    return "1 chain" if count == 1 else f"{count} chains"
+
+
+def _peak_in_a_process(run: str) -> float:
+    environment = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "0"}
+    done = subprocess.run(
+        [sys.executable, __file__, run], check=True, capture_output=True, text=True, env=environment
+    )
+    return float(json.loads(done.stdout)["megabytes"])
+
+
+def _run_ours(method: str, data: Any) -> None:
+    Run(Case("logistic", method, CHAINS, 2 * REFRESH_EVERY, False), data).run()
+
+
+def _run_by_hand(data: Any) -> None:
+    workload = WORKLOADS["logistic"]()._replace(data=lambda: data)
+    with mock.patch.dict(WORKLOADS, logistic=lambda: workload):
+        case = Case("logistic", "sgld", CHAINS, 2 * REFRESH_EVERY, False)
+        Program(functools.partial(by_hand, wide=True), case).run()
+
+
+RUNS: dict[str, Callable[[Any], None]] = {
+    "svrg_ld": functools.partial(_run_ours, "svrg_ld"),
+    "sgld": functools.partial(_run_ours, "sgld"),
+    "by_hand": _run_by_hand,
+}
+
+
+def peak_of(run: str) -> float:
+    """Return the largest resident set, in MB, of this process from having the data to the end of a run.
+
+    Not that of `resource.getrusage`, which begins with what the parent held; and from the data on, since making
+    them takes more than some runs do.
+    """
+    data = device_data("logistic")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
+    RUNS[run](data)
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None
+    return int(found[1]) * 1024 / MEGABYTE
+
+
+if __name__ == "__main__":
+    print(json.dumps({"megabytes": peak_of(sys.argv[1])}))

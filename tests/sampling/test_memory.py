@@ -1,0 +1,144 @@
+"""What a run does with an estimator's memory: shared by chains where it may be, exactly counted, kept in a file."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.gradients import Evaluations
+from ewsg_jax.sampling.budget import steps_within
+
+KEY = jax.random.key(0)
+X = np.random.default_rng(1).normal(size=(12, 3))
+DATA = {"x": X, "y": (X[:, 0] > 0).astype(float), "stratum": np.arange(12) % 3}
+MODEL = ewsg.models.logistic_regression(prior_scale=2.0)
+CENTER = jnp.array([0.5, -0.2, 0.1])
+STARTS = np.random.default_rng(2).normal(size=(4, 3))
+
+
+def control_variate(**options):
+    return ewsg.cv_ld(MODEL, 0.05, batch_size=2, **options)
+
+
+def strata():
+    return ewsg.cp_sghmc(MODEL, 0.05, friction=2.0, batch_size=4, labels="stratum", num_strata=3)
+
+
+def run(kernel, position, steps=30, **options):
+    return ewsg.sample(KEY, kernel, position, DATA, steps, progress=False, **options)
+
+
+def shapes(memory):
+    return {np.shape(leaf) for leaf in jax.tree.leaves(memory)}
+
+
+def test_one_center_serves_all_chains(x64):
+    given = run(control_variate(center=CENTER), STARTS, stacked=True)
+    assert shapes(given.state.memory) == {(3,)}
+    own = run(control_variate(), STARTS, stacked=True)
+    assert shapes(own.state.memory) == {(4, 3)}
+    np.testing.assert_array_equal(own.state.memory.center, STARTS)
+    common = run(control_variate(), CENTER, num_chains=4)
+    assert shapes(common.state.memory) == {(3,)}
+    np.testing.assert_array_equal(common.state.memory.center, CENTER)
+
+
+def test_sharing_a_memory_changes_no_chain(x64):
+    """Chains that hold a centre each, all the same one, are the chains that share it."""
+    kernel = control_variate(center=CENTER)
+    shared = run(kernel, STARTS, stacked=True)
+    _, run_key, _ = jax.random.split(KEY, 3)
+    for chain in range(4):
+        state = kernel.init(KEY, jnp.asarray(STARTS[chain]), DATA)
+        for t in range(30):
+            step_key = jax.random.fold_in(jax.random.fold_in(run_key, chain), t)
+            state, _ = jax.jit(kernel.step)(step_key, state, DATA)
+        np.testing.assert_allclose(shared.position[chain, -1], state.position, rtol=1e-10)
+
+
+@pytest.mark.parametrize("kernel", [control_variate(), control_variate(center=CENTER), strata()])
+def test_going_on_with_a_shared_memory(kernel, tmp_path):
+    whole = run(kernel, CENTER, 30, num_chains=3)
+    half = run(kernel, CENTER, 17, num_chains=3)
+    half.save(tmp_path / "half.npz")
+    state = ewsg.load(tmp_path / "half.npz").state
+    assert shapes(state.memory) == shapes(half.state.memory)
+    rest = run(kernel, None, 13, state=state)
+    np.testing.assert_array_equal(rest.position, whole.position[:, 17:])
+    assert shapes(rest.state.memory) == shapes(half.state.memory)
+
+
+def test_going_on_with_centers_of_their_own():
+    kernel = control_variate()
+    positions = np.float32(STARTS)
+    whole = run(kernel, positions, 30, stacked=True)
+    half = run(kernel, positions, 17, stacked=True)
+    rest = run(kernel, None, 13, state=half.state)
+    np.testing.assert_array_equal(rest.position, whole.position[:, 17:])
+    assert shapes(rest.state.memory) == {(4, 3)}
+
+
+NARROW = ewsg.models.logistic_regression(prior_scale=0.01)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [ewsg.cv_ld(NARROW, 1e-6, batch_size=2, center=CENTER), ewsg.saga_ld(NARROW, 1e-6, batch_size=2)],
+)
+def test_a_lost_chain_leaves_the_memory_alone(kernel):
+    """One chain starts where its first step is not finite; the others' bits do not change."""
+    positions = np.float32(STARTS)
+    healthy = run(kernel, positions, 30, stacked=True)
+    positions[1] = 3e38
+    with pytest.warns(RuntimeWarning, match="1 of 4 chains diverged"):
+        ill = run(kernel, positions, 30, stacked=True)
+    others = [0, 2, 3]
+    np.testing.assert_array_equal(ill.position[others], healthy.position[others])
+    assert ill.diverged_at.tolist()[0] == -1 < ill.diverged_at[1]
+    for mine, theirs in zip(jax.tree.leaves(ill.state.memory), jax.tree.leaves(healthy.state.memory), strict=True):
+        if mine.shape[0] == 4:
+            mine, theirs = mine[jnp.array(others)], theirs[jnp.array(others)]
+        np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("kernel", [control_variate(center=CENTER), strata()])
+def test_shared_minibatch_with_a_shared_memory(kernel):
+    samples = run(kernel, np.float32(STARTS), stacked=True, shared_minibatch=True)
+    assert samples.is_finite.all()
+    assert len(np.unique(samples.position[:, -1], axis=0)) == 4
+
+
+def test_cost_of_any_steps_is_the_sum_over_them():
+    cost = Evaluations(4, at_init=7, per_refresh=12, refresh_every=5)
+    each = np.array([4 + 12 * (t % 5 == 0) for t in range(60)])
+    for first in range(12):
+        for count in range(30):
+            assert cost.of_steps(first, count) == each[first : first + count].sum()
+    np.testing.assert_array_equal(cost.of_steps(3, np.arange(30)), [each[3 : 3 + k].sum() for k in range(30)])
+
+
+@pytest.mark.parametrize("first", [0, 1, 4, 5])
+def test_a_budget_counts_refreshes(first):
+    """The largest number of steps that fits, found by trying all of them."""
+    cost = Evaluations(4, at_init=7, per_refresh=12, refresh_every=5)
+    for passes in np.arange(0.25, 30, 0.25):
+        fits = [k for k in range(200) if 7 + cost.of_steps(first, k) <= passes * 12]
+        assert steps_within(cost, 12, float(passes), first) == max(fits, default=-1)
+
+
+def test_evaluations_of_draws_are_exact():
+    """SVRG: 2b a step and n at steps 0, K, 2K, …; what the compiled steps themselves report adds up to it."""
+    kernel = ewsg.svrg_ld(MODEL, 0.05, batch_size=2, refresh_every=7)
+    samples = run(kernel, CENTER, 40, num_chains=2, burn_in=3, thin=4)
+    state, each = kernel.init(KEY, CENTER, DATA), []
+    for t in range(40):
+        state, info = jax.jit(kernel.step)(jax.random.fold_in(KEY, t), state, DATA)
+        each.append(int(info.gradient_evaluations))
+    assert each == [4 + 12 * (t % 7 == 0) for t in range(40)]
+    np.testing.assert_array_equal(samples.evaluations, np.cumsum(each)[samples.step - 1])
+    assert samples.gradient_evaluations == 2 * sum(each)
+    more = run(kernel, None, 5, state=samples.state)
+    assert more.gradient_evaluations == 2 * (5 * 4 + 12)
+    within = ewsg.sample(KEY, kernel, CENTER, DATA, data_passes=samples.data_passes, progress=False)
+    assert within.num_steps == 40
