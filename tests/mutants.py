@@ -311,8 +311,8 @@ MUTANTS = [
     Mutant(
         "n/b to 1/b",
         "ewsg_jax/posterior.py",
-        "scale = num_rows(data) / indices.shape[0]",
-        "scale = 1 / indices.shape[0]",
+        "_tree.combine((num_rows(data) / batch_size, sum_over_batch))",
+        "_tree.combine((1 / batch_size, sum_over_batch))",
         "tests/dynamics/test_stationary_law.py::test_minibatch_noise_that_does_not_depend_on_the_position[semi_implicit-2-False]",
     ),
     Mutant(
@@ -332,7 +332,7 @@ MUTANTS = [
     ),
     Mutant(
         "temperature not passed on",
-        "ewsg_jax/methods.py",
+        "ewsg_jax/methods/_underdamped.py",
         'shared = {"friction": friction, "temperature": temperature}',
         'shared = {"friction": friction}',
         "tests/dynamics/test_stationary_law.py::test_full_gradient_in_one_dimension[splitting-0.1-1.0-0.4-2.0]",
@@ -340,7 +340,7 @@ MUTANTS = [
     ),
     Mutant(
         "inverse mass not passed on",
-        "ewsg_jax/methods.py",
+        "ewsg_jax/methods/_underdamped.py",
         "dynamics.exact(step_size, inverse_mass=inverse_mass, **shared)",
         "dynamics.exact(step_size, **shared)",
         "tests/dynamics/test_stationary_law.py::test_inverse_mass_sets_the_velocity_variance_and_leaves_the_position[0.25]",
@@ -348,7 +348,7 @@ MUTANTS = [
     ),
     Mutant(
         "noise law not passed on",
-        "ewsg_jax/methods.py",
+        "ewsg_jax/methods/_underdamped.py",
         "return build(step_size, noise=noise, **shared)",
         "return build(step_size, **shared)",
         "tests/dynamics/test_stationary_law.py::test_rademacher_noise_has_the_same_stationary_covariance[semi_implicit]",
@@ -595,8 +595,8 @@ MUTANTS = [
     Mutant(
         "gradient of the likelihood for the potential",
         "ewsg_jax/posterior.py",
-        "return (-jnp.tensordot(x, residual, axes=(0, 0))).astype(position.dtype)",
-        "return jnp.tensordot(x, residual, axes=(0, 0)).astype(position.dtype)",
+        "return -checked_residual(self.predictor.residual, x @ position, rows)",
+        "return checked_residual(self.predictor.residual, x @ position, rows)",
         "tests/test_posterior.py::test_gradients_are_those_of_the_log_likelihood[softmax_regression-float64]",
         sweep=True,
     ),
@@ -903,8 +903,8 @@ MUTANTS = [
     Mutant(
         "the start is free in a budget",
         "ewsg_jax/sampling/budget.py",
-        "* n - cost.at_init) / cost.per_step",
-        "* n) / cost.per_step",
+        "* n * (1 + 1e-12)) - cost.at_init",
+        "* n * (1 + 1e-12))",
         "tests/sampling/test_sample.py::test_evaluations_at_the_start_count_once",
     ),
     Mutant(

@@ -1,6 +1,7 @@
 """The documents say what the library does."""
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 
@@ -115,3 +116,21 @@ def test_the_smallest_position():
     model = ewsg.Posterior(lambda p, x: -0.5 * (x - p) ** 2, lambda p: 0.0)
     samples = ewsg.sample(jax.random.key(0), ewsg.ld(model, 0.05), 0.0, jnp.arange(4.0), 10)
     assert samples.position.shape == (1, 10)
+
+
+def test_the_page_of_estimators_tells_its_numbers():
+    """The table is that of the stored numbers, and the text's claims are read off them."""
+    spec = importlib.util.spec_from_file_location("make_estimators", ROOT / "docs" / "make_estimators.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    result = json.loads(script.NUMBERS.read_text())
+    assert script.page(result) == script.PAGE.read_text(), "run docs/make_estimators.py: the page is out of date"
+    end = {
+        name: {h: sum(c["error"][-5:]) / 5 for h, c in by_step.items() if not c["lost_chains"]}
+        for name, by_step in result["curves"].items()
+    }
+    assert set(end["noise-corrected"]) == {"0.0125", "0.00625"}
+    assert end["noise-corrected"]["0.0125"] < 0.06 * end["uniform"]["0.0125"]
+    for plain, weighted in (("uniform", "EW"), ("SVRG", "EW∘SVRG"), ("SAGA", "EW∘SAGA"), ("CV", "EW∘CV")):
+        assert end[weighted]["0.05"] < end[plain]["0.05"]
+        assert end[weighted]["0.025"] < end[plain]["0.025"]

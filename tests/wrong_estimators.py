@@ -345,6 +345,15 @@ of(
         lambda: searched(batch_size=2, optimizer="adam"),
     ),
 )
+
+
+def pima(folder):
+    """Load Pima from a file that holds something else; the test points EWSG_JAX_DATA to the folder."""
+    (folder / "pima.npz").write_bytes(b"none")
+    return ewsg.datasets.pima()
+
+
+of("datasets.pima", ("no npz", V, "pima.npz", "cannot be read", "must hold Pima", lambda folder: pima(folder)))
 of(
     "cluster",
     ("no data", V, "data", "None", ROWS_SHARED, lambda: ewsg.cluster(None, 2)),

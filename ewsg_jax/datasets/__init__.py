@@ -5,6 +5,7 @@ from ewsg_jax.datasets._covertype import covertype as covertype
 from ewsg_jax.datasets._dataset import Dataset as Dataset
 from ewsg_jax.datasets._load import DATASETS as DATASETS
 from ewsg_jax.datasets._load import load as load
+from ewsg_jax.datasets._pima import pima as pima
 from ewsg_jax.datasets._split import split as split
 from ewsg_jax.datasets._standardise import standardise as standardise
 from ewsg_jax.datasets._whiten import Whitened as Whitened

@@ -5,7 +5,8 @@
 
 with Cov the covariance of g at θ, as the estimator reports it. A gradient with this covariance adds noise of
 variance h² Cov to each step; the friction h Cov/(2T) beside γ is what balances it at temperature T. So the law is
-exp(−(V(θ) + ‖p‖²/2)/T) with a bias of order h whatever the batch, as if the gradient were exact, where hΓ is small:
+exp(−(V(θ) + ‖p‖²/2)/T) with the bias of the scheme alone, whatever the batch, as if the gradient were exact and the
+friction Γ. On V = λθ²/2 that is h²λ/4 of the variance of θ for the semi-implicit scheme and hλ/Γ for Euler's. But
 the explicit step needs hΓ < 2 in every direction (on V = λθ²/2 the semi-implicit one h²λ < 4 − 2hΓ), that is
 roughly h² Cov/(2T) < 2, and chains beyond it diverge.
 """

@@ -4,7 +4,9 @@
     αᵢ ← ∇Vᵢ(θ) for i ∈ I
 
 The table α starts at the gradients of the first point. Unbiased given the table; the covariance is that of the
-plain gradient with ∇Vᵢ(θ) − αᵢ in the place of ∇Vᵢ(θ). b evaluations a step and n at the start.
+plain gradient with ∇Vᵢ(θ) − αᵢ in the place of ∇Vᵢ(θ), not zero even where the ∇Vᵢ differ by constants alone, for
+rows were last seen at different points. On a quadratic the heat that it leaves is of order h² under Langevin, h³ under
+underdamped dynamics. b evaluations a step and n at the start.
 
 Memory per chain: n numbers per linear predictor for models made by `Posterior.linear`, whose gradients are
 multiples of their inputs; else n positions.

@@ -8,9 +8,10 @@ with an anchor w whose full gradient is kept. Every K steps, the first included,
     option I   w ← the point of ℓ steps ago, ℓ uniform on 0 … K−1, and the chain restarts there
 
 (option I as in Johnson & Zhang: the lines of the papers on sampling are lost; a momentum is kept.) Unbiased; the
-covariance is that of the plain gradient with ∇Vᵢ(θ) − ∇Vᵢ(w) in the place of ∇Vᵢ(θ): none at the anchor. 2b
-evaluations a step and n at each refresh; memory of two positions (option I: three). Under `vmap` a refresh is one
-full gradient for all chains, if they are at the same step.
+covariance is that of the plain gradient with ∇Vᵢ(θ) − ∇Vᵢ(w) in the place of ∇Vᵢ(θ): none at the anchor. On a
+quadratic the heat that it leaves is of order h²(K − 1) under Langevin, h³(K − 1)(2K − 1) under underdamped
+dynamics. 2b evaluations a step and n at each refresh; memory of two positions (option I: three). Under `vmap` a
+refresh is one full gradient for all chains, if they are at the same step.
 """
 
 from typing import Any, Literal, NamedTuple

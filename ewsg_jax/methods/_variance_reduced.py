@@ -26,8 +26,8 @@ def svrg_ld(
 ) -> Kernel:
     """Langevin dynamics with anchored gradients (Dubey et al. 2016): θ' = θ − h g + √(2hT) ξ.
 
-    g of `gradients.svrg`. Targets exp(−V/T) with a bias of order h: that of `ld`, and the heat h·Cov(g)/2 of
-    minibatches, which shrinks with the distance to the anchor. 2b evaluations a step and n every K steps; memory
+    g of `gradients.svrg`. Targets exp(−V/T) with a bias of order h: that of `ld`; the heat of minibatches is
+    of order h², for the anchor is near. 2b evaluations a step and n every K steps; memory
     of two positions. For data that several passes can be afforded on; where a run ends within a pass or two,
     `sgld` is cheaper. Arguments as in `dynamics.langevin` and `gradients.svrg`.
 
@@ -61,8 +61,8 @@ def saga_ld(
 ) -> Kernel:
     """Langevin dynamics with a table of gradients (Dubey et al. 2016): θ' = θ − h g + √(2hT) ξ.
 
-    g of `gradients.saga`. Targets exp(−V/T) with a bias of order h: that of `ld`, and the heat h·Cov(g)/2 of
-    minibatches, which shrinks with the age of the table. b evaluations a step and n at the start; memory of n
+    g of `gradients.saga`. Targets exp(−V/T) with a bias of order h: that of `ld`; the heat of minibatches is
+    of order h², for the table is young. b evaluations a step and n at the start; memory of n
     numbers per linear predictor, or of n positions. For linear models, where it costs what `sgld` does; for
     networks the table is out of reach. Arguments as in `dynamics.langevin` and `gradients.saga`.
 

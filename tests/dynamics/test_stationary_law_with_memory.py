@@ -6,7 +6,7 @@ laws are compared with those typed from the equations (tests/oracles/memory_laws
 
 import functools
 import itertools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -41,7 +41,7 @@ class Problem(NamedTuple):
     """A model of the library, its data, and the same rows for the oracle."""
 
     posterior: ewsg.Posterior
-    data: object
+    data: Any
     rows: memory_laws.Rows
 
     @property
@@ -275,6 +275,21 @@ def test_sums_in_memory_follow_what_they_sum(x64, name, estimator):
         np.testing.assert_allclose(moved[-2:], total @ moved[size:-2] - constant, rtol=1e-12)
 
 
+@pytest.mark.parametrize("estimator", ["control_variate", "saga"])
+def test_memory_starts_with_what_is_summed_there(x64, estimator):
+    """Gradients at the centre; a table of those at the start, and their sum."""
+    problem = PROBLEMS["plane"]()
+    rows, start = problem.rows, np.array([1.3, 0.2])
+    made = estimator_of(estimator, problem, 2)
+    memory = made.init(jax.random.key(0), jnp.asarray(start), problem.data)
+    at = start if estimator == "saga" else CENTER
+    np.testing.assert_allclose(memory.gradient, rows.hessians.sum(0) @ at - rows.constants.sum(0), rtol=1e-12)
+    if estimator == "saga":
+        np.testing.assert_allclose(memory.table, (rows.slope @ at - rows.offset)[:, 0], rtol=1e-12)
+    else:
+        np.testing.assert_array_equal(memory.center, CENTER)
+
+
 @pytest.mark.parametrize(
     ("name", "labels", "seats"), [*((name, *TWO_STRATA) for name in DYNAMICS), ("langevin", *ONE_STRATUM)]
 )
@@ -284,7 +299,7 @@ def test_strata(x64, name, labels, seats):
     made = ewsg.gradients.stratified(
         problem.posterior, batch_size=sum(seats), labels=lambda data: data["stratum"], num_strata=len(seats)
     )
-    strata = [np.flatnonzero(labels == c) for c in range(len(seats))]
+    strata = [np.flatnonzero(labels == c).tolist() for c in range(len(seats))]
     # The word w chooses ⌊w m/2³²⌋ of m rows.
     choices = [range(len(rows)) for rows, b in zip(strata, seats, strict=True) for _ in range(b)]
     words = [

@@ -146,7 +146,7 @@ def exact_by_fine_steps(
 ) -> tuple[Matrix, ...]:
     """Return (θ', v') by (θ, v), (θ', v') by g, and the covariance of (θ', v'), without the integrated formulas.
 
-    The step of `exact` cut into 2^doublings steps of Euler and Maruyama, θ += δ v and v += −δ(γv + u g) + √(2γuTδ) ξ,
+    The step of `exact` in 2^doublings steps δ of Euler and Maruyama, θ += δ v and v += −δ(γv + u g) + √(2γuTδ) ξ,
     whose moments are composed by doubling. They differ from the limit by a series in δ, of which three numbers of
     steps remove the first two terms.
     """
@@ -175,7 +175,7 @@ def corrected(name: str, H: Matrix, k: Matrix, h: float, gamma: float, T: float,
     eye = np.eye(len(k))
     zero = 0 * eye
     kick = np.block([[eye, zero], [-h * H, eye - h * friction_matrix(covariance, h, gamma, T)]])
-    shift, noise = np.concatenate([0 * k, h * k]), np.kron([[0, 0], [0, 2 * gamma * T * h]], eye)
+    shift, noise = np.concatenate([0 * k, h * k]), np.diag(np.repeat([0, 2 * gamma * T * h], len(k)))
     drift = np.block([[eye, h * eye], [zero, eye]])
     if name == "euler":
         return Step(kick + drift - np.eye(2 * len(k)), shift, noise)
@@ -189,5 +189,7 @@ def corrected_variances(name: str, lam: float, h: float, gamma: float, T: float,
     along each eigenvector of Cov.
     """
     values, vectors = np.linalg.eigh(friction_matrix(covariance, h, gamma, T))
-    closed_form = CLOSED_FORMS[name]
-    return sum(np.kron(closed_form(lam, h, g, T), np.outer(v, v)) for g, v in zip(values, vectors.T, strict=True))
+    parts = [
+        np.kron(CLOSED_FORMS[name](lam, h, g, T), np.outer(v, v)) for g, v in zip(values, vectors.T, strict=True)
+    ]
+    return np.sum(parts, axis=0)

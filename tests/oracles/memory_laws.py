@@ -6,7 +6,7 @@ with the library.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,7 +81,7 @@ def drift(name: str, d: int, *numbers: float) -> Drift:
     free = update(np.zeros(d))
     point = {"langevin": [[1.0]], "splitting": [[1.0, numbers[0] / 2]]}.get(name, [[1.0, 0.0]])
     pull = np.stack([update(k).shift for k in np.eye(d)], axis=1)
-    return Drift(free.matrix, pull, np.kron(point, np.eye(d)), free.noise)
+    return Drift(free.matrix, pull, np.asarray(np.kron(point, np.eye(d)), np.float64), free.noise)
 
 
 def _step(of: Drift, gradient: Matrix, constant: Matrix, memory: Matrix, memory_shift: Matrix) -> Step:
@@ -103,8 +103,8 @@ def stratified(of: Drift, rows: Rows, strata: Sequence[Sequence[int]], seats: Se
     weights = [weight for _, weight in places]
     steps = []
     for batch in np.stack([x.ravel() for x in grid], axis=1):
-        H = rows.prior + sum(w * rows.hessians[i] for w, i in zip(weights, batch, strict=True))
-        k = sum(w * rows.constants[i] for w, i in zip(weights, batch, strict=True))
+        H = rows.prior + np.tensordot(weights, rows.hessians[batch], 1)
+        k = np.tensordot(weights, rows.constants[batch], 1)
         steps.append(_step(of, H @ of.point, k, np.zeros((0, len(of.free))), np.zeros(0)))
     return steps
 
@@ -172,7 +172,7 @@ def with_sum_of_table(steps: Sequence[Step], rows: Rows, size: int) -> list[Step
     return substituted(steps, embedding, np.zeros(len(embedding)), size + n * q)
 
 
-def periodic(cycle: Sequence[Sequence[Step]]) -> list[tuple[Matrix, Matrix]]:
+def periodic(cycle: Sequence[Sequence[Step]]) -> list[tuple[NDArray[Any], NDArray[Any]]]:
     """Return mean and covariance before each stage of a cycle that repeats for ever.
 
     At each stage the step is one of its own list, all equally probable. As in `lyapunov.stationary`: with m and m'
@@ -243,7 +243,7 @@ def saga_location_variance(n: int, lam: float, h: float, T: float) -> float:
 
 # What the batches add to Var θ, relative to the law of the full gradient, to leading order in h: (constant, order).
 #
-# An estimate's noise of variance h² N D enters each step beside 2hT (Langevin) or 2γhT, and D, the mean square of how
+# An estimate's noise of variance h² N D enters each step beside 2hT (Langevin) or 2γhT. D, the mean square of how
 # far θ is from where a row was last seen, grows with the age a of that sight: 2hT a for Langevin, T (ha)² for the
 # underdamped dynamics. λᵢ are the curvatures of the rows (one dimension).
 

@@ -96,6 +96,7 @@ def test_a_lost_chain_leaves_the_memory_alone(kernel):
     others = [0, 2, 3]
     np.testing.assert_array_equal(ill.position[others], healthy.position[others])
     assert ill.diverged_at.tolist()[0] == -1 < ill.diverged_at[1]
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(ill.state.memory)), "it rests with its chain"
     for mine, theirs in zip(jax.tree.leaves(ill.state.memory), jax.tree.leaves(healthy.state.memory), strict=True):
         if mine.shape[0] == 4:
             mine, theirs = mine[jnp.array(others)], theirs[jnp.array(others)]

@@ -1,0 +1,354 @@
+"""The tracked covariance: exact where it is reset, between resets along a NumPy run of EWSG-VR's Algorithm 2."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+import ewsg_jax as ewsg
+from ewsg_jax.gradients import Covariance
+from tests.gradients.test_enumeration import N, as_jax, close, no_weight
+from tests.gradients.test_variance_reduced import MODELS, NAMES, flat, like_position, quick_jit, shifted
+from tests.oracles import enumeration
+
+BATCHES = [(1, True), (2, True), (2, False)]
+STRUCTURES = {
+    "dense": {"structure": "dense"},
+    "diagonal": {"structure": "diagonal"},
+    "low_rank": {"structure": "low_rank", "rank": 2},
+    "full_rank": {"structure": "low_rank", "rank": 50},
+}
+
+
+def matrix_of(covariance):
+    """A covariance as a matrix (d, d), in NumPy; leading axes are kept."""
+    matrix = np.asarray(covariance.matrix)
+    if covariance.basis is not None:
+        basis = np.asarray(covariance.basis)
+        return basis @ matrix @ np.swapaxes(basis, -1, -2)
+    return matrix
+
+
+def restricted(matrix, structure, basis=None):
+    """What is left of a matrix in a structure."""
+    if structure == "diagonal":
+        return np.diagonal(matrix, axis1=-2, axis2=-1)
+    if basis is None:
+        return matrix
+    projection = basis @ np.swapaxes(basis, -1, -2)
+    return projection @ matrix @ projection
+
+
+# At a reset.
+
+WHOLE = ("softmax_regression", "custom")
+"""Models that are run in every structure."""
+
+
+@functools.cache
+def at_a_reset(name, structure):
+    """(values of all batches, covariance that each reports) right after a reset, for each of BATCHES."""
+    model = MODELS[name]
+
+    @quick_jit
+    def every(position, elsewhere, data):
+        found = []
+        for batch_size, replace in BATCHES:
+            # Six rows in chunks of four.
+            estimator = ewsg.gradients.covariance_tracking(
+                model.posterior, batch_size=batch_size, replace=replace, chunk_size=4, **STRUCTURES[structure]
+            )
+            memory = estimator.init(jax.random.key(0), elsewhere, data)
+            memory, _, evaluations = estimator.refresh((), memory, jnp.int32(0), position, data)
+
+            def one(rows, estimator=estimator, memory=memory):
+                estimate, _ = estimator.propose(rows, memory, position, data, no_weight)
+                probe, _ = estimator.probe(estimate, elsewhere, data)
+                return flat(estimate.gradient), estimate.covariance, estimate.batch, flat(probe)
+
+            rows = jnp.asarray(enumeration.batches(N, batch_size, replace)[0], jnp.int32)
+            found.append((*jax.vmap(one)(rows), evaluations))
+        return found
+
+    elsewhere = shifted(model.position, 0.5, -0.2)
+    return jax.device_get(every(as_jax(model.position), as_jax(elsewhere), as_jax(model.data)))
+
+
+@pytest.mark.parametrize(
+    ("name", "structure"),
+    [(name, structure) for name in NAMES for structure in STRUCTURES if name in WHOLE or structure == "dense"],
+)
+def test_the_covariance_is_exact_at_a_reset(x64, name, structure):
+    """That of the closed form and of the estimates over all batches, or what the structure keeps of it."""
+    model = MODELS[name]
+    per_datum, prior = model.per_datum(model.position), model.prior(model.position)
+    elsewhere = shifted(model.position, 0.5, -0.2)
+    for (batch_size, replace), found in zip(BATCHES, at_a_reset(name, structure), strict=True):
+        values, covariance, batch, probes, evaluations = found
+        listed, probabilities = enumeration.batches(N, batch_size, replace)
+        np.testing.assert_array_equal(batch, listed)
+        close(values, enumeration.stochastic_gradients(per_datum, prior, listed))
+        close(probes, enumeration.stochastic_gradients(model.per_datum(elsewhere), model.prior(elsewhere), listed))
+        mean, enumerated = enumeration.mean_and_covariance(values, probabilities)
+        close(mean, enumeration.full_gradient(per_datum, prior))
+
+        exact = enumeration.batch_covariance(per_datum, batch_size, replace)
+        close(enumerated, exact)
+        basis = covariance.basis
+        d = len(mean)
+        if basis is not None:
+            rank = min(STRUCTURES[structure]["rank"], d)
+            assert basis.shape == (len(listed), d, rank)
+            close(np.swapaxes(basis, 1, 2) @ basis, np.broadcast_to(np.eye(rank), (len(listed), rank, rank)))
+        expected = np.broadcast_to(exact, (len(listed), d, d))
+        close(matrix_of(covariance), restricted(expected, structure, basis), 1e-12)
+        if structure == "full_rank":
+            close(matrix_of(covariance), expected, 1e-12)
+        assert evaluations == (2 * N if "rank" in structure else N)
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_the_basis_turns_to_the_leading_eigenvectors(x64, rank):
+    """Each reset at one point is a step of orthogonal iteration: the error falls as (λ_{r+1}/λ_r)^resets."""
+    model = MODELS["custom"]
+    values, vectors = np.linalg.eigh(
+        enumeration.batch_covariance(model.per_datum(model.position), batch_size=1, replace=True)
+    )
+    ratio = values[-rank - 1] / values[-rank]
+    resets = int(np.ceil(np.log(1e-13) / np.log(ratio)))
+    assert 5 < resets < 500
+    estimator = ewsg.gradients.covariance_tracking(
+        model.posterior, batch_size=1, structure="low_rank", rank=rank, chunk_size=4
+    )
+
+    @quick_jit
+    def bases(position, data):
+        def reset(memory, _):
+            memory, _, _ = estimator.refresh((), memory, jnp.int32(0), position, data)
+            return memory, memory.basis
+
+        memory = estimator.init(jax.random.key(1), position, data)
+        last, later = jax.lax.scan(reset, memory, length=resets)
+        return memory.basis, later, estimator.propose(jnp.array([0]), last, position, data, no_weight)[0].covariance
+
+    first, later, covariance = jax.device_get(bases(as_jax(model.position), as_jax(model.data)))
+    projections = later @ np.swapaxes(later, 1, 2)
+    leading = vectors[:, -rank:]
+    close(projections[-1], leading @ leading.T, 1e-11)
+    close(matrix_of(covariance), (leading * values[-rank:]) @ leading.T, 1e-10)
+    # Along the way it is NumPy's iteration from the same start.
+    basis = first
+    for found in projections[:5]:
+        basis = np.linalg.qr((vectors * values) @ vectors.T @ basis)[0]
+        close(found, basis @ basis.T, 1e-10)
+    errors = np.linalg.norm(projections - leading @ leading.T, axis=(1, 2))
+    middle = np.flatnonzero((errors < 1e-2) & (errors > 1e-8))
+    np.testing.assert_allclose(errors[middle[1:]] / errors[middle[:-1]], ratio, rtol=0.1)
+
+
+# Between resets.
+
+EVERY, STEPS = 6, 14
+RUNS = [("custom", structure, 2, replace) for structure in STRUCTURES for replace in (True, False)]
+RUNS.append(("linear_regression", "dense", 3, True))
+
+
+@functools.cache
+def tracked(name, structure, batch_size, replace):
+    """A run along given points with given batches: (points, rows, bases, covariances, counts, anchors, moments)."""
+    model = MODELS[name]
+    rng = np.random.default_rng(11)
+    center = np.asarray(flat(as_jax(model.position)))
+    # Away from where the moments are reset, so that they become indefinite.
+    away = np.arange(STEPS)[:, None] % EVERY > 0
+    points = center + 0.2 * rng.normal(size=(STEPS, len(center))) + 0.4 * away
+    listed = enumeration.batches(N, batch_size, replace)[0]
+    rows = listed[rng.integers(len(listed), size=STEPS)]
+    estimator = ewsg.gradients.covariance_tracking(
+        model.posterior, batch_size=batch_size, replace=replace, refresh_every=EVERY, **STRUCTURES[structure]
+    )
+
+    @quick_jit
+    def run(points, data):
+        def step(memory, given):
+            number, point, batch = given
+            memory, same, _ = estimator.refresh(batch, memory, number, like_position(point, model), data)
+            estimate, receipt = estimator.propose(batch, memory, same, data, no_weight)
+            after = estimator.commit(receipt, memory)
+            shown = estimate.covariance, after.num_clipped, flat(memory.anchor), memory.moments
+            return after, shown
+
+        start = estimator.init(jax.random.key(2), like_position(points[0], model), data)
+        given = (jnp.arange(STEPS, dtype=jnp.int32), points, jnp.asarray(rows, jnp.int32))
+        return jax.lax.scan(step, start, given)[1]
+
+    return points, rows, *jax.device_get(run(jnp.asarray(points), as_jax(model.data)))
+
+
+def as_numpy(vector, model):
+    return jax.tree.map(np.asarray, like_position(vector, model))
+
+
+@pytest.mark.parametrize(("name", "structure", "batch_size", "replace"), RUNS)
+def test_moments_and_covariance_follow_algorithm_two(x64, name, structure, batch_size, replace):
+    """Step by step: m₁ and m₂ by lines 16 and 17, the covariance by 18 but its negative part, ω and the count."""
+    model = MODELS[name]
+    points, rows, covariance, counts, anchors, moments = tracked(name, structure, batch_size, replace)
+    is_clipped, found = [], matrix_of(covariance)
+    for step in range(STEPS):
+        here = model.per_datum(as_numpy(points[step], model))
+        if step % EVERY == 0:
+            anchor, there = points[step], here
+            first, second = enumeration.moments(here)
+        np.testing.assert_allclose(anchors[step], anchor, rtol=1e-15)
+        basis = None if covariance.basis is None else covariance.basis[step]
+        close(moments.first[step], first, 1e-12)
+        kept = restricted(second, structure) if basis is None else basis.T @ second @ basis
+        close(moments.second[step], kept, 1e-12)
+
+        exact = enumeration.covariance_of_moments(first, second, N, batch_size, replace)
+        if structure == "diagonal":
+            least = np.diag(exact).min()
+            expected = np.maximum(np.diag(exact), 0)
+        else:
+            seen = exact if basis is None else basis.T @ exact @ basis
+            least = np.linalg.eigvalsh(seen)[0]
+            expected = enumeration.without_negative_part(seen)
+            expected = expected if basis is None else basis @ expected @ basis.T
+        assert abs(least) > 1e-6 * np.abs(exact).max(), "neither clipped nor not"
+        is_clipped.append(least < 0)
+        close(found[step], expected, 1e-11)
+        first, second = enumeration.moved_moments(first, second, here, there, rows[step])
+    np.testing.assert_array_equal(counts, np.cumsum(is_clipped))
+    assert not any(is_clipped[::EVERY])
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_some_steps_are_clipped_and_some_are_not(x64, structure):
+    """Of those that the test above follows."""
+    for replace in (True, False):
+        counts = tracked("custom", structure, 2, replace)[3]
+        assert 3 < counts[-1] < STEPS - 3
+
+
+def test_rounding_is_no_negative_part():
+    """A covariance that is singular, in float32: d = 12 numbers and six rows. It is no step to count."""
+    model = MODELS["softmax_regression"]
+    position, data = jnp.asarray(model.position, jnp.float32), as_jax(model.data)
+    data = data | {"x": jnp.asarray(data["x"], jnp.float32)}
+    estimator = ewsg.gradients.covariance_tracking(model.posterior, batch_size=1, refresh_every=1)
+
+    @quick_jit
+    def run(position, data):
+        def step(memory, number):
+            memory, _, _ = estimator.refresh((), memory, number, position * (1 + number / 10), data)
+            estimate, receipt = estimator.propose(jnp.array([0]), memory, position, data, no_weight)
+            return estimator.commit(receipt, memory), estimate.covariance.matrix
+
+        return jax.lax.scan(step, estimator.init(jax.random.key(0), position, data), jnp.arange(20))
+
+    memory, matrices = run(position, data)
+    assert memory.num_clipped == 0
+    values = np.linalg.eigvalsh(np.asarray(matrices, np.float64))
+    assert np.all(values[:, 0] > -1e-5 * values[:, -1])
+    assert np.all(values[:, :7] < 1e-5 * values[:, -1:])
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_differences_of_large_moments_are_no_negative_part(structure):
+    """A coordinate that is the same in all rows, in float32: m₂ − m₁m₁ᵀ is rounding there, of m₂'s size."""
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    rows[:, 1] = 0.3
+    data = jnp.asarray(rows, jnp.float32)
+    estimator = ewsg.gradients.covariance_tracking(
+        ewsg.models.gaussian_location(), batch_size=1, refresh_every=1, **STRUCTURES[structure]
+    )
+
+    @quick_jit
+    def run(data):
+        def step(memory, position):
+            memory, _, _ = estimator.refresh((), memory, jnp.int32(0), position, data)
+            _, receipt = estimator.propose(jnp.array([0]), memory, position, data, no_weight)
+            return estimator.commit(receipt, memory), None
+
+        positions = jnp.linspace(0.0, 5.0, 50)[:, None] * jnp.ones(3)
+        return jax.lax.scan(step, estimator.init(jax.random.key(0), positions[0], data), positions)[0]
+
+    assert run(data).num_clipped == 0
+
+
+@pytest.mark.parametrize("batch_size", [2, 3, 6])
+def test_batches_of_an_epoch_are_subsets(x64, batch_size):
+    """Where b divides n: over all permutations a batch is a uniform subset, and no batch varies where b = n."""
+    model = MODELS["custom"]
+    estimator = ewsg.gradients.covariance_tracking(model.posterior, batch_size=batch_size, rows="epochs")
+
+    @quick_jit
+    def covariance(position, data):
+        memory = estimator.init(jax.random.key(0), position, data)
+        memory, _, _ = estimator.refresh((), memory, jnp.int32(0), position, data)
+        return estimator.propose((), memory, position, data, no_weight)[0].covariance.matrix
+
+    exact = enumeration.batch_covariance(model.per_datum(model.position), batch_size, replace=False)
+    close(np.asarray(covariance(as_jax(model.position), as_jax(model.data))), exact, 1e-12)
+
+
+def test_the_period_is_a_pass_by_default():
+    for refresh_every, expected in ((None, 2), (5, 5), (lambda n: 3 * n, 18)):
+        estimator = ewsg.gradients.covariance_tracking(
+            MODELS["custom"].posterior, batch_size=4, refresh_every=refresh_every
+        )
+        assert estimator.evaluations(jnp.zeros((N, 3))).refresh_every == expected
+
+
+# The product with a vector.
+
+
+@pytest.mark.parametrize("structure", ["dense", "diagonal", "low_rank"])
+def test_times_is_the_matrix_product(x64, structure):
+    rng = np.random.default_rng(3)
+    vector = {"a": rng.normal(size=(2, 2)), "b": rng.normal(), "c": rng.normal(size=3)}
+    flat_vector = np.concatenate([vector["a"].ravel(), [vector["b"]], vector["c"]])
+    factor = rng.normal(size=(8, 8))
+    matrix, basis = factor @ factor.T, None
+    if structure == "diagonal":
+        covariance, dense = Covariance(jnp.asarray(np.diag(matrix))), np.diag(np.diag(matrix))
+    elif structure == "low_rank":
+        basis = np.linalg.qr(factor[:, :3])[0]
+        covariance, dense = (
+            Covariance(jnp.asarray(matrix[:3, :3]), jnp.asarray(basis)),
+            basis @ matrix[:3, :3] @ basis.T,
+        )
+    else:
+        covariance, dense = Covariance(jnp.asarray(matrix)), matrix
+    product = jax.jit(covariance.times)(as_jax(vector))
+    assert jax.tree.structure(product) == jax.tree.structure(vector)
+    assert [x.shape for x in jax.tree.leaves(product)] == [(2, 2), (), (3,)]
+    close(np.asarray(ravel_pytree(product)[0]), dense @ flat_vector)
+
+
+def test_times_keeps_the_types():
+    vector = {"a": jnp.ones(2, jnp.bfloat16), "b": jnp.ones((), jnp.float32)}
+    product = Covariance(jnp.eye(3, dtype=jnp.float32)).times(vector)
+    assert jax.tree.map(lambda x: x.dtype, product) == jax.tree.map(lambda x: x.dtype, vector)
+
+
+# Refusals.
+
+
+def test_refusals():
+    posterior = MODELS["custom"].posterior
+    track = functools.partial(ewsg.gradients.covariance_tracking, posterior, batch_size=1)
+    with pytest.raises(ValueError, match="rows must be 'random' or 'epochs': a block's covariance is not tracked"):
+        track(rows="blocks")
+    with pytest.raises(ValueError, match="structure must be one of 'dense', 'diagonal', 'low_rank'"):
+        track(structure="full")
+    with pytest.raises(ValueError, match="rank must be a whole number, at least 1"):
+        track(structure="low_rank", rank=0)
+    with pytest.raises(ValueError, match="must report the covariance of its gradient"):
+        ewsg.kernel(
+            ewsg.dynamics.noise_corrected(0.1, friction=1.0), ewsg.gradients.uniform(posterior, batch_size=1)
+        )
