@@ -47,6 +47,11 @@ def take(tree: PyTree, index: ArrayLike) -> PyTree:
     return jax.tree.map(lambda x: jnp.asarray(x).at[index].get(mode="promise_in_bounds"), tree)
 
 
+def add_at(tree: PyTree, indices: Array, values: PyTree) -> PyTree:
+    """Add to rows of every leaf, at indices known to be in bounds."""
+    return jax.tree.map(lambda x, v: x.at[indices].add(v, mode="promise_in_bounds"), tree, values)
+
+
 def where(condition: ArrayLike, yes: PyTree, no: PyTree) -> PyTree:
     """Select a whole tree by one scalar condition."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)

@@ -1,4 +1,4 @@
-"""Every planted fault of tests/mutants.py is found by the test it names.
+"""Every planted fault of tests/mutants.py and tests/mutants_of_memory.py is found by the test it names.
 
 Each fault is made in a copy of the tree, and the named test is run there in a process of its own.
 """
@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants import MUTANTS
+from tests import mutants, mutants_of_memory
+
+MUTANTS = [*mutants.MUTANTS, *mutants_of_memory.MUTANTS]
 
 ROOT = Path(__file__).parents[1]
 

@@ -5,8 +5,8 @@
 
 The table α starts at the gradients of the first point. Unbiased given the table; the covariance is that of the
 plain gradient with ∇Vᵢ(θ) − αᵢ in the place of ∇Vᵢ(θ), not zero even where the ∇Vᵢ differ by constants alone, for
-rows were last seen at different points. On a quadratic the heat that it leaves is of order h² under Langevin, h³ under
-underdamped dynamics. b evaluations a step and n at the start.
+rows were last seen at different points. On a quadratic the heat that it leaves is of order h² under Langevin, h³
+under underdamped dynamics. b evaluations a step and n at the start.
 
 Memory per chain: n numbers per linear predictor for models made by `Posterior.linear`, whose gradients are
 multiples of their inputs; else n positions.
@@ -128,7 +128,7 @@ def saga(
 
     def commit(receipt: SAGAReceipt, memory: SAGAMemory) -> SAGAMemory:
         # In place in a compiled loop: setting the new rows instead, once the old ones are read, copies the table.
-        table = jax.tree.map(lambda t, x: t.at[receipt.indices].add(x), memory.table, receipt.differences)
+        table = _tree.add_at(memory.table, receipt.indices, receipt.differences)
         return SAGAMemory(table, _tree.combine((1, memory.gradient), (1, receipt.sum)), receipt.rows)
 
     def evaluations(data: Data) -> Evaluations:
@@ -152,8 +152,9 @@ def saga(
 def _first_of_each(indices: Array) -> Array:
     """Return whether each number of a list is the first of its kind in it, shape (b,)."""
     place = jnp.arange(indices.shape[0])
-    earlier = (indices[None, :] == indices[:, None]) & (place[None, :] < place[:, None])
-    return ~jnp.any(earlier, axis=1)
+    earlier = (indices[:, None] == indices[None, :]) & (place[:, None] < place[None, :])
+    # Along the leading axis: on a CPU that is twice as fast as along the last one.
+    return ~jnp.any(earlier, axis=0)
 
 
 def _scaled_rows(factors: Array, tree: PyTree) -> PyTree:

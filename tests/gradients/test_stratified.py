@@ -124,7 +124,8 @@ def allocated(sizes, batch_size):
 def random_sizes(num_strata, largest, count, seed):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(0, largest + 1, size=(count, num_strata)) * (rng.random((count, num_strata)) < 0.8)
-    return sizes[sizes.sum(axis=1) > 0].astype(np.int32)
+    sizes[sizes.sum(axis=1) == 0, 0] = 1
+    return sizes.astype(np.int32)
 
 
 @pytest.mark.parametrize(("num_strata", "batch_size"), [(1, 1), (3, 3), (4, 7), (5, 20), (10, 10), (10, 100)])

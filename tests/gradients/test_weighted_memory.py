@@ -187,11 +187,18 @@ def number_of(estimate, w):
     return hit.argmax(axis=1)
 
 
-def outcomes(w, chain_length, candidates):
+@functools.cache
+def wrapped(name):
+    return WRAPPED[name]()
+
+
+@functools.cache
+def outcomes(name, chain_length, candidates):
     """`choose(numbers, log_uniforms) -> Outcome` as test_index_chain takes it.
 
     Whatever is chosen, the gradient must be that batch's reduced one, and the memory what that batch alone makes.
     """
+    w = wrapped(name)
     estimator = ewsg.gradients.exponentially_weighted(w.estimator, chain_length=chain_length, candidates=candidates)
     data = as_jax(DATA)
 
@@ -214,33 +221,32 @@ def outcomes(w, chain_length, candidates):
 
 
 @functools.cache
-def wrapped(name):
-    """One of them, and its thresholds, which the chain of one visit shows."""
-    w = WRAPPED[name]()
-    return w, thresholds(outcomes(w, 1, "together"), len(w.rows))
+def thresholds_of(name):
+    return thresholds(outcomes(name, 1, "together"), len(wrapped(name).rows))
 
 
 @pytest.mark.parametrize("name", WRAPPED)
 def test_thresholds_are_those_of_the_reduced_gradients(x64, name):
-    w, found = wrapped(name)
-    np.testing.assert_allclose(np.exp(found), index_chain.acceptance(w.log_weights), rtol=0, atol=1e-12)
-    plain = index_chain.law(w.log_weights, 1)
-    assert np.ptp(plain) > 0.01 / len(plain), "the weights hardly differ"
+    w = wrapped(name)
+    expected = index_chain.acceptance(w.log_weights)
+    np.testing.assert_allclose(np.exp(thresholds_of(name)), expected, rtol=0, atol=1e-12)
+    law = index_chain.law(w.log_weights, 1)
+    assert np.ptp(law) > 0.01 / len(law), "the weights hardly differ"
 
 
 @pytest.mark.parametrize(("chain_length", "candidates"), [(1, "together"), (2, "together"), (2, "one_by_one")])
 @pytest.mark.parametrize("name", WRAPPED)
 def test_law_is_the_transition_matrix_on_reduced_gradients(x64, name, chain_length, candidates):
     """And every tuple of candidates leaves the memory that its accepted batch alone makes."""
-    w, found = wrapped(name)
-    law = law_of_the_chain(outcomes(w, chain_length, candidates), found, chain_length)
-    np.testing.assert_allclose(law, index_chain.law(w.log_weights, chain_length), rtol=0, atol=1e-12)
+    law = law_of_the_chain(outcomes(name, chain_length, candidates), thresholds_of(name), chain_length)
+    expected = index_chain.law(wrapped(name).log_weights, chain_length)
+    np.testing.assert_allclose(law, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["svrg", "saga", "control_variate", "covariance_tracking"])
 def test_exact_weights_of_reduced_gradients(x64, name):
     """M = ∞: the law jumps at Σ_{k≤i} p_k, p the exact law of reduced gradients; the memory goes with it."""
-    w = WRAPPED[name]()
+    w = wrapped(name)
     estimator = ewsg.gradients.exponentially_weighted(w.estimator, chain_length=np.inf)
     data = as_jax(DATA)
 
@@ -264,7 +270,7 @@ def test_exact_weights_of_reduced_gradients(x64, name):
 @pytest.mark.parametrize("name", ["svrg", "saga", "covariance_tracking"])
 def test_a_step_commits_once_and_counts_every_candidate(x64, name, candidates):
     """Of the kernel, at a step without a refresh: three candidates evaluated, one committed."""
-    w, chain_length = WRAPPED[name](), 2
+    w, chain_length = wrapped(name), 2
     estimator = ewsg.gradients.exponentially_weighted(w.estimator, chain_length=chain_length, candidates=candidates)
     kernel = ewsg.kernel(w.dynamics, estimator)
     data = as_jax(DATA)
