@@ -31,12 +31,10 @@ class Covariance(NamedTuple):
         return unravel(product.astype(flat.dtype))
 
 
-def clipped(matrix: Array) -> tuple[Array, Array]:
-    """Return a symmetric matrix (or a diagonal) without its negative part, and whether there was one."""
+def clipped(matrix: Array, rounding: Array) -> tuple[Array, Array]:
+    """Return a symmetric matrix (or diagonal) without its negative part, and whether that exceeds the rounding."""
     if matrix.ndim == 1:
-        return jnp.maximum(matrix, 0), jnp.any(matrix < 0)
+        return jnp.maximum(matrix, 0), jnp.any(matrix < -rounding)
     values, vectors = jnp.linalg.eigh(matrix)
-    # Rounding alone makes eigenvalues of a singular matrix negative.
-    noise = len(values) * jnp.finfo(matrix.dtype).eps * jnp.max(jnp.abs(values))
     positive = (vectors * jnp.maximum(values, 0)) @ vectors.T
-    return positive, jnp.any(values < -noise)
+    return positive, jnp.any(values < -rounding)

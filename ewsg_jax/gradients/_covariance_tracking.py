@@ -2,7 +2,7 @@
 
     g = ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ)
     m₁ ← m₁ + Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(ω)),   m₂ ← m₂ + n Σ_{i∈I} (∇Vᵢ∇Vᵢᵀ(θ) − ∇Vᵢ∇Vᵢᵀ(ω))
-    Cov = (m₂ − m₁m₁ᵀ)/b, times (n − b)/(n − 1) for subsets
+    Cov = (m₂ − m₁m₁ᵀ)/b, times (n − b)/(n − 1) for subsets and for the rows of epochs
 
 Every K steps, the first included, ω ← θ, m₁ = Σᵢ ∇Vᵢ(ω) and m₂ = n Σᵢ ∇Vᵢ∇Vᵢᵀ(ω): the covariance is then exact.
 In the paper's listing the inner loop stands in an `else`, so that with a reset in each pass nothing would move, and
@@ -159,8 +159,12 @@ def covariance_tracking(
     def covariance_of(memory: TrackingMemory, n: int) -> tuple[Covariance, Array]:
         first = memory.moments.first if memory.basis is None else memory.basis.T @ memory.moments.first
         mean = first**2 if structure == "diagonal" else jnp.outer(first, first)
-        scale = 1 / batch_size if replace else (n - batch_size) / (max(n - 1, 1) * batch_size)
-        matrix, was_clipped = clipped(scale * (memory.moments.second - mean))
+        independent = replace and rows == "random"
+        scale = 1 / batch_size if independent else (n - batch_size) / (max(n - 1, 1) * batch_size)
+        second = memory.moments.second
+        # What a difference of sums over n rows may be below zero by rounding alone.
+        rounding = 4 * n**0.5 * jnp.finfo(second.dtype).eps * scale * jnp.max(jnp.abs(second))
+        matrix, was_clipped = clipped(scale * (second - mean), rounding)
         return Covariance(matrix, memory.basis), was_clipped
 
     def gradient(batch: Any, position: Position, data: Data) -> Position:

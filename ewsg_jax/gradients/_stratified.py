@@ -3,9 +3,9 @@
     g = ∇V₀(θ) + Σ_c (n_c/b_c) Σ_{i∈I_c} ∇Vᵢ(θ)
 
 I_c: b_c rows drawn with replacement from the n_c rows of stratum c. Unbiased; the covariance is Σ_c (n_c²/b_c)
-S_c, S_c that of ∇Vᵢ within the stratum: smaller than the plain gradient's by what the strata explain. The b rows
-go to the strata in proportion to n_c by largest remainder, at least one to each that is not empty. b evaluations a
-step; the memory, n row numbers, is shared by all chains.
+S_c, S_c that of ∇Vᵢ within the stratum: for b_c in proportion to n_c smaller than the plain gradient's by what the
+strata explain. The b rows go to the strata in proportion to n_c by largest remainder, at least one to each that
+is not empty. b evaluations a step; the memory, n row numbers, is shared by all chains.
 """
 
 from collections.abc import Callable
@@ -81,7 +81,7 @@ def stratified(
         stratum = jnp.repeat(jnp.arange(num_strata), seats, total_repeat_length=batch_size)
         first = jnp.cumsum(sizes) - sizes
         order = jnp.argsort(label, stable=True).astype(jnp.int32)
-        weight = sizes / jnp.maximum(seats, 1)
+        weight = sizes.astype(float) / jnp.maximum(seats, 1)
         return Strata(order, first[stratum], sizes[stratum], weight[stratum])
 
     def draw(key: Key, data: Data) -> Array:

@@ -222,7 +222,7 @@ def test_a_step_counts_its_evaluations(method, options, evaluations):
     counted = jax.jit(lambda key: kernel.step(key, state, data)[1].gradient_evaluations)(jax.random.key(1))
     assert int(counted) == evaluations
     assert counted.dtype == jnp.int32
-    assert kernel.evaluations(data) == (evaluations, 0)
+    assert kernel.evaluations(data) == ewsg.gradients.Evaluations(evaluations)
 
 
 def test_a_subset_larger_than_the_data_is_refused():

@@ -380,7 +380,7 @@ def test_one_visit_tilts_the_mean_to_first_order(x64, model, batch_size, replace
 def test_evaluations(batch_size, replace, chain_length, evaluations):
     s = setting("gaussian_location", batch_size, replace)
     estimator = ewsg.gradients.exponentially_weighted(s.uniform(), chain_length=chain_length)
-    assert estimator.evaluations(s.data) == (evaluations, 0)
+    assert estimator.evaluations(s.data) == Evaluations(evaluations)
     kernel = ewsg.kernel(ewsg.dynamics.semi_implicit(0.01, friction=1.0), estimator)
     state = jax.jit(kernel.init)(jax.random.key(0), jnp.asarray(POSITION, jnp.float32), s.data)
     counted = jax.jit(lambda key: kernel.step(key, state, s.data)[1].gradient_evaluations)(jax.random.key(1))
@@ -477,7 +477,7 @@ def test_only_the_accepted_batch_is_committed(x64, candidates):
     kernel = ewsg.kernel(ewsg.dynamics.semi_implicit(s.step_size, friction=FRICTION), estimator)
     state = kernel.init(jax.random.key(0), jnp.asarray(POSITION), s.data)
     transition = jax.jit(kernel.transition)
-    assert kernel.evaluations(s.data) == (4 * 2, 3)
+    assert kernel.evaluations(s.data) == Evaluations(4 * 2, 3)
     yes, no = -1e9, np.inf  # beyond any threshold, so that the pattern does not depend on the weights
     patterns = [((no, no, no), 0), ((yes, no, no), 1), ((no, yes, no), 2), ((yes, yes, yes), 3)]
     for step, (log_uniforms, place) in enumerate(patterns, start=1):
