@@ -1,4 +1,4 @@
-"""Anchored gradients (SVRG) of logistic regression written out: as cheap as can be, and as one would write at first.
+"""Anchored gradients (SVRG) of logistic regression written out: as cheap as can be, and as one would at first.
 
 All forms make the same chain of the same keys, but for rounding.
 """
@@ -91,9 +91,10 @@ class _Parts:
             x, y = (jax.lax.dynamic_slice_in_dim(data[name], start, size) for name in "xy")
             return (jax.nn.sigmoid(x @ position) - y) @ x
 
-        blocks, rest = divmod(self._n, BLOCK)
+        size = min(BLOCK, self._n)
+        blocks, rest = divmod(self._n, size)
         total = jax.lax.fori_loop(
-            0, blocks, lambda i, total: total + block(i * BLOCK, BLOCK), jnp.zeros_like(position)
+            0, blocks, lambda i, total: total + block(i * size, size), jnp.zeros_like(position)
         )
         return total if rest == 0 else total + block(self._n - rest, rest)
 

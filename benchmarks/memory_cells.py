@@ -69,6 +69,7 @@ class Run(Ours):
     """A case through `ewsg_jax.sample`, compiled, of the methods of this file and of any number of rows."""
 
     def __init__(self, case: Case, data: Any) -> None:
+        self.case, self.num_data, self.item_bytes = case, data["x"].shape[0], data["x"].itemsize
         self._kernel, self._data = kernel(case.method), data
         self._position = jnp.asarray(WORKLOADS[case.workload]().position)
         self._steps, self._chains, self._keep_all = case.num_steps, case.num_chains, case.keep_all
@@ -176,42 +177,43 @@ class MemoryBench(Bench):
     def growth(self) -> None:
         """SAGA at two sizes of the data: its time per step, and what its compiled loop needs beside its arguments.
 
-        A copy of the table would show as a temporary that grows with the data by the size of a table.
+        Gathering rows of more data costs more whatever the method: SGLD's own ratio goes with each. A copy of the
+        table would show as a temporary that grows with the data by the size of a table.
         """
-        for method, chains, steps in (
-            ("saga_ld", 1, 60_000),
-            ("saga_ld", 10, 10_000),
-            ("saga_ld_full", 1, 25_000),
-            ("saga_ld_full", 10, 5_000),
-        ):
-            case = self._short(Case("logistic", method, chains, steps, False))
-            data = self._rows(case)
-            n = data["x"].shape[0]
-            few_rows = min(FEW_ROWS, n // 2)
-            many, few = Run(case, data), Run(case, jax.tree.map(lambda x: x[:few_rows], data))  # noqa: B023
-            pairs = interleave(many.run_loop, few.run_loop, self.pairs)
-            table = "gradients" if method == "saga_ld_full" else "numbers"
-            self._add(
-                "growth",
-                f"SAGA, a table of {table}, {_chains(chains)}: n = {n:,} against {few_rows:,}",
-                times_the_cost(pairs),
-                GROWTH,
-                "time ratio",
-                case=case._asdict(),
-                microseconds=_microseconds(pairs, f"n = {n}", f"n = {few_rows}"),
-            )
-            used = {n: many.temporaries(), few_rows: few.temporaries()}
-            table_bytes = chains * data["x"].itemsize * (data["x"].shape[1] if method == "saga_ld_full" else 1)
-            copies = (used[n] - used[few_rows]) / (table_bytes * (n - few_rows))
-            self._add(
-                "growth",
-                f"SAGA, a table of {table}, {_chains(chains)}: temporaries of the loop that grow with n",
-                Summary(copies, copies, copies, 1),
-                TABLE_COPIES,
-                "tables",
-                temporary_bytes={str(rows): found for rows, found in used.items()},
-                table_bytes={str(rows): table_bytes * rows for rows in used},
-            )
+        for chains, sgld_steps in ((1, 60_000), (10, 10_000)):
+            plain, *_ = self._two_sizes("sgld", chains, sgld_steps)
+            for method, table, width, steps in (
+                ("saga_ld", "numbers", 1, sgld_steps),
+                ("saga_ld_full", "gradients", WORKLOADS["logistic"]().position.size, 25_000 // chains),
+            ):
+                pairs, many, few = self._two_sizes(method, chains, steps)
+                what = f"SAGA, a table of {table}, {_chains(chains)}"
+                self._add(
+                    "growth",
+                    f"{what}: n = {many.num_data:,} against {few.num_data:,}",
+                    times_the_cost(pairs),
+                    GROWTH,
+                    "time ratio",
+                    case=many.case._asdict(),
+                    microseconds=_microseconds(pairs, "many rows", "few rows"),
+                    sgld={
+                        "ratio": times_the_cost(plain)._asdict(),
+                        "microseconds": _microseconds(plain, "many rows", "few rows"),
+                    },
+                )
+                used = {run.num_data: run.temporaries() for run in (many, few)}
+                table_bytes = {n: chains * n * width * many.item_bytes for n in used}
+                (used_many, used_few), (bytes_many, bytes_few) = used.values(), table_bytes.values()
+                copies = (used_many - used_few) / (bytes_many - bytes_few)
+                self._add(
+                    "growth",
+                    f"{what}: temporaries of the loop that grow with n",
+                    Summary(copies, copies, copies, 1),
+                    TABLE_COPIES,
+                    "tables",
+                    temporary_bytes={str(n): found for n, found in used.items()},
+                    table_bytes={str(n): found for n, found in table_bytes.items()},
+                )
 
     def saga(self) -> None:
         """SAGA with a number per row against SGLD, both ours."""
@@ -230,6 +232,14 @@ class MemoryBench(Bench):
                 case=case._asdict(),
                 microseconds=_microseconds(pairs, "SAGA", "SGLD"),
             )
+
+    def _two_sizes(self, method: str, chains: int, steps: int) -> tuple[list[Pair], Run, Run]:
+        """Return pairs of runs on all rows and on few, and the runs."""
+        case = self._short(Case("logistic", method, chains, steps, False))
+        data = self._rows(case)
+        few_rows = min(FEW_ROWS, data["x"].shape[0] // 2)
+        many, few = Run(case, data), Run(case, jax.tree.map(lambda x: x[:few_rows], data))
+        return interleave(many.run_loop, few.run_loop, self.pairs), many, few
 
     def _anchored_case(self) -> Case:
         # Whole numbers of anchors on both sides.

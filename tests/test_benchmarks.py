@@ -118,3 +118,63 @@ def test_rows_drawn_by_hand_are_the_high_product(module):
     for n in (1, 464_809, 2**31 - 1):
         expected = [((int(a) << 32 | int(b)) * n) >> 64 for a, b in words.T]
         assert by_hand._high_product(words, n).tolist() == expected
+
+
+@pytest.fixture
+def little_data(module, monkeypatch):
+    """Let the benchmarks run on 300 rows of 3 numbers, with steps that are long enough to be seen."""
+    workload = module("workload")
+    little = workload.logistic(300, 3)
+    monkeypatch.setitem(workload.WORKLOADS, "logistic", lambda: little)
+    monkeypatch.setitem(workload.STEP_SIZE, "sgld", 1e-3)
+    monkeypatch.setattr(module("anchored_by_hand"), "BLOCK", 128)
+    return little
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_all_forms_of_svrg_by_hand_make_one_chain(module, little_data, ahead):
+    by_hand = module("anchored_by_hand")
+    data, start, key = little_data.data(), np.array([0.3, -0.2, 0.5], np.float32), jax.random.key(2)
+    naive = by_hand.naive(little_data, "svrg_ld")
+    one_step, state = jax.jit(naive.step), naive.init(key, start, data)
+    for step_key in jax.random.split(key, by_hand.REFRESH_EVERY):
+        state = one_step(step_key, state, data)
+    nested = by_hand.nested(little_data, "svrg_ld", ahead=ahead)
+    assert nested.steps_per_call == by_hand.REFRESH_EVERY
+    found = nested.position(jax.jit(nested.step)(key, nested.init(key, start, data), data), data)
+    assert np.abs(found - start).max() > 0.1
+    np.testing.assert_allclose(found, naive.position(state, data), rtol=1e-4)
+
+
+def test_svrg_by_hand_is_ours(module, little_data):
+    """The same rows and noise: the same positions, and a full gradient in the first step and after K = 100."""
+    by_hand, cells = module("anchored_by_hand"), module("memory_cells")
+    data, start, key = little_data.data(), np.array([0.3, -0.2, 0.5], np.float32), jax.random.key(3)
+    kernel, naive = cells.kernel("svrg_ld"), by_hand.naive(little_data, "svrg_ld")
+    draw = by_hand._Parts(little_data, "svrg_ld").draw
+    ours, theirs = kernel.init(key, start, data), naive.init(key, start, data)
+    step, transition = jax.jit(naive.step), jax.jit(kernel.transition)
+    randomness, evaluations = kernel.draw(key, ours, data), []
+    for step_key in jax.random.split(key, 102):
+        rows, noise = draw(step_key)
+        given = randomness._replace(batch=randomness.batch._replace(batch=rows), noise=noise)
+        ours, info = transition(given, ours, data)
+        theirs = step(step_key, theirs, data)
+        evaluations.append(int(info.gradient_evaluations))
+    np.testing.assert_allclose(ours.position, theirs.position, rtol=1e-4)
+    np.testing.assert_allclose(ours.memory.anchor, theirs.anchor, rtol=1e-4)
+    b, n = little_data.batch_size, little_data.num_data
+    assert evaluations == [2 * b + n, *[2 * b] * 99, 2 * b + n, 2 * b]
+
+
+def test_memory_benchmark_runs(module, little_data, tmp_path):
+    out = tmp_path / "result.json"
+    assert module("memory_cost").main(["--quick", "--only", "svrg,naive,temporaries", "--out", str(out)]) == 0
+    result = json.loads(out.read_text())
+    assert (result["quick"], result["pairs"], result["versions"]["jax"]) == (True, 3, jax.__version__)
+    svrg, naive, temporaries = result["results"]
+    assert [row["cell"] for row in result["results"]] == ["svrg", "naive", "temporaries"]
+    assert set(svrg["ratios"]) == {"drawn in each step", "drawn ahead"}
+    assert svrg["case"]["num_steps"] == naive["case"]["num_steps"] == 100
+    assert (naive["goal"], naive["floor"], naive["measured"]["size"]) == (900, 300, 3)
+    assert temporaries["conditionals"] == 1

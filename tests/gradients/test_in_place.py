@@ -1,0 +1,96 @@
+"""What the compiled programs of estimators with memory hold: no second table, and no refresh that is not due.
+
+By XLA's own account of its temporaries, on the JAX that runs: whether a table is updated where it lies has changed
+between versions, and a copy in each step is found by no test of values.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.sampling import chunks
+
+N, D, BATCH = 20_000, 8, 5
+NUMBER = 4
+"""Bytes of a float32."""
+RNG = np.random.default_rng(0)
+DATA = {
+    "x": jnp.asarray(RNG.normal(size=(N, D)), jnp.float32),
+    "y": jnp.asarray(RNG.integers(0, 2, N), jnp.float32),
+}
+NUMBERS = ewsg.models.logistic_regression()
+GRADIENTS = ewsg.Posterior(NUMBERS.log_likelihood, NUMBERS.log_prior)
+TABLES = [pytest.param(NUMBERS, 1, id="numbers"), pytest.param(GRADIENTS, D, id="gradients")]
+
+
+class CalledError(Exception):
+    """The loop was called."""
+
+
+@pytest.fixture
+def loop_bytes(monkeypatch):
+    """`loop_bytes(estimator, chains)`: the temporaries of the loop that `sample` would call."""
+    advance = chunks.advance
+
+    def measure(estimator, chains):
+        calls = []
+
+        def stop(*args, **kwargs):
+            calls.append((args, kwargs))
+            raise CalledError
+
+        monkeypatch.setattr(chunks, "advance", stop)
+        kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-5), estimator)
+        with pytest.raises(CalledError):
+            ewsg.sample(jax.random.key(0), kernel, jnp.zeros(D), DATA, 3, num_chains=chains, progress=False)
+        ((args, kwargs),) = calls
+        return advance.lower(*args, **kwargs).compile().memory_analysis().temp_size_in_bytes
+
+    return measure
+
+
+@pytest.mark.parametrize("chains", [1, 10])
+@pytest.mark.parametrize(("posterior", "numbers"), TABLES)
+def test_the_loop_holds_no_second_table(loop_bytes, posterior, numbers, chains):
+    estimator = ewsg.gradients.saga(posterior, batch_size=BATCH)
+    assert loop_bytes(estimator, chains) < 0.5 * NUMBER * N * numbers * chains
+
+
+def test_a_second_table_would_be_seen(loop_bytes):
+    """The obvious form, which sets the new rows once the old ones are read, copies the table in every step."""
+    saga = ewsg.gradients.saga(GRADIENTS, batch_size=BATCH)
+
+    def propose(randomness, memory, point, data, weight):
+        estimate, receipt = saga.propose(randomness, memory, point, data, weight)
+        rows = jax.tree.map(lambda x: x[receipt.indices], data)
+        return estimate, (receipt, GRADIENTS.row_gradients(point, rows))
+
+    def commit(proposed, memory):
+        receipt, new = proposed
+        table = memory.table.at[receipt.indices].set(new)
+        return memory._replace(table=table, gradient=memory.gradient + receipt.sum)
+
+    obvious = dataclasses.replace(saga, propose=propose, commit=commit)
+    assert loop_bytes(obvious, 1) > NUMBER * N * D, "the measure would not see a copy"
+
+
+def test_a_step_of_svrg_chooses_and_holds_a_chunk_of_rows():
+    """Under `vmap` the refresh stays in a condition, and no chain is given data of its own."""
+    chains, chunk = 20, 1000
+    kernel = ewsg.kernel(
+        ewsg.dynamics.langevin(1e-5),
+        ewsg.gradients.svrg(NUMBERS, batch_size=BATCH, refresh_every=10, chunk_size=chunk),
+    )
+
+    def first(keys, positions):
+        states = jax.vmap(kernel.init, (0, 0, None))(keys, positions, DATA)
+        return jax.vmap(kernel.draw, (0, 0, None))(keys, states, DATA), states
+
+    drawn = jax.eval_shape(first, jax.random.split(jax.random.key(0), chains), jnp.zeros((chains, D)))
+    step = jax.jit(jax.vmap(kernel.transition, (0, 0, None))).lower(*drawn, DATA).compile()
+    assert step.as_text().count(" conditional(") == 1, "the refresh is computed in every step"
+    assert step.memory_analysis().temp_size_in_bytes < NUMBER * chunk * (D + 4 * chains) < NUMBER * N * chains / 2
