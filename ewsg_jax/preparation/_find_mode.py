@@ -104,7 +104,7 @@ def find_mode(
         >>> model, data = ewsg.models.gaussian_location(), jnp.array([[1.0], [3.0]])
         >>> mode = ewsg.find_mode(jax.random.key(0), model, jnp.zeros(1), data)
         >>> mode.converged, mode.position.round(3)
-        (True, Array([1.333], dtype=float32))
+        (True, Array([2.], dtype=float32))
     """
     _check.key(key)
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
