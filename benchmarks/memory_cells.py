@@ -23,7 +23,7 @@ from by_hand import by_hand
 from cells import Bench, _microseconds
 from ours import Ours, device_data, posterior
 from program import Program
-from timing import Pair, Summary, Target, fastest, interleave, times_faster, times_the_cost
+from timing import Pair, Summary, Target, interleave, times_faster, times_the_cost
 from workload import STEP_SIZE, WORKLOADS, Case
 
 import ewsg_jax as ewsg
@@ -111,7 +111,8 @@ class MemoryBench(Bench):
             other = Program(functools.partial(nested, ahead=ahead), case)
             compile_seconds[name] = other.compile_seconds
             measured[name] = interleave(ours.run, other.run, self.pairs)
-        best = fastest(measured)
+        # The form that does best beside ours: not the lowest time, since the machine may have changed in between.
+        best = max(measured, key=lambda name: times_the_cost(measured[name]).median)
         self._add(
             "svrg",
             f"SVRG, K = {REFRESH_EVERY}, {CHAINS} chains, against nested scans by hand, {best}",

@@ -405,7 +405,7 @@ MUTANTS = [
         "ewsg_jax/_kernel.py",
         "estimator.draw(batch_key, data)",
         "estimator.draw(noise_key, data)",
-        "tests/test_contract.py::test_keys_are_used_once[sgld-True]",
+        "tests/test_contract.py::test_keys_are_used_once[sgld-True-random]",
     ),
     Mutant(
         "all chains share their randomness",
