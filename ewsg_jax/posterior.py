@@ -260,7 +260,7 @@ class Posterior:
         """
         _check.position(position)
         _check.data(data)
-        datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), data)
+        datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), data)
         shapes = _check.shapes(position)
         signature = _signature((shapes, datum))
         if signature not in self._checked:

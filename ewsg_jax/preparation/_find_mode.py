@@ -112,12 +112,12 @@ def find_mode(
     _check.finite("position", position)
     _check.data(data)
     _check.finite("data", data)
+    data = jax.tree.map(jnp.asarray, data)
     posterior.check(position, data)
     _check.positive("tolerance", tolerance)
     _check.integer("max_steps", max_steps)
     _check.integer("chunk_size", chunk_size)
     _check.boolean("progress", progress)
-    data = jax.tree.map(jnp.asarray, data)
     warm_up_cost = 0.0
     if batch_size is not None:
         _check.integer("batch_size", batch_size)
