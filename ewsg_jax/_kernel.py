@@ -60,16 +60,21 @@ class Info(NamedTuple):
     """What a step reports, all scalars.
 
     Attributes:
-        gradient_evaluations: how many ∇Vᵢ the step evaluated, int32; n of them are a data pass.
+        gradient_evaluations: how many ∇Vᵢ the step evaluated, int32; n of them are a data pass. The exact
+            methods, which need no gradient, evaluate Vᵢ instead.
         is_finite: whether the new state holds neither NaN nor infinity.
         step_size: the h of this step.
         index_acceptance: share of the index chain's proposals accepted; 1 where there is no chain.
+        acceptance: share of Metropolis' proposals accepted; 1 where none is made.
+        overflow: whether a bounded set could not hold what it should, and so was not moved.
     """
 
     gradient_evaluations: Array | np.int32
     is_finite: Array
     step_size: Array
-    index_acceptance: Array | np.float32
+    index_acceptance: Array | np.float32 = np.float32(1.0)
+    acceptance: Array | np.float32 = np.float32(1.0)
+    overflow: Array | np.bool_ = np.bool_(False)
 
 
 def _no_check(position: Position, data: Data) -> None:
@@ -206,21 +211,26 @@ def kernel(dynamics: Dynamics, estimator: GradientEstimator) -> Kernel:
     def gather(randomness: Randomness, data: Data) -> Randomness:
         return randomness._replace(batch=estimator.gather(randomness.batch, data))
 
+    def evaluations(data: Data) -> Evaluations:
+        cost = estimator.evaluations(data)
+        return cost._replace(per_step=cost.per_step + dynamics.probes * cost.per_probe)
+
     def transition(randomness: Randomness, state: KernelState, data: Data) -> tuple[KernelState, Info]:
         current = state.dynamics
         wanted = dynamics.point(current)
         memory, point, refreshed = estimator.refresh(randomness.batch, state.memory, current.step, wanted, data)
         if point is not wanted:
             current = dynamics.restart(current, point)
-        weight = functools.partial(dynamics.weight, current)
+        prepared = dynamics.prepare(current, estimator.prior_gradient, data)
+        weight = functools.partial(dynamics.weight, prepared)
         estimate, receipt = estimator.propose(randomness.batch, memory, point, data, weight)
-        moved, probed = dynamics.move(
-            randomness.noise, current, estimate, lambda position: estimator.probe(estimate, position, data)
+        moved = dynamics.move(
+            randomness.noise, prepared, estimate, lambda position: estimator.probe(estimate, position, data)
         )
         # What is known without running the step stays a NumPy number, so that a run need not sum it.
-        evaluations = estimator.evaluations(data).per_step + refreshed + probed
+        spent = evaluations(data).per_step + refreshed
         info = Info(
-            gradient_evaluations=evaluations if isinstance(evaluations, jax.Array) else np.int32(evaluations),
+            gradient_evaluations=spent if isinstance(spent, jax.Array) else np.int32(spent),
             is_finite=_tree.is_finite(moved),
             step_size=jnp.asarray(dynamics.step_size(current.step)),
             index_acceptance=estimate.acceptance,
@@ -233,7 +243,7 @@ def kernel(dynamics: Dynamics, estimator: GradientEstimator) -> Kernel:
         gather,
         transition,
         dynamics.step_size,
-        estimator.evaluations,
+        evaluations,
         estimator.uses_batches,
         estimator.check,
         estimator.memory_of,

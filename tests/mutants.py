@@ -66,8 +66,8 @@ MUTANTS = [
     Mutant(
         "momentum set to zeros",
         "ewsg_jax/dynamics/_underdamped.py",
-        "return UnderdampedState(position, momentum, state.step + 1), 0",
-        "return UnderdampedState(position, _tree.zeros_like(momentum), state.step + 1), 0",
+        "return UnderdampedState(position, momentum, state.step + 1)",
+        "return UnderdampedState(position, _tree.zeros_like(momentum), state.step + 1)",
         "tests/dynamics/test_stationary_law.py::test_full_gradient_in_one_dimension[exact-0.25-2.5-1.0-3.0]",
     ),
     Mutant(
@@ -142,8 +142,8 @@ MUTANTS = [
     Mutant(
         "langevin never moves",
         "ewsg_jax/dynamics/_langevin.py",
-        "return LangevinState(position, state.step + 1), 0",
-        "return LangevinState(state.position, state.step + 1), 0",
+        "return LangevinState(position, state.step + 1)",
+        "return LangevinState(state.position, state.step + 1)",
         "tests/dynamics/test_stationary_law.py::test_full_gradient_in_one_dimension[langevin-0.25-2.5-1.0-3.0]",
     ),
     Mutant(
@@ -288,8 +288,8 @@ MUTANTS = [
     Mutant(
         "counter stuck",
         "ewsg_jax/dynamics/_underdamped.py",
-        "return UnderdampedState(position, momentum, state.step + 1), 0",
-        "return UnderdampedState(position, momentum, state.step), 0",
+        "return UnderdampedState(position, momentum, state.step + 1)",
+        "return UnderdampedState(position, momentum, state.step)",
         "tests/dynamics/test_protocol.py::test_tree_and_dtypes_are_kept_and_steps_are_counted[euler-float32-False]",
         sweep=True,
     ),
@@ -641,8 +641,8 @@ MUTANTS = [
     Mutant(
         "refreshes are not counted",
         "ewsg_jax/_kernel.py",
-        ".per_step + refreshed + probed",
-        ".per_step + probed",
+        "(data).per_step + refreshed",
+        "(data).per_step",
         "tests/gradients/test_index_chain.py::test_only_the_accepted_batch_is_committed[together]",
         sweep=True,
     ),
@@ -705,9 +705,31 @@ MUTANTS = [
     Mutant(
         "a lost chain moves again in the next call",
         "ewsg_jax/sampling/health.py",
-        "if not before.all():",
-        "if before.all() and lost.all():",
+        "resting = None if before.all() else _tree.copy(state)",
+        "resting = None",
         "tests/sampling/test_health.py::test_chains_lost_in_different_calls",
+    ),
+    Mutant(
+        "a replay from an old state without the steps since",
+        "ewsg_jax/sampling/health.py",
+        "if since < done:",
+        "if since > done:",
+        "tests/sampling/test_health.py::test_a_replay_may_begin_many_calls_ago",
+    ),
+    Mutant(
+        "a replay uses up the state that it begins from",
+        "ewsg_jax/sampling/health.py",
+        "            again = _tree.copy(again)\n",
+        "",
+        "tests/sampling/test_health.py::test_a_replay_may_begin_many_calls_ago",
+    ),
+    Mutant(
+        "probes are not counted",
+        "ewsg_jax/_kernel.py",
+        "cost.per_step + dynamics.probes * cost.per_probe",
+        "cost.per_step",
+        "tests/dynamics/test_protocol.py"
+        "::test_what_is_prepared_reaches_the_weight_and_the_move_and_probes_are_counted",
     ),
     Mutant(
         "Welford with one deviation twice",

@@ -66,12 +66,12 @@ def langevin(
         name = "zero" if isinstance(frozen_noise, str) and frozen_noise == "momentum" else frozen_noise
         return half_squared_sum(name, {}, jnp.sqrt(h / (2 * temperature_now)), estimate.gradient)
 
-    def move(noise: PyTree, state: LangevinState, estimate: Estimate, probe: Probe) -> tuple[LangevinState, int]:
+    def move(noise: PyTree, state: LangevinState, estimate: Estimate, probe: Probe) -> LangevinState:
         h, temperature_now = value_at(step_size, state.step), value_at(temperature, state.step)
         position = _tree.combine(
             (1, state.position), (-h, estimate.gradient), (jnp.sqrt(2 * h * temperature_now), noise)
         )
-        return LangevinState(position, state.step + 1), 0
+        return LangevinState(position, state.step + 1)
 
     def restart(state: LangevinState, point: Position) -> LangevinState:
         return state._replace(position=point)

@@ -64,9 +64,7 @@ def noise_corrected(
         has_friction = isinstance(frozen_noise, str) and frozen_noise in ("momentum", "rest")
         return plain.weight(state, corrected(state, estimate) if has_friction else estimate, frozen_noise)
 
-    def move(
-        noise: PyTree, state: UnderdampedState, estimate: Estimate, probe: Probe
-    ) -> tuple[UnderdampedState, int]:
+    def move(noise: PyTree, state: UnderdampedState, estimate: Estimate, probe: Probe) -> UnderdampedState:
         return plain.move(noise, state, corrected(state, estimate), probe)
 
     return Dynamics(

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._random import NOISE_LAWS, NoiseLaw
-from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
+from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.gradients._protocol import Estimate
 
 State = Any
@@ -21,9 +21,18 @@ Term = tuple[Any, PyTree]
 
 
 class Probe(Protocol):
-    """The gradient on the accepted batch at another point, and its evaluations."""
+    """The gradient on the accepted batch at another point."""
 
-    def __call__(self, position: Position) -> tuple[Position, int]: ...
+    def __call__(self, position: Position) -> Position: ...
+
+
+PriorGradient = Callable[[Position], Position]
+"""∇V₀ at a point, shaped like the position."""
+
+
+def as_it_is(state: State, prior_gradient: PriorGradient, data: Data) -> State:
+    """Return the state: what most dynamics need to know before a gradient is estimated."""
+    return state
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,24 +43,29 @@ class Dynamics:
         init: `init(key, position) -> state`.
         draw: `draw(key, state) -> noise`, from shapes and the step counter alone.
         point: `point(state) -> position`: where the gradient is wanted.
-        weight: `weight(state, estimate, frozen_noise) -> log weight`, ½‖x + a‖² (methods with exponential
+        weight: `weight(prepared, estimate, frozen_noise) -> log weight`, ½‖x + a‖² (methods with exponential
             weights): a is the estimate in units of the noise, x the frozen noise.
-        move: `move(noise, state, estimate, probe) -> (state, evaluations)`.
+        move: `move(noise, prepared, estimate, probe) -> state`.
         restart: `restart(state, point) -> state`: the state with its evaluation point moved there.
         step_size: `step_size(step) -> number`.
         frozen_noise: the names of x that `weight` takes.
         needs_covariance: whether it asks for estimates with their covariance.
+        prepare: `prepare(state, prior_gradient, data) -> prepared`: what is worked out once a step, before any
+            gradient is estimated; the state itself unless said.
+        probes: how often `move` calls `probe`.
     """
 
     init: Callable[[Key, Position], State]
     draw: Callable[[Key, State], PyTree]
     point: Callable[[State], Position]
     weight: Callable[..., Array]
-    move: Callable[[PyTree, State, Estimate, Probe], tuple[State, int]]
+    move: Callable[[PyTree, Any, Estimate, Probe], State]
     restart: Callable[[State, Position], State]
     step_size: Callable[[Array], Any]
     frozen_noise: tuple[str, ...]
     needs_covariance: bool = False
+    prepare: Callable[[State, PriorGradient, Data], Any] = as_it_is
+    probes: int = 0
 
 
 def value_at(hyperparameter: Hyperparameter, step: Array) -> Any:

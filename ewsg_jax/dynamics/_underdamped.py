@@ -100,11 +100,9 @@ def underdamped(
         named: dict[str, Term] = {name: (c, state.momentum) for name, c in terms.frozen_noise.items()}
         return half_squared_sum(frozen_noise, named, terms.scale, estimate.gradient)
 
-    def move_on(
-        noise: PyTree, state: UnderdampedState, estimate: Estimate, probe: Probe
-    ) -> tuple[UnderdampedState, int]:
+    def move_on(noise: PyTree, state: UnderdampedState, estimate: Estimate, probe: Probe) -> UnderdampedState:
         position, momentum = move(coefficients(state.step), noise, state, estimate.gradient)
-        return UnderdampedState(position, momentum, state.step + 1), 0
+        return UnderdampedState(position, momentum, state.step + 1)
 
     def restart(state: UnderdampedState, point: Position) -> UnderdampedState:
         shift = _tree.combine((1, point), (-1, wanted_at(state)))

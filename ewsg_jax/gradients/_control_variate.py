@@ -84,19 +84,20 @@ def control_variate(
         estimate = anchored_estimate(posterior, memory.center, memory.gradient, batch, point, data)
         return estimate, law.advance(memory.rows, data)
 
-    def probe(estimate: Estimate, position: Position, data: Data) -> tuple[Position, int]:
-        return probe_anchored(posterior, estimate, position, data), batch_size
+    def probe(estimate: Estimate, position: Position, data: Data) -> Position:
+        return probe_anchored(posterior, estimate, position, data)
 
     def commit(receipt: PyTree, memory: ControlVariateMemory) -> ControlVariateMemory:
         return memory._replace(rows=receipt)
 
     def evaluations(data: Data) -> Evaluations:
-        return Evaluations(2 * batch_size, at_init=num_rows(data))
+        return Evaluations(2 * batch_size, batch_size, at_init=num_rows(data))
 
     return GradientEstimator(
         law.draw,
         propose,
         probe,
+        posterior.prior_gradient,
         evaluations,
         check,
         law.gather,

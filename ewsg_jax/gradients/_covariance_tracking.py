@@ -184,8 +184,8 @@ def covariance_tracking(
         change = _tree.combine((1, here), (-1, there))
         return estimate, TrackingReceipt(change, was_clipped, law.advance(memory.rows, data))
 
-    def probe(estimate: Estimate, position: Position, data: Data) -> tuple[Position, int]:
-        return gradient(estimate.batch, position, data), batch_size
+    def probe(estimate: Estimate, position: Position, data: Data) -> Position:
+        return gradient(estimate.batch, position, data)
 
     def commit(receipt: TrackingReceipt, memory: TrackingMemory) -> TrackingMemory:
         return memory._replace(
@@ -197,13 +197,14 @@ def covariance_tracking(
     def evaluations(data: Data) -> Evaluations:
         n = num_rows(data)
         return Evaluations(
-            2 * batch_size, per_refresh=(2 if is_low_rank else 1) * n, refresh_every=steps_per_reset(n)
+            2 * batch_size, batch_size, per_refresh=(2 if is_low_rank else 1) * n, refresh_every=steps_per_reset(n)
         )
 
     return GradientEstimator(
         law.draw,
         propose,
         probe,
+        posterior.prior_gradient,
         evaluations,
         check,
         law.gather,

@@ -35,10 +35,12 @@ def full(posterior: Posterior, *, chunk_size: int = CHUNK_SIZE) -> GradientEstim
     ) -> tuple[Estimate, tuple[()]]:
         return Estimate(posterior.gradient(point, data, chunk_size), (), np.float32(1.0)), ()
 
-    def probe(estimate: Estimate, position: Position, data: Data) -> tuple[Position, int]:
-        return posterior.gradient(position, data, chunk_size), num_rows(data)
+    def probe(estimate: Estimate, position: Position, data: Data) -> Position:
+        return posterior.gradient(position, data, chunk_size)
 
     def evaluations(data: Data) -> Evaluations:
-        return Evaluations(num_rows(data))
+        return Evaluations(num_rows(data), num_rows(data))
 
-    return GradientEstimator(draw, propose, probe, evaluations, posterior.check, uses_batches=False)
+    return GradientEstimator(
+        draw, propose, probe, posterior.prior_gradient, evaluations, posterior.check, uses_batches=False
+    )

@@ -37,19 +37,24 @@ class Weight(Protocol):
 
 
 class Evaluations(NamedTuple):
-    """How many ∇Vᵢ an estimator evaluates, probes apart: Python integers, known before anything runs.
+    """How many ∇Vᵢ are evaluated: Python integers, known before anything runs.
 
     Attributes:
         per_step: in every step.
+        per_probe: by a probe of the accepted batch at another point.
         at_init: once, by `init`.
         per_refresh: besides, in the steps 0, K, 2K, …
         refresh_every: K.
+        counted: whether steps say themselves what they evaluated (`Info.gradient_evaluations`) and `per_step` is
+            not known.
     """
 
     per_step: int
+    per_probe: int
     at_init: int = 0
     per_refresh: int = 0
     refresh_every: int = 1
+    counted: bool = False
 
     def of_steps(self, first: Any, count: Any) -> Any:
         """Return the evaluations of `count` steps, the first of them number `first`; whole numbers or arrays."""
@@ -82,9 +87,9 @@ class GradientEstimator:
     Attributes:
         draw: `draw(key, data) -> randomness`, from the configuration and n alone.
         propose: `propose(randomness, memory, point, data, weight) -> (estimate, receipt)`.
-        probe: `probe(estimate, position, data) -> (gradient, evaluations)`: the estimate's own batch at
-            another position.
-        evaluations: `evaluations(data) -> Evaluations`: how many ∇Vᵢ `propose` and `init` evaluate.
+        probe: `probe(estimate, position, data) -> gradient`: the estimate's own batch at another position.
+        prior_gradient: `prior_gradient(position) -> ∇V₀`, the part of every estimate that is no estimate.
+        evaluations: `evaluations(data) -> Evaluations`: how many ∇Vᵢ are evaluated.
         check: `check(position, data)`: raises what is wrong with them, by type, shape and dtype.
         gather: `gather(randomness, data) -> randomness`: the same with its rows of the data gathered, which may
             be done for many steps at once; `propose` takes either.
@@ -106,7 +111,8 @@ class GradientEstimator:
 
     draw: Callable[[Key, Data], PyTree]
     propose: Callable[[PyTree, Memory, Position, Data, Weight], tuple[Estimate, PyTree]]
-    probe: Callable[[Estimate, Position, Data], tuple[Position, int]]
+    probe: Callable[[Estimate, Position, Data], Position]
+    prior_gradient: Callable[[Position], Position]
     evaluations: Callable[[Data], Evaluations]
     check: Callable[[Position, Data], None]
     gather: Callable[[PyTree, Data], PyTree] = _nothing_ahead

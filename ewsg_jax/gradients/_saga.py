@@ -118,13 +118,13 @@ def saga(
         constant = _tree.combine((1, memory.gradient), (-1, posterior.estimate_from_rows(old, part, data)))
         return Estimate(gradient, (batch.indices, constant)), receipt
 
-    def probe(estimate: Estimate, position: Position, data: Data) -> tuple[Position, int]:
+    def probe(estimate: Estimate, position: Position, data: Data) -> Position:
         indices, constant = estimate.batch
         return _tree.combine(
             (1, posterior.prior_gradient(position)),
             (1, posterior.batch_gradient(position, data, indices)),
             (1, constant),
-        ), batch_size
+        )
 
     def commit(receipt: SAGAReceipt, memory: SAGAMemory) -> SAGAMemory:
         # In place in a compiled loop: setting the new rows instead, once the old ones are read, copies the table.
@@ -132,12 +132,13 @@ def saga(
         return SAGAMemory(table, _tree.combine((1, memory.gradient), (1, receipt.sum)), receipt.rows)
 
     def evaluations(data: Data) -> Evaluations:
-        return Evaluations(batch_size, at_init=num_rows(data))
+        return Evaluations(batch_size, batch_size, at_init=num_rows(data))
 
     return GradientEstimator(
         law.draw,
         propose,
         probe,
+        posterior.prior_gradient,
         evaluations,
         check,
         law.gather,

@@ -101,12 +101,19 @@ def stratified(
             (1, posterior.batch_gradient(position, data, batch, weights)),
         )
 
-    def probe(estimate: Estimate, position: Position, data: Data) -> tuple[Position, int]:
+    def probe(estimate: Estimate, position: Position, data: Data) -> Position:
         indices, weights = estimate.batch
-        return gradient(indices, weights, position, data), batch_size
+        return gradient(indices, weights, position, data)
 
     return GradientEstimator(
-        draw, propose, probe, lambda data: Evaluations(batch_size), check, init=init, memory_of="data"
+        draw,
+        propose,
+        probe,
+        posterior.prior_gradient,
+        lambda data: Evaluations(batch_size, batch_size),
+        check,
+        init=init,
+        memory_of="data",
     )
 
 

@@ -134,8 +134,8 @@ def svrg(
         estimate = anchored_estimate(posterior, memory.anchor, memory.gradient, batch, point, data)
         return estimate, law.advance(memory.rows, data)
 
-    def probe(estimate: Estimate, position: Position, data: Data) -> tuple[Position, int]:
-        return probe_anchored(posterior, estimate, position, data), batch_size
+    def probe(estimate: Estimate, position: Position, data: Data) -> Position:
+        return probe_anchored(posterior, estimate, position, data)
 
     def commit(receipt: PyTree, memory: SVRGMemory) -> SVRGMemory:
         return memory._replace(rows=receipt)
@@ -148,12 +148,13 @@ def svrg(
 
     def evaluations(data: Data) -> Evaluations:
         n = num_rows(data)
-        return Evaluations(2 * batch_size, per_refresh=n, refresh_every=steps_per_anchor(n))
+        return Evaluations(2 * batch_size, batch_size, per_refresh=n, refresh_every=steps_per_anchor(n))
 
     return GradientEstimator(
         draw,
         propose,
         probe,
+        posterior.prior_gradient,
         evaluations,
         check,
         gather,

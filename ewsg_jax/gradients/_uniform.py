@@ -59,8 +59,8 @@ def uniform(
         batch = law.batch(randomness, memory, data)
         return Estimate(gradient(batch, point, data), batch.indices), law.advance(memory, data)
 
-    def probe(estimate: Estimate, position: Position, data: Data) -> tuple[Position, int]:
-        return gradient(estimate.batch, position, data), batch_size
+    def probe(estimate: Estimate, position: Position, data: Data) -> Position:
+        return gradient(estimate.batch, position, data)
 
     def commit(receipt: PyTree, memory: Memory) -> Memory:
         return receipt
@@ -69,7 +69,8 @@ def uniform(
         law.draw,
         propose,
         probe,
-        lambda data: Evaluations(batch_size),
+        posterior.prior_gradient,
+        lambda data: Evaluations(batch_size, batch_size),
         check,
         law.gather,
         init,

@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
+from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Data, Key, Position, PyTree
+from ewsg_jax.gradients import Evaluations
 from ewsg_jax.sampling import chunks
 from ewsg_jax.sampling._moments import MomentPlan, finish, positions
 from ewsg_jax.sampling.budget import num_steps_of
@@ -148,27 +149,39 @@ def sample(
     run_keys = chain_keys(run_key, num_chains)
 
     advance = functools.partial(chunks.advance, kernel, layout, run_keys, shared_key, data, plan)
-    outcome = Outcome(first, Watch(num_chains, shared_memory), np.zeros(num_chains))
+    # Calls take the memory of the state that they are given; the first state stays, to replay from.
+    outcome = Outcome(_tree.copy(first), Watch(num_chains, shared_memory, first))
+    del first
     with Interrupts() as interrupts:
         # No step: this compiles.
-        jax.block_until_ready(advance(jnp.int32(0), jnp.int32(0), first, jnp.asarray(outcome.watch.alive)))
+        alive = jnp.asarray(outcome.watch.alive)
+        outcome.state = jax.block_until_ready(advance(jnp.int32(0), jnp.int32(0), outcome.state, alive)).state
         compiled = time.perf_counter()
         run(advance, outcome, num_steps, plan, layout, progress, interrupts)
     outcome.watch.warn()
 
     draws = jax.tree.map(lambda *x: np.swapaxes(np.concatenate(x), 0, 1), *outcome.draws)
     step = first_step + burn_in + thin * np.arange(1, plan.kept(outcome.done) + 1)
+    made = max(outcome.done, 1)
+    per_chain = functools.partial(_of_each_chain, outcome.totals, num_chains)
     return Samples(
         draws=None if keep is None else draws,
         moments=None if moments is None or outcome.sums is None else finish(moments, outcome.sums),
         state=outcome.state,
         step=step,
         step_size=np.broadcast_to(jax.vmap(kernel.step_size)(jnp.asarray(step, jnp.int32)), step.shape),
-        evaluations=at_init + cost.of_steps(first_step, step - first_step),
-        gradient_evaluations=num_chains * (at_init + cost.of_steps(first_step, outcome.done)),
+        evaluations=at_init + _spent(cost, outcome, first_step, step - first_step),
+        gradient_evaluations=num_chains * at_init
+        + (
+            int(np.sum(outcome.totals["gradient_evaluations"]))
+            if cost.counted
+            else num_chains * cost.of_steps(first_step, outcome.done)
+        ),
         num_data=n,
         num_steps=outcome.done,
-        index_acceptance=outcome.acceptance / max(outcome.done, 1),
+        index_acceptance=per_chain("index_acceptance", made) / made,
+        acceptance=per_chain("acceptance", made) / made,
+        overflow=per_chain("overflow", 0),
         diverged_at=outcome.watch.diverged_at,
         keeps_positions=keep is positions,
         common_start=num_chains > 1 and state is None and not stacked and not is_function(position),
@@ -176,6 +189,19 @@ def sample(
         compile_seconds=compiled - began,
         run_seconds=time.perf_counter() - compiled,
     )
+
+
+def _of_each_chain(totals: dict[str, np.ndarray], num_chains: int, name: str, known: int) -> np.ndarray:
+    """Return the sums over a run's steps of what `Info` reports, shape (chain,); `known` where nothing ran it."""
+    return np.broadcast_to(totals.get(name, np.asarray(known)), (num_chains,)).copy()
+
+
+def _spent(cost: Evaluations, outcome: Outcome, first_step: int, steps: np.ndarray) -> np.ndarray:
+    """Return the evaluations of one chain in its first so many steps, int64."""
+    if not cost.counted:
+        return cost.of_steps(first_step, steps)
+    done, evaluations = np.transpose(outcome.spent)
+    return np.rint(np.interp(steps, done, evaluations)).astype(np.int64)
 
 
 def _check_kept(keep: Callable[..., PyTree] | None, moments: MomentPlan | None, positions: Position) -> int:

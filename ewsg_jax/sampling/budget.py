@@ -42,6 +42,11 @@ def num_steps_of(
         raise ValueError(
             f"give either num_steps or data_passes; got num_steps={num_steps!r} and data_passes={data_passes!r}"
         )
+    if data_passes is not None and cost.counted:
+        raise ValueError(
+            f"data_passes must be None for a method whose steps cost what they turn out to: give num_steps; got "
+            f"{data_passes!r}"
+        )
     if data_passes is None:
         return _check.integer("num_steps", num_steps)
     steps = steps_within(cost, n, data_passes, first_step)

@@ -63,12 +63,13 @@ def start(kernel: Kernel, keys: Array, positions: PyTree, data: Data, shared_mem
     """Return the first states of all chains, leading axis chain; a memory that they share is the first one's."""
     if not shared_memory:
         return jax.vmap(kernel.init, in_axes=(0, 0, None))(keys, positions, data)
-    first = kernel.init(keys[0], _tree.take(positions, 0), data)
+    # Of this only the memory is kept, but no key is used twice.
+    first = kernel.init(jax.random.fold_in(keys[0], 0), _tree.take(positions, 0), data)
     own = jax.vmap(lambda key, position: kernel.init(key, position, data).dynamics)(keys, positions)
     return KernelState(own, first.memory)
 
 
-@functools.partial(jax.jit, static_argnames=("kernel", "layout", "guarded"))
+@functools.partial(jax.jit, static_argnames=("kernel", "layout", "guarded"), donate_argnames=("state",))
 def advance(
     kernel: Kernel,
     layout: Layout,
@@ -103,12 +104,13 @@ def advance(
     axes = Randomness(None, 0) if layout.shared_minibatch else Randomness(0, 0)
     state_axes = chain_axes(layout.shared_memory)
     keep, moments = layout.keep, layout.moments
+    counted = kernel.evaluations(data).counted
 
     def one_transition(
         randomness: Randomness, state: KernelState, data: Data
     ) -> tuple[KernelState, dict[str, Array]]:
         state, info = kernel.transition(randomness, state, data)
-        return state, unknown_beforehand(info)
+        return state, unknown_beforehand(info, counted)
 
     transition = jax.vmap(one_transition, in_axes=(axes, state_axes, None), out_axes=(state_axes, 0))
 
@@ -191,13 +193,16 @@ def select_chains(chosen: Array, yes: KernelState, no: KernelState, shared_memor
     return KernelState(pick(chosen, yes.dynamics, no.dynamics), memory)
 
 
-def unknown_beforehand(info: Info) -> dict[str, Array]:
+def unknown_beforehand(info: Info, counted: bool) -> dict[str, Array]:
     """Return what a run sums up over its steps and does not know without running them.
 
-    Evaluations are not among it: `Kernel.evaluations` says what any steps cost.
+    Evaluations are among it only where `Kernel.evaluations` cannot say what any steps cost.
     """
-    acceptance = info.index_acceptance
-    return {"index_acceptance": acceptance} if isinstance(acceptance, jax.Array) else {}
+    names = ["index_acceptance", "acceptance", "overflow", *(["gradient_evaluations"] if counted else [])]
+    found = {name: getattr(info, name) for name in names}
+    return {
+        name: x.astype(jnp.int32) if x.dtype == bool else x for name, x in found.items() if isinstance(x, jax.Array)
+    }
 
 
 def _one_step_of(randomness: Randomness, i: Array) -> Randomness:

@@ -1,11 +1,13 @@
 """Chains that diverge: found after each call, replayed to the step where it happened, and frozen there.
 
 Watching every step would cost every run; since a call's randomness is a function of its keys, it can be made
-again under watch when a chain has been lost. The other chains keep the results of the unwatched call, so that
-their bits do not depend on it.
+again under watch when a chain has been lost, from the last state that was kept: calls use up the state that they
+are given, for a large one (SAGA's table) takes longer to copy than to step. The other chains keep the results of
+the unwatched call, so that their bits do not depend on it.
 """
 
 import functools
+import time
 import warnings
 from collections.abc import Callable
 
@@ -13,9 +15,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ewsg_jax import _tree
 from ewsg_jax._kernel import KernelState
 from ewsg_jax._types import Array, Position, PyTree
 from ewsg_jax.sampling.chunks import Call, Record, select_chains
+
+BYTES_PER_SECOND = 10**9
+"""How fast a state is copied, as a guess for the first time."""
+COPYING_SHARE = 0.05
+"""What part of a run's time may go into copies of the state to replay from."""
 
 
 class Watch:
@@ -26,22 +34,51 @@ class Watch:
         diverged_at: the step whose result was not finite, −1 for a chain that is alive; shape (chain,).
     """
 
-    def __init__(self, num_chains: int, shared_memory: bool) -> None:
+    def __init__(self, num_chains: int, shared_memory: bool, first: KernelState) -> None:
         self._shared_memory = shared_memory
         self.alive = np.ones(num_chains, bool)
         self.diverged_at = np.full(num_chains, -1, np.int64)
+        self._replay_from = first, 0
+        self._next_copy = time.perf_counter() + _tree.num_bytes(first) / BYTES_PER_SECOND / COPYING_SHARE
+
+    def keep(self, state: KernelState, done: int) -> None:
+        """Keep a copy of the state to replay from, unless the last one is too young for what a copy costs."""
+        began = time.perf_counter()
+        if began >= self._next_copy:
+            self._replay_from = jax.block_until_ready(_tree.copy(state)), done
+            now = time.perf_counter()
+            self._next_copy = now + (now - began) / COPYING_SHARE
 
     def call(
-        self, advance: Callable[..., Call], keep: Callable[[Position], PyTree] | None, state: KernelState
+        self,
+        advance: Callable[..., Call],
+        keep: Callable[[Position], PyTree] | None,
+        state: KernelState,
+        done: int,
+        steps: int,
     ) -> Call:
-        """Make a call, and put in it what the lost chains have: their last finite state, its draws, no sums."""
-        call = advance(state, jnp.asarray(self.alive))
+        """Make a call, and put in it what the lost chains have: their last finite state, its draws, no sums.
+
+        Args:
+            advance: `advance(done, steps, state, alive, guarded=…)`, which takes the memory of the state.
+            keep: what is kept of a position.
+            state: to go on from, after so many steps of the run.
+            done: so many.
+            steps: to make.
+        """
         before = self.alive
+        resting = None if before.all() else _tree.copy(state)
+        make = functools.partial(advance, jnp.int32(done), jnp.int32(steps))
+        call = make(state, jnp.asarray(before))
         lost = before & ~np.asarray(call.health.alive)
-        if not before.all():
-            call = _put(~before, _at_rest(keep, state, call), call, self._shared_memory)
+        if resting is not None:
+            call = _put(~before, _at_rest(keep, resting, call), call, self._shared_memory)
         if lost.any():
-            replayed = advance(state, jnp.asarray(before), guarded=True)
+            again, since = self._replay_from
+            again = _tree.copy(again)
+            if since < done:
+                again = advance(jnp.int32(since), jnp.int32(done - since), again, jnp.asarray(before)).state
+            replayed = make(again, jnp.asarray(before), guarded=True)
             # A replay may round differently and keep a chain finite a little longer: then to the call's end.
             fell = np.asarray(replayed.health.diverged_at)
             self.diverged_at[lost] = np.where(fell < 0, np.asarray(call.state.step), fell)[lost]

@@ -1,13 +1,11 @@
 """The loop on the host: compiled calls of about half a second, and what they add up to."""
 
-import functools
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax._kernel import KernelState
@@ -24,11 +22,17 @@ SECONDS_PER_CALL = 0.5
 
 @dataclass
 class Outcome:
-    """What the calls so far add up to; draws are in pieces with leading axes (draw, chain)."""
+    """What the calls so far add up to; draws are in pieces with leading axes (draw, chain).
+
+    Attributes:
+        totals: by the names of `Call.totals`, shape (chain,).
+        spent: after so many steps so many counted evaluations, the mean over chains, call after call.
+    """
 
     state: KernelState
     watch: Watch
-    acceptance: np.ndarray
+    totals: dict[str, np.ndarray] = field(default_factory=dict)
+    spent: list[tuple[int, float]] = field(default_factory=lambda: [(0, 0.0)])
     done: int = 0
     interrupted: bool = False
     sums: Sums | None = None
@@ -70,9 +74,9 @@ def run(
             room = plan.burn_in + (plan.kept(done) + layout.num_slots) * plan.thin
             # The next draw would not fit; the steps on the way to it do.
             steps = min(steps, room + plan.thin - 1 - done)
+        outcome.watch.keep(outcome.state, done)
         began = time.perf_counter()
-        make = functools.partial(advance, jnp.int32(done), jnp.int32(steps))
-        call = jax.block_until_ready(outcome.watch.call(make, layout.keep, outcome.state))
+        call = jax.block_until_ready(outcome.watch.call(advance, layout.keep, outcome.state, done, steps))
         seconds = time.perf_counter() - began
 
         _add(outcome, call, steps, plan)
@@ -93,6 +97,10 @@ def _add(outcome: Outcome, call: Call, steps: int, plan: Plan) -> None:
     done = outcome.done
     first, last = plan.kept(done), plan.kept(done + steps)
     outcome.draws.append(jax.tree.map(lambda x: np.array(np.asarray(x)[: last - first]), call.record.slots))
-    outcome.acceptance = outcome.acceptance + np.asarray(call.totals.get("index_acceptance", float(steps)))
+    for name, total in call.totals.items():
+        # Wide numbers: one call's sum fits in 32 bits, a run's need not.
+        wide = np.asarray(total, np.float64 if np.issubdtype(total.dtype, np.floating) else np.int64)
+        outcome.totals[name] = outcome.totals.get(name, 0) + wide
     outcome.done += steps
+    outcome.spent.append((outcome.done, float(np.mean(outcome.totals.get("gradient_evaluations", 0.0)))))
     outcome.state = call.state

@@ -31,6 +31,9 @@ class Samples:
         num_data: n.
         num_steps: steps that each chain made in this run.
         index_acceptance: mean share of index-chain proposals accepted, shape (chain,).
+        acceptance: mean share of Metropolis' proposals accepted, 1 for methods that make none, shape (chain,).
+        overflow: in how many steps a bounded set (the bright data of FlyMC) could not hold what it should, and the
+            law was that given that it can, shape (chain,).
         diverged_at: the step at which each chain ceased to be finite, −1 for none, shape (chain,), int64. Such a
             chain stays at its last finite position.
         keeps_positions: whether the draws are positions.
@@ -50,6 +53,8 @@ class Samples:
     num_data: int
     num_steps: int
     index_acceptance: np.ndarray
+    acceptance: np.ndarray
+    overflow: np.ndarray
     diverged_at: np.ndarray
     keeps_positions: bool
     common_start: bool

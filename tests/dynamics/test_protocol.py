@@ -139,6 +139,45 @@ def test_a_chain_whose_estimator_moves_the_point_goes_on_from_there(x64, name):
     assert info.gradient_evaluations == 3 + 5
 
 
+def test_what_is_prepared_reaches_the_weight_and_the_move_and_probes_are_counted(x64):
+    """A dynamics that shifts each estimate by ∇V₀ at the point and n, and that probes twice."""
+    plain = build("langevin")
+    posterior = ewsg.Posterior(log_likelihood, lambda position: -0.5 * jnp.sum(position**2))
+    estimator = ewsg.gradients.exponentially_weighted(ewsg.gradients.uniform(posterior, batch_size=2))
+    seen = []
+
+    def prepare(state, prior_gradient, data):
+        return state, prior_gradient(state.position), len(data)
+
+    def weight(prepared, estimate, frozen_noise):
+        seen.append(prepared[2])
+        return plain.weight(prepared[0], estimate, frozen_noise)
+
+    def move(noise, prepared, estimate, probe):
+        state, prior, n = prepared
+        total = estimate.gradient + n * prior + probe(state.position) + 10 * probe(state.position + 1)
+        return plain.move(noise, state, estimate._replace(gradient=total), probe)
+
+    probing = dataclasses.replace(plain, prepare=prepare, weight=weight, move=move, probes=2)
+    kernel = ewsg.kernel(probing, estimator)
+    state = kernel.init(jax.random.key(0), jnp.array([1.0, 2.0]), DATA)
+    randomness = kernel.draw(jax.random.key(1), state, DATA)
+    found, info = kernel.transition(randomness, state, DATA)
+
+    weight_of_plain = lambda estimate, frozen_noise="momentum": plain.weight(state.dynamics, estimate, frozen_noise)
+    estimate, _ = estimator.propose(randomness.batch, (), state.position, DATA, weight_of_plain)
+    rows = np.asarray(estimate.batch)
+    here, there = (
+        np.asarray(posterior.prior_gradient(p) + posterior.batch_gradient(p, DATA, rows))
+        for p in (state.position, state.position + 1)
+    )
+    total = 2 * here + 10 * there + len(DATA) * np.asarray(posterior.prior_gradient(state.position))
+    expected = plain.move(randomness.noise, state.dynamics, estimate._replace(gradient=total), None)
+    np.testing.assert_allclose(found.position, expected.position, rtol=1e-13)
+    assert set(seen) == {len(DATA)}
+    assert info.gradient_evaluations == 2 * 2 + 2 * 2 == kernel.evaluations(DATA).per_step
+
+
 BAD_NUMBERS = {
     "zero": (0.0, ValueError),
     "negative": (-0.1, ValueError),

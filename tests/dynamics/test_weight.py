@@ -83,9 +83,8 @@ def test_weight_is_that_of_the_noise_that_freezes_the_momentum(x64, name, how, g
     estimate = estimate_of(GRADIENTS[gradient])
     weight = dynamics.weight(state, estimate, GIVEN if how == "given" else how)
     np.testing.assert_allclose(weight, half_squared_norm(noise), rtol=1e-12)
-    moved, evaluations = dynamics.move(jax.tree.map(jnp.asarray, noise), state, estimate, no_probe)
+    moved = dynamics.move(jax.tree.map(jnp.asarray, noise), state, estimate, no_probe)
     assert_trees_close(moved.momentum, end)
-    assert evaluations == 0
 
 
 @pytest.mark.parametrize("gradient", GRADIENTS)
@@ -102,9 +101,8 @@ def test_langevin_weight_is_that_of_the_noise_that_freezes_the_position(x64, how
     estimate = estimate_of(GRADIENTS[gradient])
     weight = dynamics.weight(state, estimate, GIVEN if how == "given" else how)
     np.testing.assert_allclose(weight, half_squared_norm(noise), rtol=1e-12)
-    moved, evaluations = dynamics.move(jax.tree.map(jnp.asarray, noise), state, estimate, no_probe)
+    moved = dynamics.move(jax.tree.map(jnp.asarray, noise), state, estimate, no_probe)
     assert_trees_close(moved.position, end)
-    assert evaluations == 0
 
 
 @pytest.mark.parametrize("gradient", GRADIENTS)
@@ -140,10 +138,9 @@ def test_exact_weight_is_that_of_the_joint_law_of_position_and_velocity(x64, how
     np.testing.assert_allclose(half_squared_norm(noises), mahalanobis / 2, rtol=1e-12)
     noise = tuple({name: jnp.asarray(both[k]) for name, both in noises.items()} for k in (0, 1))
     state = state._replace(momentum=jax.tree.map(jnp.asarray, velocity))
-    moved, evaluations = dynamics.move(noise, state, estimate, no_probe)
+    moved = dynamics.move(noise, state, estimate, no_probe)
     assert_trees_close(moved.momentum, velocity)
     assert_trees_close(moved.position, jax.tree.map(lambda theta, v: theta + H * v, POSITION, velocity))
-    assert evaluations == 0
 
 
 @pytest.mark.parametrize("how", ["one", "given"])

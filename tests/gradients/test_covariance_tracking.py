@@ -64,7 +64,7 @@ def at_a_reset(name, structure):
 
             def one(rows, estimator=estimator, memory=memory):
                 estimate, _ = estimator.propose(rows, memory, position, data, no_weight)
-                probe, _ = estimator.probe(estimate, elsewhere, data)
+                probe = estimator.probe(estimate, elsewhere, data)
                 return flat(estimate.gradient), estimate.covariance, estimate.batch, flat(probe)
 
             rows = jnp.asarray(enumeration.batches(N, batch_size, replace)[0], jnp.int32)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.sampling import loop
+from ewsg_jax.sampling import health, loop
 
 KEY = jax.random.key(4)
 DATA = jnp.linspace(-1.0, 1.0, 6)[:, None]
@@ -76,6 +76,23 @@ def test_chains_lost_in_different_calls(monkeypatch):
     np.testing.assert_allclose(cut.moments.weight, whole.moments.weight)
     np.testing.assert_allclose(cut.moments.mean, whole.moments.mean, rtol=1e-4)
     np.testing.assert_allclose(cut.moments.covariance, whole.moments.covariance, rtol=1e-3, atol=1e-6)
+
+
+def test_a_replay_may_begin_many_calls_ago(monkeypatch):
+    """Where copies of the state take too long, a lost chain is looked for from the run's first state on."""
+    start = jnp.array([[0.0], [3.1], [0.3], [9.0], [0.1]])
+    monkeypatch.setattr(loop, "SECONDS_PER_CALL", 0.0)
+    found = []
+    for share in (np.inf, 1e-12):
+        monkeypatch.setattr(health, "COPYING_SHARE", share)
+        with pytest.warns(RuntimeWarning, match="2 of 5 chains diverged"):
+            found.append(run(start, moments=ewsg.moments(), randomness_memory=1))
+    young, old = found
+    assert len(set(old.diverged_at[[1, 3]].tolist())) == 2
+    assert old.diverged_at.max() > 2, "the test needs a chain that is lost some calls after the first"
+    np.testing.assert_array_equal(old.diverged_at, young.diverged_at)
+    np.testing.assert_array_equal(old.position, young.position)
+    np.testing.assert_array_equal(old.moments.mean, young.moments.mean)
 
 
 def test_a_run_without_living_chains_ends_and_keeps_its_draws():

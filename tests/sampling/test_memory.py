@@ -111,7 +111,7 @@ def test_shared_minibatch_with_a_shared_memory(kernel):
 
 
 def test_cost_of_any_steps_is_the_sum_over_them():
-    cost = Evaluations(4, at_init=7, per_refresh=12, refresh_every=5)
+    cost = Evaluations(4, 2, at_init=7, per_refresh=12, refresh_every=5)
     each = np.array([4 + 12 * (t % 5 == 0) for t in range(60)])
     for first in range(12):
         for count in range(30):
@@ -122,7 +122,7 @@ def test_cost_of_any_steps_is_the_sum_over_them():
 @pytest.mark.parametrize("first", [0, 1, 4, 5])
 def test_a_budget_counts_refreshes(first):
     """The largest number of steps that fits, found by trying all of them."""
-    cost = Evaluations(4, at_init=7, per_refresh=12, refresh_every=5)
+    cost = Evaluations(4, 2, at_init=7, per_refresh=12, refresh_every=5)
     for passes in np.arange(0.25, 30, 0.25):
         fits = [k for k in range(200) if 7 + cost.of_steps(first, k) <= passes * 12]
         assert steps_within(cost, 12, float(passes), first) == max(fits, default=-1)

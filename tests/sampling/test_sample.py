@@ -58,7 +58,7 @@ def test_data_passes():
 
 def test_evaluations_at_the_start_count_once():
     """What `init` costs is in the budget and the totals of the run that makes it, not of one that goes on."""
-    kernel = dataclasses.replace(KERNEL, evaluations=lambda data: Evaluations(per_step=2, at_init=6))
+    kernel = dataclasses.replace(KERNEL, evaluations=lambda data: Evaluations(per_step=2, per_probe=2, at_init=6))
     first = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, data_passes=5, num_chains=3)
     assert (first.num_steps, first.data_passes) == (12, 5.0)
     assert first.evaluations.tolist() == list(range(8, 31, 2))
@@ -118,6 +118,51 @@ def test_interrupt_keeps_what_was_sampled(monkeypatch):
     assert samples.position.shape[:2] == (2, samples.num_steps // 100)
     assert samples.gradient_evaluations == 2 * 2 * samples.num_steps
     assert signal.getsignal(signal.SIGINT) is before, "the handler is put back"
+
+
+def reporting(counted):
+    """A kernel whose step t costs t + 1 evaluations, accepts in every third step and overflows in every fourth."""
+
+    def transition(randomness, state, data):
+        moved, info = KERNEL.transition(randomness, state, data)
+        return moved, info._replace(
+            gradient_evaluations=state.step + 1,
+            acceptance=(state.step % 3 == 0).astype(jnp.float32),
+            overflow=state.step % 4 == 0,
+        )
+
+    return dataclasses.replace(
+        KERNEL, transition=transition, evaluations=lambda data: Evaluations(7, 0, at_init=5, counted=counted)
+    )
+
+
+def test_what_steps_report_is_summed_up(monkeypatch):
+    """In calls of one block each, so that evaluations up to a draw are those of whole calls."""
+    monkeypatch.setattr(loop, "SECONDS_PER_CALL", 0.0)
+    arguments = KEY, reporting(counted=True), jnp.zeros(2), DATA
+    samples = ewsg.sample(*arguments, 24, num_chains=3, thin=4, randomness_memory=1)
+    assert samples.gradient_evaluations == 3 * (5 + sum(range(1, 25)))
+    assert samples.gradient_evaluations.__class__ is int
+    expected = 5 + np.cumsum(np.arange(1, 25))
+    assert samples.evaluations.tolist() == expected[3::4].tolist()
+    np.testing.assert_allclose(samples.acceptance, [8 / 24] * 3, rtol=1e-6)
+    assert samples.overflow.tolist() == [6] * 3
+    more = ewsg.sample(KEY, arguments[1], None, DATA, 6, state=samples.state)
+    assert more.gradient_evaluations == 3 * sum(range(25, 31))
+    assert more.overflow.tolist() == [2] * 3
+
+
+def test_costs_that_are_known_are_not_counted():
+    samples = ewsg.sample(KEY, reporting(counted=False), jnp.zeros(2), DATA, 10, num_chains=2)
+    assert samples.gradient_evaluations == 2 * (5 + 70)
+    plain = ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, 10, num_chains=2)
+    assert plain.acceptance.tolist() == [1.0, 1.0]
+    assert plain.overflow.tolist() == [0, 0]
+
+
+def test_a_budget_in_passes_needs_costs_that_are_known():
+    with pytest.raises(ValueError, match=r"data_passes must be None .* give num_steps; got 3"):
+        ewsg.sample(KEY, reporting(counted=True), jnp.zeros(2), DATA, data_passes=3)
 
 
 def test_index_acceptance():
