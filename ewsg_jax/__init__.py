@@ -5,6 +5,7 @@ A kernel is a dynamics that asks an estimator for a gradient: `kernel(dynamics, 
 """
 
 from ewsg_jax import bijectors as bijectors
+from ewsg_jax import bounds as bounds
 from ewsg_jax import datasets as datasets
 from ewsg_jax import diagnostics as diagnostics
 from ewsg_jax import dynamics as dynamics
@@ -22,13 +23,19 @@ from ewsg_jax.methods import cv_uld as cv_uld
 from ewsg_jax.methods import ewsg as ewsg
 from ewsg_jax.methods import ewsg_ld as ewsg_ld
 from ewsg_jax.methods import ewsg_vr as ewsg_vr
+from ewsg_jax.methods import flymc as flymc
+from ewsg_jax.methods import hamcmc as hamcmc
 from ewsg_jax.methods import ld as ld
 from ewsg_jax.methods import nc_sghmc as nc_sghmc
+from ewsg_jax.methods import psgld as psgld
+from ewsg_jax.methods import random_walk_metropolis as random_walk_metropolis
 from ewsg_jax.methods import saga2nd_hmc as saga2nd_hmc
 from ewsg_jax.methods import saga_hmc as saga_hmc
 from ewsg_jax.methods import saga_ld as saga_ld
 from ewsg_jax.methods import sghmc as sghmc
 from ewsg_jax.methods import sgld as sgld
+from ewsg_jax.methods import sgnht as sgnht
+from ewsg_jax.methods import sgrld as sgrld
 from ewsg_jax.methods import svrg2nd_hmc as svrg2nd_hmc
 from ewsg_jax.methods import svrg_hmc as svrg_hmc
 from ewsg_jax.methods import svrg_ld as svrg_ld

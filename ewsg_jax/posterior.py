@@ -17,6 +17,7 @@ from ewsg_jax._check_linear import check_predictor, checked_residual
 from ewsg_jax._rows import CHUNK_SIZE, Batch, num_rows, sum_over_rows
 from ewsg_jax._types import Array, Data, Position, PyTree
 from ewsg_jax.bijectors._protocol import Transform, transform
+from ewsg_jax.bounds._protocol import Bound
 
 
 class LinearPredictor(NamedTuple):
@@ -42,9 +43,10 @@ class Posterior:
         log_likelihood: `log_likelihood(position, datum) -> scalar` for one datum (the data tree
             without its leading axis).
         log_prior: `log_prior(position) -> scalar`; `lambda position: 0.0` for a flat one.
+        bound: a lower bound of the likelihood, one of `ewsg_jax.bounds`, for `flymc`.
 
     Raises:
-        TypeError: an argument is not a function.
+        TypeError: an argument is of the wrong kind.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
@@ -58,6 +60,7 @@ class Posterior:
     log_likelihood: Callable[[Position, Data], Array]
     log_prior: Callable[[Position], Array]
     predictor: LinearPredictor | None = None
+    bound: Bound | None = None
     # Shapes and dtypes that `check` has found to be right: steps repeat it.
     _checked: set[Hashable] = field(default_factory=set, init=False, repr=False)
 
@@ -66,6 +69,8 @@ class Posterior:
         _check.function("log_prior", self.log_prior, "(position) -> scalar")
         if self.predictor is not None:
             _check.instance("predictor", self.predictor, LinearPredictor, "made by ewsg_jax.Posterior.linear")
+        if self.bound is not None:
+            _check.instance("bound", self.bound, Bound, "one of ewsg_jax.bounds")
 
     @classmethod
     def linear(
@@ -75,6 +80,7 @@ class Posterior:
         *,
         inputs: Callable[[Data], Array],
         residual: Callable[[Array, Data], Array] | None = None,
+        bound: Bound | None = None,
     ) -> "Posterior":
         """Declare a model whose data enter through linear predictors xᵢᵀW only.
 
@@ -86,9 +92,10 @@ class Posterior:
             inputs: `inputs(datum) -> x`, shape (d,).
             residual: the closed-form derivative of `log_likelihood` by the predictor,
                 `residual(predictors, rows)` for b rows at once. Default: automatic differentiation.
+            bound: a lower bound of the likelihood, one of `ewsg_jax.bounds`, for `flymc`.
 
         Raises:
-            TypeError: an argument is not a function.
+            TypeError: an argument is of the wrong kind.
 
         Example:
             >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -113,7 +120,7 @@ class Posterior:
             check_predictor(x, w)
             return log_likelihood(x @ w, datum)
 
-        return cls(of_datum, log_prior, predictor)
+        return cls(of_datum, log_prior, predictor, bound)
 
     def transformed(self, bijector: Transform) -> "Posterior":
         """Return this posterior over unconstrained positions u, for parameters θ = bijector.forward(u) with bounds.
@@ -121,8 +128,8 @@ class Posterior:
         Its density is that of θ times |det ∂θ/∂u|, so draws of u mapped forward are draws of θ. Chains start at a
         u, such as `bijector.inverse(θ)`; `ewsg_jax.sample(…, keep=bijector.forward)` keeps draws of θ.
 
-        The result holds no linear predictor, even where this posterior was made by `Posterior.linear`: its
-        gradients are automatic. The prior must be finite, up to its constant, wherever `forward` leads. A kernel
+        The result holds no linear predictor and no bound, even where this posterior does: its gradients are
+        automatic. The prior must be finite, up to its constant, wherever `forward` leads. A kernel
         of a temperature T other than 1 tempers the determinant too: the law of θ is then not exp(−V/T).
 
         Args:

@@ -3,9 +3,11 @@
 import inspect
 import itertools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
 
@@ -18,8 +20,14 @@ OPTIONS = {
     "batch_size": 2,
     "chain_length": 2,
     "refresh_every": 3,
+    "memory_size": 3,
     "labels": lambda data: (data["y"] > 0).astype(jnp.int32),
     "num_strata": 2,
+    "capacity": 7,
+    "resample_probability": 0.3,
+    "proposal_capacity": 7,
+    "damping": 0.1,
+    "inverse_metric": lambda position, data: jax.tree.map(lambda x: 1 / (1 + x**2), position),
 }
 
 
@@ -33,6 +41,7 @@ def combinations():
             [("replace", True), ("replace", False)] if "replace" in accepted else [None],
             [("rows", "random"), ("rows", "blocks")] if "rows" in accepted else [None],
             [("option", "I"), ("option", "II")] if "option" in accepted else [None],
+            [("correction", False), ("correction", True)] if "correction" in accepted else [None],
             [("structure", name) for name in ("dense", "diagonal", "low_rank")]
             if "structure" in accepted
             else [None],
@@ -80,7 +89,28 @@ def data(dtype=None):
     return {k: jnp.asarray(v, dtype) for k, v in DATA.items()}
 
 
+def flat_bound():
+    """The bound of a logistic regression at any tree of weights, before them an intercept or none."""
+    bound = ewsg.bounds.jaakkola_jordan()
+
+    def flat(position):
+        return ravel_pytree(position)[0]
+
+    def rows(position, data):
+        x = data["x"]
+        ones = jnp.ones((x.shape[0], flat(position).size - x.shape[1]), x.dtype)
+        return data | {"x": jnp.concatenate([ones, x], axis=1)}
+
+    return ewsg.bounds.Bound(
+        lambda center, data, chunk_size: bound.summarize(flat(center), rows(center, data), chunk_size),
+        lambda position, center, summary: bound.total(flat(position), flat(center), summary),
+        lambda position, center, data: bound.gaps(flat(position), flat(center), rows(center, data)),
+    )
+
+
 def build(name, options, posterior=None, step_size=0.05):
     """The kernel of one combination."""
     posterior = posterior or ewsg.models.logistic_regression(prior_scale=2.0)
+    if "capacity" in options and posterior.bound is None:
+        options = options | {"bound": flat_bound()}
     return ewsg.METHODS[name].build(posterior, step_size, **options)

@@ -855,7 +855,7 @@ of(
     ("take beyond n", V, "rows", "got 3", "from 0 to 2", lambda: TINY.take(np.array([3]))),
     ("take a list", T, "rows", "[0] (list)", "an array of row numbers", lambda: TINY.take([0])),
 )
-KNOWN = "one of 'breast_cancer', 'covertype', 'pima'"
+KNOWN = "one of 'breast_cancer', 'covertype', 'heart', 'letter', 'pima'"
 of(
     "datasets.load",
     ("unknown", V, "name", "(did you mean 'covertype'?)", KNOWN, lambda: datasets.load("covtype")),

@@ -3,6 +3,8 @@
 from ewsg_jax.datasets._breast_cancer import breast_cancer as breast_cancer
 from ewsg_jax.datasets._covertype import covertype as covertype
 from ewsg_jax.datasets._dataset import Dataset as Dataset
+from ewsg_jax.datasets._heart import heart as heart
+from ewsg_jax.datasets._letter import letter as letter
 from ewsg_jax.datasets._load import DATASETS as DATASETS
 from ewsg_jax.datasets._load import load as load
 from ewsg_jax.datasets._pima import pima as pima

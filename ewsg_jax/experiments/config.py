@@ -30,7 +30,7 @@ MOST_STEPS = 2**31 - 1
 class Data:
     """`[data]`: a name of `ewsg_jax.datasets`, the share and seed of the split, how features are made."""
 
-    name: Literal["breast_cancer", "covertype", "pima"]
+    name: Literal["breast_cancer", "covertype", "heart", "pima"]
     test_fraction: float = 0.2
     split_seed: int = 0
     features: Literal["standardised", "whitened"] = "standardised"

@@ -4,8 +4,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ewsg_jax._kernel import Kernel
+from ewsg_jax.methods._adaptive import psgld, sgnht, sgrld
+from ewsg_jax.methods._flymc import flymc
+from ewsg_jax.methods._metropolis import random_walk_metropolis
 from ewsg_jax.methods._noise_corrected import ewsg_vr, nc_sghmc
 from ewsg_jax.methods._plain import ld, sghmc, sgld, uld
+from ewsg_jax.methods._quasi_newton import hamcmc
 from ewsg_jax.methods._stratified import cp_sghmc
 from ewsg_jax.methods._underdamped import INTEGRATORS
 from ewsg_jax.methods._variance_reduced import (
@@ -27,8 +31,8 @@ class Method(NamedTuple):
     Attributes:
         build: `build(posterior, step_size, **options) -> Kernel`.
         title: what it is called.
-        dynamics: the names of its dynamics.
-        estimator: its estimator.
+        dynamics: the names of its dynamics; none for the exact methods, which are kernels of their own.
+        estimator: its estimator, or "none".
         bias: the order in the step size of its distance to the target.
         evaluations: of ∇Vᵢ in a step.
         memory: numbers that the estimator keeps.
@@ -128,6 +132,46 @@ METHODS: dict[str, Method] = {
         f"the friction of {_EWSG}, Algorithm 2, alone",
         ("semi_implicit", "euler"),
     ),
+    "sgnht": Method(
+        sgnht,
+        "Stochastic-gradient HMC with a thermostat",
+        ("thermostat",),
+        "uniform",
+        "h",
+        "b",
+        "none",
+        "Ding et al. 2014",
+    ),
+    "psgld": Method(
+        psgld,
+        "Langevin with a running preconditioner",
+        ("preconditioned",),
+        "uniform",
+        "not removed by h, or h with the correction",
+        "b, or 2b with the correction",
+        "d or 2d, in the dynamics",
+        "Li, Chen, Carlson & Carin 2016",
+    ),
+    "sgrld": Method(
+        sgrld,
+        "Langevin in a metric of the user's",
+        ("riemannian",),
+        "uniform",
+        "h",
+        "b",
+        "none",
+        "Patterson & Teh 2013",
+    ),
+    "hamcmc": Method(
+        hamcmc,
+        "Langevin with a quasi-Newton matrix",
+        ("quasi_newton",),
+        "uniform",
+        "h on a Gaussian",
+        "2b",
+        "3d per pair, in the dynamics",
+        "Şimşekli et al. 2016",
+    ),
     "cp_sghmc": Method(
         cp_sghmc,
         "Stochastic-gradient HMC with stratified rows",
@@ -218,6 +262,26 @@ METHODS: dict[str, Method] = {
         "b",
         _TABLE,
         f"{_LI}, Algorithm 4",
+    ),
+    "random_walk_metropolis": Method(
+        random_walk_metropolis,
+        "Random-walk Metropolis",
+        (),
+        "none",
+        "none",
+        "n of Vᵢ",
+        "none",
+        "Metropolis et al. 1953",
+    ),
+    "flymc": Method(
+        flymc,
+        "Firefly Monte Carlo",
+        (),
+        "none",
+        "none",
+        "bright data and nq, of Vᵢ",
+        "bright data; for all chains 2d and the bound's sums",
+        "Maclaurin & Adams 2015",
     ),
 }
 """Every named method; the documentation's tables and the contract tests are made from it."""

@@ -30,9 +30,9 @@ def ewsg(
     """Exponentially weighted stochastic gradients (Li, Wang, Zha & Tao), Algorithm 1: `sghmc` with chosen batches.
 
     The paper integrates with `integrator="euler"`. Targets exp(−V/T) with a bias of order h: the weights damp
-    the minibatch's heat and add a bias from the skewness of the gradients. (M+1) b evaluations a step, M the
-    chain length. Arguments as in the dynamics of that name, `gradients.uniform` and
-    `gradients.exponentially_weighted`.
+    the minibatch's heat and tilt its force, which for small h leaves θ as much too cold as `sghmc` leaves it too
+    hot (docs/bias.md); skewed gradients move its mean. (M+1) b evaluations a step, M the chain length. Arguments
+    as in the dynamics of that name, `gradients.uniform` and `gradients.exponentially_weighted`.
 
     Example:
         >>> import ewsg_jax as ewsg

@@ -2,6 +2,7 @@
 
 import jax
 
+from ewsg_jax.bounds import jaakkola_jordan
 from ewsg_jax.models._priors import normal_prior
 from ewsg_jax.posterior import Posterior
 
@@ -29,4 +30,5 @@ def logistic_regression(*, prior_scale: float = 1.0) -> Posterior:
         normal_prior(prior_scale),
         inputs=lambda row: row["x"],
         residual=lambda logits, rows: rows["y"] - jax.nn.sigmoid(logits),
+        bound=jaakkola_jordan(),
     )

@@ -2,6 +2,7 @@
 
 import jax
 
+from ewsg_jax.bounds import bohning
 from ewsg_jax.models._priors import normal_prior
 from ewsg_jax.posterior import Posterior
 
@@ -31,4 +32,5 @@ def softmax_regression(*, prior_scale: float = 1.0) -> Posterior:
         residual=lambda logits, rows: (
             jax.nn.one_hot(rows["y"], logits.shape[-1], dtype=logits.dtype) - jax.nn.softmax(logits)
         ),
+        bound=bohning(),
     )

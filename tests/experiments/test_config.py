@@ -142,11 +142,17 @@ def test_methods_must_be_there():
 
 def test_every_method_can_be_named():
     for name, row in ewsg.METHODS.items():
-        options = 'step_size = 0.1\nfriction = 1\nbatch_size = 2\nlabels = "stratum"\nnum_strata = 2\n'
+        options = (
+            'step_size = 0.1\nfriction = 1\nbatch_size = 2\nlabels = "stratum"\nnum_strata = 2\ncapacity = 5\n'
+        )
         options += 'name = "' + name + '"\n'
         taken = [line for line in options.splitlines() if line.split(" =")[0] in (*_arguments(row.build), "name")]
-        start = GOOD[: GOOD.index("[[methods]]")]
-        assert parse(start + "[[methods]]\n" + "\n".join(taken)).methods[0].name == name
+        text = GOOD[: GOOD.index("[[methods]]")] + "[[methods]]\n" + "\n".join(taken)
+        if name == "sgrld":
+            with pytest.raises(ConfigError, match="inverse_metric"):  # a function, which no config can hold
+                parse(text)
+        else:
+            assert parse(text).methods[0].name == name
 
 
 def _arguments(function):

@@ -1,0 +1,6 @@
+"""Lower bounds of a likelihood whose sum over all data costs nothing, for FlyMC."""
+
+from ewsg_jax.bounds._bohning import bohning as bohning
+from ewsg_jax.bounds._jaakkola_jordan import jaakkola_jordan as jaakkola_jordan
+from ewsg_jax.bounds._normal_taylor import normal_taylor as normal_taylor
+from ewsg_jax.bounds._protocol import Bound as Bound

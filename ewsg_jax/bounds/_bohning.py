@@ -1,0 +1,63 @@
+"""The quadratic bound of the softmax likelihood (Böhning 1992), tight at a centre.
+
+    log L(η) = η_y − lse(η),   η = Wᵀx,   ψ = Cᵀx,   Δ = η − ψ
+    log B(η) = log L(ψ) + (e_y − softmax(ψ))ᵀΔ − ½ ΔᵀAΔ,   A = ½ (I − 11ᵀ/K)
+
+A is at least the Hessian of lse wherever it is taken. The gap log L − log B is of order ‖Δ‖², whatever the centre.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax import _check, _tree
+from ewsg_jax._rows import sum_over_rows
+from ewsg_jax._types import Array, Data
+from ewsg_jax.bounds._protocol import Bound, Inputs, Summary, row_x, row_y
+from ewsg_jax.bounds._remainders import log_partition
+
+
+def bohning(*, inputs: Inputs = row_x, targets: Inputs = row_y) -> Bound:
+    """Return the bound of log L = (Wᵀx)_y − log Σₖ exp((Wᵀx)ₖ); `models.softmax_regression` has it.
+
+    Args:
+        inputs: `inputs(datum) -> x`, shape (d,).
+        targets: `targets(datum) -> y`, a whole number from 0 to K − 1.
+
+    Raises:
+        TypeError: an argument is not a function.
+
+    Example:
+        >>> import jax.numpy as jnp, ewsg_jax as ewsg
+        >>> bound = ewsg.bounds.bohning()
+        >>> rows = {"x": jnp.array([[1.0]]), "y": jnp.array([0])}
+        >>> bound.gaps(jnp.array([[1.0, 0.0, 2.0]]), jnp.zeros((1, 3)), rows).round(4)
+        Array([0.191], dtype=float32)
+    """
+    _check.function("inputs", inputs, "(datum) -> x")
+    _check.function("targets", targets, "(datum) -> y")
+
+    def summarize(center: Array, data: Data, chunk_size: int) -> Summary:
+        center = _tree.widened(center)
+
+        def of_rows(rows: Data) -> Summary:
+            x, y = jax.vmap(inputs)(rows), jax.vmap(targets)(rows)
+            predictors = x @ center
+            residuals = jax.nn.one_hot(y, center.shape[-1], dtype=predictors.dtype) - jax.nn.softmax(predictors)
+            x = x.astype(predictors.dtype)
+            return jnp.tensordot(x, residuals, axes=(0, 0)), jnp.tensordot(x, x, axes=(0, 0))
+
+        return sum_over_rows(of_rows, data, chunk_size)
+
+    def total(position: Array, center: Array, summary: Summary) -> Array:
+        slope, moments = summary
+        change = _tree.widened(position) - center
+        apart = change - jnp.mean(change, axis=-1, keepdims=True)
+        return jnp.sum(change * slope) - 0.25 * jnp.sum(apart * (moments @ apart))
+
+    def gaps(position: Array, center: Array, rows: Data) -> Array:
+        x = jax.vmap(inputs)(rows)
+        predictors, change = x @ _tree.widened(center), x @ (_tree.widened(position) - center)
+        apart = change - jnp.mean(change, axis=-1, keepdims=True)
+        return 0.25 * jnp.sum(jnp.square(apart), axis=-1) - log_partition(predictors, change)
+
+    return Bound(summarize, total, gaps)

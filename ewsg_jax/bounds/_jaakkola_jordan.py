@@ -1,0 +1,74 @@
+"""The quadratic bound of the logistic likelihood (Jaakkola & Jordan 1997), tight at a centre.
+
+    log L(s) = y s − log(1 + eˢ),   s = xᵀθ,   ζ = xᵀc,   Δ = s − ζ
+    log B(s) = log L(ζ) + (y − σ(ζ)) Δ − λ Δ²,   λ = tanh(ζ/2) / 4ζ   (1/8 at ζ = 0)
+
+This is log σ(ζ) + (t − ζ)/2 − λ(t² − ζ²) at t = ±s, written around the centre. It is a bound for any number y, for
+log(1 + eˢ) − s/2 is concave in s². The gap log L − log B is of order Δ² with a factor that vanishes at ζ = 0, where
+it is Δ⁴/192.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax import _check, _tree
+from ewsg_jax._rows import sum_over_rows
+from ewsg_jax._types import Array, Data
+from ewsg_jax.bounds._protocol import Bound, Inputs, Summary, row_x, row_y
+from ewsg_jax.bounds._remainders import log_partition
+
+
+def jaakkola_jordan(*, inputs: Inputs = row_x, targets: Inputs = row_y) -> Bound:
+    """Return the bound of log L = y xᵀθ − log(1 + exp(xᵀθ)); `models.logistic_regression` has it.
+
+    Args:
+        inputs: `inputs(datum) -> x`, shape (d,).
+        targets: `targets(datum) -> y`, a number.
+
+    Raises:
+        TypeError: an argument is not a function.
+
+    Example:
+        >>> import jax.numpy as jnp, ewsg_jax as ewsg
+        >>> bound = ewsg.bounds.jaakkola_jordan()
+        >>> rows = {"x": jnp.array([[1.0, 2.0]]), "y": jnp.array([1.0])}
+        >>> bound.gaps(jnp.array([2.0, 1.0]), jnp.array([1.0, 1.0]), rows).round(4)
+        Array([0.0584], dtype=float32)
+    """
+    _check.function("inputs", inputs, "(datum) -> x")
+    _check.function("targets", targets, "(datum) -> y")
+
+    def summarize(center: Array, data: Data, chunk_size: int) -> Summary:
+        center = _tree.widened(center)
+
+        def of_rows(rows: Data) -> Summary:
+            x, y = jax.vmap(inputs)(rows), jax.vmap(targets)(rows)
+            at_center = x @ center
+            slope = jnp.tensordot(x, y - jax.nn.sigmoid(at_center), axes=(0, 0))
+            return slope, jnp.einsum("bi,b,bj->ij", x, _curvature(at_center), x)
+
+        return sum_over_rows(of_rows, data, chunk_size)
+
+    def total(position: Array, center: Array, summary: Summary) -> Array:
+        slope, curvature = summary
+        change = _tree.widened(position) - center
+        return change @ slope - change @ curvature @ change
+
+    def gaps(position: Array, center: Array, rows: Data) -> Array:
+        x = jax.vmap(inputs)(rows)
+        at_center, change = x @ _tree.widened(center), x @ (_tree.widened(position) - center)
+        # The logit is one of two predictors, of which the other is 0.
+        remainder = log_partition(_with_zero(at_center), _with_zero(change))
+        return _curvature(at_center) * jnp.square(change) - remainder
+
+    return Bound(summarize, total, gaps)
+
+
+def _curvature(at_center: Array) -> Array:
+    """Return tanh(ζ/2) / 4ζ."""
+    half = jnp.where(at_center == 0, 1, at_center / 2)
+    return jnp.where(at_center == 0, 1 / 8, jnp.tanh(half) / (8 * half))
+
+
+def _with_zero(predictor: Array) -> Array:
+    return jnp.stack([jnp.zeros_like(predictor), predictor], axis=-1)

@@ -1,0 +1,72 @@
+"""Statlog heart: 270 × 13, heart disease among patients sent for angiography (Detrano et al. 1989)."""
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax.datasets._dataset import Dataset
+from ewsg_jax.datasets._folder import find
+
+NUM_ROWS, NUM_FEATURES = 270, 13
+ORIGIN = (
+    "Statlog heart comes from the UCI archive, https://archive.ics.uci.edu/dataset/145/statlog+heart: "
+    "put its heart.dat there"
+)
+NAMES = (
+    "age",
+    "sex",
+    "chest_pain",
+    "resting_blood_pressure",
+    "cholesterol",
+    "fasting_blood_sugar",
+    "resting_ecg",
+    "max_heart_rate",
+    "exercise_angina",
+    "st_depression",
+    "st_slope",
+    "major_vessels",
+    "thal",
+)
+
+
+def heart() -> Dataset:
+    """Return Statlog heart: thirteen measurements, and y = 1 for heart disease.
+
+    Categories (`chest_pain`, `resting_ecg`, `thal`) are the numbers that the file codes them with.
+
+    The file lies in the folder that the environment variable EWSG_JAX_DATA names, else in ~/.cache/ewsg_jax:
+    `heart.npz` (arrays `X` and `y`, 0 and 1), or `heart.dat` as the UCI archive gives it, with classes 1 and 2.
+
+    Raises:
+        FileNotFoundError: the file is not there; the message says where it looked and where to get it.
+        NotADirectoryError: EWSG_JAX_DATA is set to something that is no folder.
+        ValueError: the file is not Statlog heart.
+    """
+    path = find(("heart.npz", "heart.dat"), ORIGIN)
+    try:
+        x, y = _read(path)
+    except (EOFError, OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} must hold Statlog heart; it cannot be read: {_check.reason(error)}") from error
+    if x.shape != (NUM_ROWS, NUM_FEATURES) or y.shape != (NUM_ROWS,) or set(np.unique(y)) != {0, 1}:
+        raise ValueError(
+            f"{path} must hold Statlog heart: {NUM_ROWS} rows of {NUM_FEATURES} features and a response of two "
+            f"classes; got X of shape {x.shape} and y of shape {y.shape}"
+        )
+    return Dataset(
+        x=np.ascontiguousarray(x),
+        y=y.astype(np.int8),
+        feature_names=NAMES,
+        name="heart",
+        source=f"UCI Statlog heart (Detrano et al. 1989), from {path.name}",
+    )
+
+
+def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Features and classes 0 and 1."""
+    if path.suffix == ".npz":
+        with np.load(path) as arrays:
+            return arrays["X"], arrays["y"]
+    table = np.loadtxt(path, ndmin=2)
+    return table[:, :-1], table[:, -1] - 1

@@ -1,0 +1,214 @@
+"""Langevin dynamics preconditioned by a running mean of squared gradients (pSGLD, Li, Chen, Carlson & Carin 2016).
+
+    m' = α m + (1 − α) ḡ∘ḡ,   ḡ = (g − ∇V₀)/n the mean likelihood gradient
+    θ' = θ − h G g + √(2hTG) ξ,   G = 1/(λ + √m')
+
+h is half of the paper's ε. This is the published method, without its Γ = T∇·G, and its law is not exp(−V/T)
+however small h. When θ hardly moves within the 1/(1 − α) steps that m remembers, m follows ḡ(θ)², and in one
+dimension the law tends to (λ + |ḡ|) exp(−V/T). (When m averages over the whole law instead, G is nearly constant
+and this bias small.) And a minibatch is in G and in g at once: a bias of order 1 − α at any h.
+
+With the correction, derived here, G is that of the stored m, which has not seen the batch, and
+
+    θ' = θ − h (G g − Γ) + √(2hTG) ξ,   Γ = T ∂G/∂θ = −T G² D/(2√m)
+    D' = α J D + 2(1 − α) ḡ ∂ḡ/∂θ,   J = 1 − h G ∂g/∂θ within [0, 1]
+
+D is the derivative of m by the present θ through *all* the gradients that m remembers: as h → 0 the total
+derivative of ḡ(θ)², with no factor 1 − α. J says how much of a change of θ was in the θ before. The law is then
+exp(−V/T) with a bias of order h, for every decay and every unbiased estimator. (In several dimensions J leaves
+out the others, so h must be small beside 1 − α.) Where ḡ passes through 0, G has a peak of height 1/λ and width
+λ. The bias is of order h only for steps √(2hT/λ) within it, and its constant grows steeply (in one example from
+1.1 to 17 between λ = 0.5 and 0.1): with λ = 1e-5 no step is small. Where the law matters take λ near the size of
+|ḡ|.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check, _random, _tree
+from ewsg_jax._random import NoiseLaw
+from ewsg_jax._rows import num_rows
+from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
+from ewsg_jax.dynamics._protocol import (
+    Dynamics,
+    PriorGradient,
+    Probe,
+    Term,
+    check_hyperparameters,
+    check_noise,
+    half_squared_sum,
+    value_at,
+)
+from ewsg_jax.gradients._protocol import Estimate
+
+
+class PreconditionedState(NamedTuple):
+    """Position θ, running mean m of ḡ², its derivative D (`()` without the correction) and the moves made."""
+
+    position: Position
+    mean_square: PyTree
+    slope: PyTree
+    step: Array
+
+
+class Prepared(NamedTuple):
+    """The state, ∇V₀ at its position and as a function, and n."""
+
+    state: PreconditionedState
+    prior_gradient: Position
+    prior_gradient_at: PriorGradient
+    num_rows: int
+
+
+def preconditioned(
+    step_size: Hyperparameter,
+    *,
+    decay: float = 0.99,
+    damping: float | None = None,
+    correction: bool = False,
+    temperature: Hyperparameter = 1.0,
+    noise: NoiseLaw = "gaussian",
+) -> Dynamics:
+    """Scale each coordinate by the inverse root of a running mean of its squared gradients.
+
+    Args:
+        step_size: h > 0, half of the paper's ε; a number, a traced scalar or a schedule.
+        decay: α, in [0, 1), a number or a scalar array: how much of the mean a step keeps.
+        damping: λ > 0, a number or a scalar array, in units of (1/n) Σᵢ ∇Vᵢ. Default: 1e-5, as in the paper; to be
+            given with the correction, of the size of that mean.
+        correction: whether the law tends to exp(−V/T) as h → 0. It costs the derivative of a gradient along a ±1
+            vector and the memory of a position.
+        temperature: T > 0, likewise.
+        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> dynamics = ewsg.dynamics.preconditioned(step_size=1e-3)
+    """
+    check_hyperparameters(step_size=step_size, temperature=temperature)
+    _check_decay(decay)
+    if _check.boolean("correction", correction) and damping is None:
+        raise ValueError(
+            "damping must be a positive number with correction=True, of the size of (1/n) Σᵢ ∇Vᵢ: with the default "
+            "of 1e-5 no step is small enough; got None"
+        )
+    damping = 1e-5 if damping is None else damping
+    _check.positive("damping", damping)
+    check_noise(noise)
+
+    def init(key: Key, position: Position) -> PreconditionedState:
+        zero = _tree.widened(_tree.zeros_like(position))
+        return PreconditionedState(position, zero, _tree.copy(zero) if correction else (), jnp.int32(0))
+
+    def draw(key: Key, state: PreconditionedState) -> PyTree:
+        if not correction:
+            return _random.noise(key, state.position, noise)
+        noise_key, signs_key = jax.random.split(key)
+        signs = _random.noise(signs_key, state.position, "rademacher")
+        return _random.noise(noise_key, state.position, noise), signs
+
+    def point(state: PreconditionedState) -> Position:
+        return state.position
+
+    def prepare(state: PreconditionedState, prior_gradient: PriorGradient, data: Data) -> Prepared:
+        return Prepared(state, prior_gradient(state.position), prior_gradient, num_rows(data))
+
+    def scale(mean_square: Array) -> Array:
+        return 1 / (damping + jnp.sqrt(mean_square))
+
+    def divergence(mean_square: Array, slope: Array) -> Array:
+        """Γ/T; 0 where no gradient has been seen."""
+        root = jnp.sqrt(mean_square)
+        return jnp.where(root > 0, -(scale(mean_square) ** 2) * slope / jnp.where(root > 0, 2 * root, 1), 0)
+
+    def weight(prepared: Prepared, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
+        state = prepared.state
+        h, t = value_at(step_size, state.step), value_at(temperature, state.step)
+        root = jax.tree.map(lambda m: jnp.sqrt(scale(m)), state.mean_square)
+        scaled = jax.tree.map(lambda r, g: r * g, root, estimate.gradient)
+        # θ' = θ is the most likely value: x undoes the drift Γ, and is 0 where there is none.
+        named: dict[str, Term] = {}
+        if correction:
+            drift = jax.tree.map(lambda m, d, r: divergence(m, d) / r, state.mean_square, state.slope, root)
+            named["momentum"] = (-jnp.sqrt(h * t / 2), drift)
+        elif isinstance(frozen_noise, str) and frozen_noise == "momentum":
+            frozen_noise = "zero"
+        return half_squared_sum(frozen_noise, named, jnp.sqrt(h / (2 * t)), scaled)
+
+    def move(noise: PyTree, prepared: Prepared, estimate: Estimate, probe: Probe) -> PreconditionedState:
+        state, g = prepared.state, estimate.gradient
+        h, t = value_at(step_size, state.step), value_at(temperature, state.step)
+        mean = _per_row(g, prepared.prior_gradient, prepared.num_rows)
+
+        def averaged(old: Array, new: Array) -> Array:
+            # With the correction the first steps are averaged evenly, for the first alone may be near 0.
+            count = state.step.astype(old.dtype)
+            kept = jnp.minimum(decay, count / (count + 1)) if correction else decay
+            return (kept * old + (1 - kept) * new).astype(old.dtype)
+
+        mean_square = jax.tree.map(lambda m, x: averaged(m, x * x), state.mean_square, mean)
+        if not correction:
+            used, slope, drift = mean_square, (), _tree.zeros_like(mean_square)
+        else:
+            noise, signs = noise
+            # Before the first step nothing is stored.
+            used = _tree.where(state.step == 0, mean_square, state.mean_square)
+            drift = jax.tree.map(divergence, used, state.slope)
+            change = _diagonal(probe, state.position, signs)
+            prior_change = _diagonal(prepared.prior_gradient_at, state.position, signs)
+            mean_change = _per_row(change, prior_change, prepared.num_rows)
+
+            def derivative(d: Array, m: Array, c: Array, x: Array, dx: Array) -> Array:
+                return averaged(jnp.clip(1 - h * scale(m) * c, 0, 1) * d, 2 * x * dx)
+
+            slope = jax.tree.map(derivative, state.slope, used, change, mean, mean_change)
+
+        def leaf(x: Array, m: Array, g: Array, gamma: Array, xi: Array) -> Array:
+            metric = scale(m)
+            moved = x - h * (metric * g - t * gamma) + jnp.sqrt(2 * h * t * metric) * xi
+            return moved.astype(x.dtype)
+
+        position = jax.tree.map(leaf, state.position, used, g, drift, noise)
+        return PreconditionedState(position, mean_square, slope, state.step + 1)
+
+    def restart(state: PreconditionedState, point: Position) -> PreconditionedState:
+        return state._replace(position=point)
+
+    def step_size_at(step: Array) -> Any:
+        return value_at(step_size, step)
+
+    names = ("momentum", "zero", "one")
+    return Dynamics(
+        init, draw, point, weight, move, restart, step_size_at, names, prepare=prepare, probes=int(correction)
+    )
+
+
+def _per_row(gradient: Position, prior_gradient: Position, count: int) -> PyTree:
+    """Return (g − ∇V₀)/n, at least in float32."""
+    difference = _tree.combine((1, _tree.widened(gradient)), (-1, prior_gradient))
+    return _tree.combine((1 / count, difference))
+
+
+def _diagonal(gradient: PriorGradient, position: Position, signs: PyTree) -> PyTree:
+    """Return an unbiased estimate of ∂gᵢ/∂θᵢ from one random ±1 vector (Hutchinson 1989; exact for d = 1)."""
+    _, change = jax.jvp(gradient, (position,), (signs,))
+    return jax.tree.map(lambda v, c: v * c, signs, change)
+
+
+def _check_decay(decay: Any) -> None:
+    """Check a number or a floating-point scalar in [0, 1)."""
+    takes = "decay must be a number from 0 up to but not including 1"
+    if isinstance(decay, bool) or not isinstance(decay, int | float | np.floating | np.ndarray | jax.Array):
+        raise TypeError(f"{takes}; got {_check.describe(decay)}")
+    if isinstance(decay, np.ndarray | jax.Array) and (
+        decay.shape != () or not jnp.issubdtype(decay.dtype, jnp.floating)
+    ):
+        raise ValueError(f"{takes}; got {_check.describe(decay)}")
+    if not _check.is_traced(decay) and not 0 <= float(decay) < 1:
+        raise ValueError(f"{takes}; got {_check.describe(decay)}")

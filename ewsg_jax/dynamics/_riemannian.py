@@ -1,0 +1,192 @@
+"""Langevin dynamics in a metric of the user's (SGRLD, Patterson & Teh 2013; Girolami & Calderhead 2011).
+
+    θ' = θ − h (G⁻¹ g − Γ) + √(2hT) L ξ,   L Lᵀ = G⁻¹(θ),   Γᵢ = T Σⱼ ∂ⱼ (G⁻¹)ᵢⱼ
+
+Targets exp(−V/T), a density by dθ, with a bias of order h. The step size h is half of the paper's ε. Γ is the one
+drift with which that density π has no flux: Γ π = G⁻¹∇V π + T ∇·(G⁻¹π). The drift that Patterson & Teh print,
+T (−2 Σⱼ (G⁻¹ ∂ⱼG G⁻¹)ᵢⱼ + Σⱼ (G⁻¹)ᵢⱼ tr(G⁻¹ ∂ⱼG)), is another unless G⁻¹ = diag(Dᵢ(θᵢ)), as in their examples. A
+stochastic gradient adds h·G⁻¹Cov(g)/2 to the temperature.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+
+from ewsg_jax import _check, _random, _tree
+from ewsg_jax._random import NoiseLaw
+from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
+from ewsg_jax.dynamics._protocol import (
+    Dynamics,
+    PriorGradient,
+    Probe,
+    check_hyperparameters,
+    check_noise,
+    half_squared_sum,
+    value_at,
+)
+from ewsg_jax.gradients._protocol import Estimate
+
+OfPosition = Callable[[Position, Data], PyTree]
+
+
+class RiemannianState(NamedTuple):
+    """Position θ and the number of moves made."""
+
+    position: Position
+    step: Array
+
+
+class Prepared(NamedTuple):
+    """The state, G⁻¹, its factor L and Γ/T, of the d numbers leaf after leaf; a diagonal matrix has shape (d,)."""
+
+    state: RiemannianState
+    inverse_metric: Array
+    factor: Array
+    divergence: Array
+
+
+def riemannian(
+    step_size: Hyperparameter,
+    *,
+    inverse_metric: OfPosition,
+    divergence: OfPosition | None = None,
+    temperature: Hyperparameter = 1.0,
+    noise: NoiseLaw = "gaussian",
+) -> Dynamics:
+    """Move along the gradient in a metric that changes with the position.
+
+    Args:
+        step_size: h > 0, half of the paper's ε; a number, a traced scalar or a schedule.
+        inverse_metric: `inverse_metric(position, data)` is G⁻¹, differentiable and positive definite: a tree like
+            the position, for a diagonal metric; or an array (d, d), over the d numbers of the position leaf after
+            leaf. It sees all data, and what it evaluates of them is not counted.
+        divergence: `divergence(position, data)` is Σⱼ ∂ⱼ(G⁻¹)ᵢⱼ, a tree like the position. By default automatic: d
+            forward derivatives of `inverse_metric` at once, of d² numbers or, dense, of d³.
+        temperature: T > 0, likewise.
+        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; in a step, that a function fails or returns
+            something of another shape. A metric that is not positive definite makes the state NaN.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> dynamics = ewsg.dynamics.riemannian(1e-3, inverse_metric=lambda position, data: 1 + position**2)
+    """
+    check_hyperparameters(step_size=step_size, temperature=temperature)
+    _check.function("inverse_metric", inverse_metric, "(position, data) -> G⁻¹")
+    if divergence is not None:
+        _check.function("divergence", divergence, "(position, data) -> tree")
+    check_noise(noise)
+
+    def init(key: Key, position: Position) -> RiemannianState:
+        return RiemannianState(position, jnp.int32(0))
+
+    def draw(key: Key, state: RiemannianState) -> PyTree:
+        return _random.noise(key, state.position, noise)
+
+    def point(state: RiemannianState) -> Position:
+        return state.position
+
+    def prepare(state: RiemannianState, prior_gradient: PriorGradient, data: Data) -> Prepared:
+        shapes = _check.shapes(state.position), _check.shapes(data)
+        is_dense = _is_matrix("inverse_metric", inverse_metric, *shapes, may_be=True)
+        flat, unravel = ravel_pytree(state.position)
+
+        def metric_at(x: Array) -> Array:
+            made = inverse_metric(unravel(x), data)
+            return _tree.widened(jnp.asarray(made)) if is_dense else _flat(made)
+
+        metric = metric_at(flat)
+        if divergence is None:
+            along = _column_derivative if is_dense else _entry_derivative
+            drift = jax.vmap(lambda j: along(metric_at, flat, j), out_axes=-1)(jnp.arange(flat.shape[0]))
+            drift = jnp.sum(drift, axis=-1) if is_dense else drift
+        else:
+            _is_matrix("divergence", divergence, *shapes, may_be=False)
+            drift = _flat(divergence(state.position, data))
+        factor = jnp.linalg.cholesky(metric) if is_dense else jnp.sqrt(metric)
+        return Prepared(state, metric, factor, drift)
+
+    def weight(prepared: Prepared, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
+        state, factor = prepared.state, prepared.factor
+        h, t = value_at(step_size, state.step), value_at(temperature, state.step)
+        # θ' = θ is the most likely value: x undoes the drift Γ.
+        if factor.ndim == 2:
+            drift = jax.scipy.linalg.solve_triangular(factor, prepared.divergence, lower=True)
+        else:
+            drift = prepared.divergence / factor
+        scaled = _unflat(_times(factor.T, _flat(estimate.gradient)), estimate.gradient)
+        named = {"momentum": (-jnp.sqrt(h * t / 2), _unflat(drift, estimate.gradient))}
+        return half_squared_sum(frozen_noise, named, jnp.sqrt(h / (2 * t)), scaled)
+
+    def move(noise: PyTree, prepared: Prepared, estimate: Estimate, probe: Probe) -> RiemannianState:
+        state = prepared.state
+        h, t = value_at(step_size, state.step), value_at(temperature, state.step)
+        drift = _times(prepared.inverse_metric, _flat(estimate.gradient)) - t * prepared.divergence
+        kicked = _times(prepared.factor, _flat(noise))
+        change = -h * drift + jnp.sqrt(2 * h * t) * kicked
+        return RiemannianState(
+            _tree.combine((1, state.position), (1, _unflat(change, state.position))), state.step + 1
+        )
+
+    def restart(state: RiemannianState, point: Position) -> RiemannianState:
+        return state._replace(position=point)
+
+    def step_size_at(step: Array) -> Any:
+        return value_at(step_size, step)
+
+    names = ("momentum", "zero", "one")
+    return Dynamics(init, draw, point, weight, move, restart, step_size_at, names, prepare=prepare)
+
+
+def _flat(tree: PyTree) -> Array:
+    """Return the d numbers leaf after leaf, at least in float32."""
+    return ravel_pytree(_tree.widened(tree))[0]
+
+
+def _unflat(x: Array, like: PyTree) -> PyTree:
+    """Return d numbers as a tree, at least in float32."""
+    flat, unravel = ravel_pytree(_tree.widened(like))
+    return unravel(x.astype(flat.dtype))
+
+
+def _times(matrix: Array, x: Array) -> Array:
+    return matrix @ x if matrix.ndim == 2 else matrix * x
+
+
+def _derivative(function: Callable[[Array], Array], x: Array, j: Array) -> Array:
+    """Return ∂f/∂xⱼ."""
+    return jax.jvp(function, (x,), (jnp.zeros_like(x).at[j].set(1),))[1]
+
+
+def _column_derivative(metric_at: Callable[[Array], Array], x: Array, j: Array) -> Array:
+    """Return ∂ⱼ of the j-th column of a dense G⁻¹."""
+    return _derivative(lambda y: metric_at(y)[:, j], x, j)
+
+
+def _entry_derivative(metric_at: Callable[[Array], Array], x: Array, j: Array) -> Array:
+    """Return ∂ⱼ of the j-th entry of a diagonal G⁻¹."""
+    return _derivative(lambda y: metric_at(y)[j], x, j)
+
+
+def _is_matrix(name: str, function: OfPosition, position: PyTree, data: PyTree, may_be: bool) -> bool:
+    """Check what the user's function makes of these shapes; return whether it is a matrix, where it may be one."""
+    d = sum(x.size for x in jax.tree.leaves(position))
+    matrix = f" or an array ({d}, {d})" if may_be else ""
+    takes = f"{name} must return a tree like the position{matrix}, of floating-point dtype"
+    try:
+        made = jax.eval_shape(lambda *a: jax.tree.map(jnp.asarray, function(*a)), position, data)
+    except Exception as error:
+        raise ValueError(f"{takes}; it failed: {_check.reason(error)}") from error
+    found, like = ([x.shape for x in jax.tree.leaves(tree)] for tree in (made, position))
+    if all(jnp.issubdtype(x.dtype, jnp.floating) for x in jax.tree.leaves(made)):
+        if jax.tree.structure(made) == jax.tree.structure(position) and found == like:
+            return False
+        if may_be and getattr(made, "shape", None) == (d, d):
+            return True
+    listed = _check.listed("it", made) or "nothing"
+    raise ValueError(f"{takes} ({_check.listed('position', position)}); got {listed}")

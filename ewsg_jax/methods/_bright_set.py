@@ -1,0 +1,182 @@
+"""The set of bright data of FlyMC: how it is drawn at the start and moved, at a cost that does not depend on n.
+
+Given the position, datum i is bright with odds Oᵢ = (Lᵢ/Bᵢ)^(1/T) − 1, independently of the others. A move
+(implicit resampling, Maclaurin & Adams 2015) selects each of the n data with probability q: S. A bright datum
+becomes dark with probability min(1, q/Oᵢ), selected or not; a dark one that was selected becomes bright with
+probability min(1, Oᵢ/q). Each datum alone then goes up and down equally often: Oᵢ·min(1, q/Oᵢ) = q·min(1, Oᵢ/q).
+
+Both sets are bounded. Let U be the data that become bright, D those that become dark, and S' be S without them,
+with all of D, and with each of U again with probability q: in law the S of the move back. The whole move is kept
+only if S and S' are at most as large as may be selected and the new set as large as may be bright; else the set
+stays. The condition is the same for the move back, so the law above is kept, restricted to sets that fit.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check, _random, _rows
+from ewsg_jax._rows import Batch, num_rows
+from ewsg_jax._types import Array, Data, Key
+from ewsg_jax.gradients._period import Period
+
+FREE = -1
+"""In the place of a row number: nothing."""
+
+
+class BrightSet(NamedTuple):
+    """Row numbers of the bright data and their gaps log Lᵢ − log Bᵢ, at the front of arrays of fixed length.
+
+    Attributes:
+        rows: int32, −1 in free places.
+        gaps: 0 in free places.
+    """
+
+    rows: Array
+    gaps: Array
+
+
+class Selected(NamedTuple):
+    """The selected data S, ascending, in an array of fixed length.
+
+    Attributes:
+        rows: row numbers, or the same with their rows; the last one in places that are not used.
+        used: which places are.
+        is_whole: whether S had room.
+    """
+
+    rows: Array | Batch
+    used: Array
+    is_whole: Array
+
+
+class Resampling(NamedTuple):
+    """What decides which proposals are accepted: logarithms of uniform numbers, one for each place."""
+
+    darken: Array
+    brighten: Array
+
+
+def log_odds(gaps: Array) -> Array:
+    """Return log(L/B − 1) for log(L/B); −∞ where rounding leaves no gap."""
+    gaps = jnp.maximum(gaps, 0)
+    return gaps + jnp.log(-jnp.expm1(-gaps))
+
+
+def select(log_uniforms: Array, probability: float, n: int) -> Selected:
+    """Return each of n data with the same probability, by geometric skips, the last of them to look for one more.
+
+    Uniform numbers of resolution ε make the probability differ from q by a factor within 1 ± ε/q (ε = 2⁻²³ in
+    float32).
+    """
+    skips = jnp.minimum(jnp.floor(log_uniforms / math.log1p(-probability)), n).astype(jnp.int32)
+    # A plain sum might leave 32 bits.
+    ends = jax.lax.associative_scan(lambda a, b: jnp.minimum(a + b, n + 1), skips + 1)
+    return Selected(jnp.minimum(ends[:-1], n) - 1, ends[:-1] <= n, ends[-1] > n)
+
+
+def first_bright(
+    key: Key,
+    gaps_of: Callable[[Data], Array],
+    data: Data,
+    capacity: int,
+    temperature: Any,
+    chunk_size: int,
+) -> tuple[BrightSet, Array]:
+    """Draw all n brightness variables, a chunk of rows at a time; return the first that fit, and their number."""
+    n = num_rows(data)
+    size = min(chunk_size, n)
+
+    def add(i: Array, carry: tuple[BrightSet, Array]) -> tuple[BrightSet, Array]:
+        bright, count = carry
+        first = jnp.minimum(i * size, n - size)
+        rows = jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, first, size), data)
+        numbers = (first + jnp.arange(size)).astype(jnp.int32)
+        gaps = jnp.maximum(gaps_of(rows), 0).astype(bright.gaps.dtype)
+        log_probability = jnp.log(-jnp.expm1(-gaps / temperature))
+        chosen = _random.log_uniform(jax.random.fold_in(key, i), (size,)) <= log_probability
+        chosen &= numbers >= i * size
+        added = _put(bright, BrightSet(numbers, gaps), chosen, count)
+        return added, count + jnp.sum(chosen, dtype=jnp.int32)
+
+    dtype = jax.eval_shape(gaps_of, data).dtype
+    empty = BrightSet(jnp.full(capacity, FREE, jnp.int32), jnp.zeros(capacity, dtype))
+    return jax.lax.fori_loop(0, -(-n // size), add, (empty, jnp.int32(0)))
+
+
+def resample(
+    bright: BrightSet,
+    selected: Selected,
+    gaps: Array,
+    randomness: Resampling,
+    probability: float,
+    temperature: Any,
+) -> tuple[BrightSet, Array, Array]:
+    """Make one move of the set.
+
+    Args:
+        bright: the set, with the gaps at the present position.
+        selected: S.
+        gaps: those of S there.
+        randomness: what accepts.
+        probability: q.
+        temperature: T.
+
+    Returns:
+        The set, how many dark data were selected, and whether everything fitted; where not, the set is the old one.
+    """
+    log_q = math.log(probability)
+    is_bright = bright.rows >= 0
+    numbers = _rows.indices_of(selected.rows)
+    place = jnp.searchsorted(numbers, bright.rows)
+    place = jnp.minimum(place, selected.used.size - 1)
+    is_selected = is_bright & (numbers[place] == bright.rows) & selected.used[place]
+    is_dark = selected.used.at[jnp.where(is_selected, place, selected.used.size)].set(False, mode="drop")
+
+    darkened = is_bright & (randomness.darken <= log_q - log_odds(bright.gaps / temperature))
+    log_accept = jnp.minimum(log_odds(gaps / temperature) - log_q, 0)
+    brightened = is_dark & (randomness.brighten <= log_accept)
+    # Given that it is accepted, the uniform number over its bound is uniform again: the move back's selection.
+    back = brightened & (randomness.brighten <= log_accept + log_q)
+
+    count = jnp.sum(selected.used) - jnp.sum(brightened) - jnp.sum(darkened & is_selected)
+    proposals_back = count + jnp.sum(darkened) + jnp.sum(back)
+    stays = is_bright & ~darkened
+    kept = jnp.sum(stays)
+    fits = selected.is_whole & (proposals_back <= selected.used.size)
+    fits &= kept + jnp.sum(brightened) <= bright.rows.size
+
+    empty = BrightSet(jnp.full_like(bright.rows, FREE), jnp.zeros_like(bright.gaps))
+    moved = _put(_put(empty, bright, stays, 0), BrightSet(numbers, gaps), brightened, kept)
+    moved = jax.tree.map(lambda new, old: jnp.where(fits, new, old), moved, bright)
+    return moved, jnp.sum(is_dark, dtype=jnp.int32), fits
+
+
+def _put(target: BrightSet, source: BrightSet, chosen: Array, first: Array | int) -> BrightSet:
+    """Put the chosen ones into the places from `first` on, as far as there are such."""
+    place = jnp.where(chosen, first + jnp.cumsum(chosen) - 1, target.rows.size)
+    return jax.tree.map(lambda t, s: t.at[place].set(s.astype(t.dtype), mode="drop"), target, source)
+
+
+def check_probability(value: Any) -> float:
+    """Check and return q, a number in (0, 1)."""
+    takes = "resample_probability must be a number between 0 and 1"
+    if isinstance(value, bool) or not isinstance(value, int | float | np.floating):
+        raise TypeError(f"{takes}; got {_check.describe(value)}")
+    if not 0 < value < 1:
+        raise ValueError(f"{takes}; got {value}")
+    return float(value)
+
+
+def room_for(proposal_capacity: Period, probability: float) -> Callable[[int], int]:
+    """Return how many data may be selected, as a function of n."""
+    if callable(proposal_capacity):
+        return lambda n: _check.integer("proposal_capacity(n)", proposal_capacity(n))
+    if proposal_capacity is not None:
+        room = _check.integer("proposal_capacity", proposal_capacity)
+        return lambda n: room
+    return lambda n: min(n, math.ceil(n * probability + 6 * math.sqrt(n * probability)) + 8)

@@ -1,0 +1,130 @@
+"""Random-walk Metropolis (Metropolis et al. 1953): exact, at a pass over the data a step.
+
+    θ* = θ + h ξ;   θ' = θ* with probability min(1, exp((V(θ) − V(θ*))/T)), else θ
+
+Targets exp(−V/T) with no bias, whatever h: ground truth that other methods are measured by. Random-walk proposals
+are symmetric, so the densities alone decide.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check, _random, _tree
+from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness
+from ewsg_jax._rows import CHUNK_SIZE, num_rows
+from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position
+from ewsg_jax.dynamics._protocol import check_hyperparameters, value_at
+from ewsg_jax.gradients import Evaluations
+from ewsg_jax.posterior import Posterior
+
+
+class RandomWalkState(NamedTuple):
+    """Position θ, the number of steps made, and V(θ), so that a step evaluates one density."""
+
+    position: Position
+    step: Array
+    potential: Array
+
+
+class RandomWalkNoise(NamedTuple):
+    """ξ, shaped like the position, and the logarithm of the uniform number that decides."""
+
+    direction: Position
+    log_uniform: Array
+
+
+def random_walk_metropolis(
+    posterior: Posterior,
+    step_size: Hyperparameter,
+    *,
+    temperature: Hyperparameter = 1.0,
+    chunk_size: int = CHUNK_SIZE,
+) -> Kernel:
+    """Random-walk Metropolis: θ* = θ + h ξ, accepted with probability min(1, exp((V(θ) − V(θ*))/T)).
+
+    Targets exp(−V/T) exactly, whatever the step size, up to the rounding of V: in float32 that of 10⁵ rows is known
+    to some 10⁻², so large data want float64. n evaluations a step, of Vᵢ, and n at the start; memory of two
+    positions.
+
+    For ground truth on small problems, and as the baseline that minibatches are to beat. Not for many dimensions:
+    the best h is about 2.4 σ/√d (σ a posterior standard deviation, the same in all directions), where a quarter
+    of the proposals is accepted, and a chain forgets in some d steps.
+
+    Args:
+        posterior: what is sampled.
+        step_size: h, the standard deviation of a proposal in each coordinate; a number, a traced scalar or a
+            schedule.
+        temperature: T > 0, likewise.
+        chunk_size: rows that the density takes at once.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; at `init`, a start where the density is 0.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> kernel = ewsg.random_walk_metropolis(ewsg.models.gaussian_location(), 0.5)
+        >>> state = kernel.init(jax.random.key(0), jnp.zeros(1), jnp.ones((3, 1)))
+        >>> state, info = kernel.step(jax.random.key(1), state, jnp.ones((3, 1)))
+        >>> int(info.gradient_evaluations), float(info.acceptance)
+        (3, 1.0)
+    """
+    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    check_hyperparameters(step_size=step_size, temperature=temperature)
+    _check.integer("chunk_size", chunk_size)
+
+    def potential(position: Position, data: Data) -> Array:
+        return _tree.widened(posterior.potential(position, data, chunk_size))
+
+    def init(key: Key, position: Position, data: Data) -> KernelState:
+        _check.key(key)
+        position = _check.position(position)
+        _check.finite("position", position)
+        start = potential(position, data)
+        if not _check.is_traced(start) and not np.isfinite(start):
+            raise ValueError(f"position must be where the posterior's potential is finite; it is {start} there")
+        return KernelState(RandomWalkState(position, jnp.int32(0), start), ())
+
+    def draw(key: Key, state: KernelState, data: Data) -> Randomness:
+        return Randomness((), draw_walk(key, state.position))
+
+    def gather(randomness: Randomness, data: Data) -> Randomness:
+        return randomness
+
+    def transition(randomness: Randomness, state: KernelState, data: Data) -> tuple[KernelState, Info]:
+        current, noise = state.dynamics, randomness.noise
+        h, temperature_now = value_at(step_size, current.step), value_at(temperature, current.step)
+        proposed = _tree.combine((1, current.position), (h, noise.direction))
+        there = potential(proposed, data)
+        # A density that is not a number is accepted by no comparison.
+        accepted = noise.log_uniform <= (current.potential - there) / temperature_now
+        moved = RandomWalkState(
+            _tree.where(accepted, proposed, current.position),
+            current.step + 1,
+            jnp.where(accepted, there, current.potential),
+        )
+        info = Info(
+            gradient_evaluations=np.int32(num_rows(data)),
+            is_finite=_tree.is_finite(moved),
+            step_size=jnp.asarray(h),
+            acceptance=accepted.astype(jnp.float32),
+        )
+        return KernelState(moved, ()), info
+
+    def step_size_at(step: Array) -> Any:
+        return value_at(step_size, step)
+
+    def evaluations(data: Data) -> Evaluations:
+        return Evaluations(num_rows(data), 0, at_init=num_rows(data))
+
+    return Kernel(
+        init, draw, gather, transition, step_size_at, evaluations, uses_batches=False, check=posterior.check
+    )
+
+
+def draw_walk(key: Key, position: Position) -> RandomWalkNoise:
+    """Draw what a random-walk Metropolis step needs."""
+    direction_key, uniform_key = jax.random.split(key)
+    return RandomWalkNoise(_random.noise(direction_key, position), _random.log_uniform(uniform_key, ()))

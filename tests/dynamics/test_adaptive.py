@@ -1,0 +1,271 @@
+"""Thermostat, preconditioner and metric over every estimator, and in the choice of exponentially weighted batches.
+
+The dynamics' part of a step is typed here in NumPy from the estimate that the estimator makes.
+"""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.dynamics import PreconditionedState, RiemannianState, ThermostatState
+from ewsg_jax.gradients._exponentially_weighted import ChainDraw
+from tests import contract
+
+H, GAMMA, T, DAMPING, DECAY = 0.03, 1.3, 0.7, 0.2, 0.9
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_compilation():
+    """Most of the time of these tests is compilation: do not optimise."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def matrix(theta, data):
+    """A dense inverse metric, of jax arrays or of NumPy's."""
+    return (1 + theta @ theta) * np.eye(len(theta)) + theta[:, None] * theta[None, :]
+
+
+def divergence_of_matrix(theta):
+    """Σⱼ ∂ⱼ of (1 + ‖θ‖²) δᵢⱼ + θᵢθⱼ: 2θᵢ + (d + 1) θᵢ."""
+    return (3 + len(theta)) * theta
+
+
+DYNAMICS = {
+    "thermostat": ewsg.dynamics.thermostat(H, friction=GAMMA, temperature=T),
+    "preconditioned": ewsg.dynamics.preconditioned(H, decay=DECAY, damping=DAMPING, temperature=T),
+    "corrected": ewsg.dynamics.preconditioned(H, decay=DECAY, damping=DAMPING, correction=True, temperature=T),
+    "diagonal": ewsg.dynamics.riemannian(H, inverse_metric=lambda theta, data: 1 / (1 + theta**2), temperature=T),
+    "dense": ewsg.dynamics.riemannian(H, inverse_metric=matrix, temperature=T),
+}
+MODEL = ewsg.models.logistic_regression(prior_scale=2.0)
+G = ewsg.gradients
+ESTIMATORS = {
+    "full": G.full(MODEL),
+    "uniform": G.uniform(MODEL, batch_size=2),
+    "svrg": G.svrg(MODEL, batch_size=2, refresh_every=3, option="I"),
+    "saga": G.saga(MODEL, batch_size=2),
+    "control_variate": G.control_variate(MODEL, batch_size=2),
+    "stratified": G.stratified(MODEL, batch_size=2, labels=contract.OPTIONS["labels"], num_strata=2),
+    "weighted": G.exponentially_weighted(G.uniform(MODEL, batch_size=2), chain_length=2),
+    "weighted_svrg": G.exponentially_weighted(G.svrg(MODEL, batch_size=2, refresh_every=3)),
+}
+PER_STEP = {
+    "full": 7,
+    "uniform": 2,
+    "svrg": 4,
+    "saga": 2,
+    "control_variate": 4,
+    "stratified": 2,
+    "weighted": 6,
+    "weighted_svrg": 8,
+}
+"""∇Vᵢ evaluated in a step; a probe is one gradient of the batch."""
+
+
+def moved(name, state, g, prior, n, noise):
+    """The position after a step, typed, of NumPy arrays."""
+    theta = np.asarray(state.position)
+    if name == "thermostat":
+        p = np.asarray(state.momentum)
+        p = p - H * float(state.thermostat) * p - H * g + np.sqrt(2 * GAMMA * T * H) * noise
+        return theta + H * p
+    if name == "preconditioned":
+        m = DECAY * np.asarray(state.mean_square) + (1 - DECAY) * ((g - prior) / n) ** 2
+        scale = 1 / (DAMPING + np.sqrt(m))
+        return theta - H * scale * g + np.sqrt(2 * H * T * scale) * noise
+    if name == "corrected":
+        m, slope = np.asarray(state.mean_square), np.asarray(state.slope)
+        scale = 1 / (DAMPING + np.sqrt(m))
+        drift = -T * scale**2 * slope / (2 * np.sqrt(m))
+        return theta - H * (scale * g - drift) + np.sqrt(2 * H * T * scale) * noise[0]
+    if name == "diagonal":
+        scale, drift = 1 / (1 + theta**2), -2 * T * theta / (1 + theta**2) ** 2
+        return theta - H * (scale * g - drift) + np.sqrt(2 * H * T * scale) * noise
+    factor = np.linalg.cholesky(matrix(theta, None))
+    drift = T * divergence_of_matrix(theta)
+    return theta - H * (factor @ factor.T @ g - drift) + np.sqrt(2 * H * T) * factor @ noise
+
+
+def every_pair():
+    """Every dynamics with every estimator; those of a run meet each of both."""
+    for (i, name), (j, estimator) in itertools.product(enumerate(DYNAMICS), enumerate(ESTIMATORS)):
+        in_every_run = (j - 2 * i) % 8 in (0, 1)
+        yield pytest.param(name, estimator, marks=[] if in_every_run else [pytest.mark.sweep])
+
+
+@pytest.mark.parametrize(("name", "estimator"), [*every_pair()])
+def test_over_every_estimator(x64, name, estimator):
+    made, dynamics, data = ESTIMATORS[estimator], DYNAMICS[name], contract.data()
+    kernel = ewsg.kernel(dynamics, made)
+
+    @jax.jit
+    def step(key, state):
+        """The step, and what its estimator has estimated where."""
+        randomness = kernel.draw(key, state, data)
+        current, wanted = state.dynamics, dynamics.point(state.dynamics)
+        memory, point, _ = made.refresh(randomness.batch, state.memory, state.step, wanted, data)
+        if point is not wanted:
+            current = dynamics.restart(current, point)
+        weight = functools.partial(dynamics.weight, dynamics.prepare(current, made.prior_gradient, data))
+        estimate, _ = made.propose(randomness.batch, memory, point, data, weight)
+        return kernel.transition(randomness, state, data), randomness.noise, current, estimate.gradient
+
+    state = kernel.init(jax.random.key(0), jnp.asarray(contract.POSITION), data)
+    spent = 0
+    for t in range(5):
+        (state, info), noise, before, g = step(jax.random.key(t), state)
+        spent += int(info.gradient_evaluations)
+        assert bool(info.is_finite)
+        if t or name != "corrected":
+            prior = np.asarray(before.position) / 4
+            expected = moved(name, before, np.asarray(g), prior, 7, jax.tree.map(np.asarray, noise))
+            np.testing.assert_allclose(state.position, expected, rtol=1e-11)
+    probed = 5 * (7 if estimator == "full" else 2) if name == "corrected" else 0
+    refreshed = 2 * 7 if "svrg" in estimator else 0
+    assert spent == kernel.evaluations(data).of_steps(0, 5) == 5 * PER_STEP[estimator] + refreshed + probed
+
+
+# The choice among exponentially weighted batches, b = 1, from the typed weights.
+
+ROWS = np.array([[-1.0, 0.2], [0.3, 1.1], [0.7, -0.4], [2.2, 0.1], [-0.5, -0.9]])
+THETA, OTHER, MEAN_SQUARE, SLOPE = np.array([[0.4, -0.3], [0.8, -0.5], [0.6, 1.7], [0.5, -1.2]])
+ZETA = 2.9
+
+
+def state_of(name):
+    position, step = jnp.asarray(THETA), jnp.int32(2)
+    if name == "thermostat":
+        return ThermostatState(position, jnp.asarray(OTHER), jnp.asarray(ZETA), step)
+    if name in ("preconditioned", "corrected"):
+        slope = jnp.asarray(SLOPE) if name == "corrected" else ()
+        return PreconditionedState(position, jnp.asarray(MEAN_SQUARE), slope, step)
+    return RiemannianState(position, step)
+
+
+def log_weights(name, gradients):
+    """½‖x + a‖² of each gradient, as section 1 of each method's paper or its docstring has them."""
+    if name == "thermostat":
+        A = GAMMA * T
+        x, a = np.sqrt(H) * ZETA * OTHER / np.sqrt(2 * A), np.sqrt(H) * gradients / np.sqrt(2 * A)
+    elif name == "preconditioned":
+        x, a = 0, np.sqrt(H / (2 * T) / (DAMPING + np.sqrt(MEAN_SQUARE))) * gradients
+    elif name == "corrected":
+        scale = 1 / (DAMPING + np.sqrt(MEAN_SQUARE))
+        drift = -T * scale**2 * SLOPE / (2 * np.sqrt(MEAN_SQUARE))
+        x, a = -np.sqrt(H / (2 * T)) * drift / np.sqrt(scale), np.sqrt(H * scale / (2 * T)) * gradients
+    elif name == "diagonal":
+        scale, drift = 1 / (1 + THETA**2), -2 * T * THETA / (1 + THETA**2) ** 2
+        x, a = -np.sqrt(H / (2 * T)) * drift / np.sqrt(scale), np.sqrt(H * scale / (2 * T)) * gradients
+    else:
+        factor = np.linalg.cholesky(matrix(THETA, None))
+        x = -np.sqrt(H / (2 * T)) * np.linalg.solve(factor, T * divergence_of_matrix(THETA))
+        a = np.sqrt(H / (2 * T)) * gradients @ factor
+    return 0.5 * np.sum((x + a) ** 2, axis=1)
+
+
+@pytest.mark.parametrize("name", DYNAMICS)
+def test_a_weighted_batch_is_chosen_by_the_typed_weights(x64, name):
+    """Of two rows the second is taken where log u is below the difference of the weights, just so."""
+    prior = THETA / 4
+    gradients = prior + 5 * (THETA - ROWS)
+    w = log_weights(name, gradients)
+    pairs = np.array([pair for pair in itertools.permutations(range(5), 2) if w[pair[1]] < w[pair[0]]])
+    threshold = w[pairs[:, 1]] - w[pairs[:, 0]]
+    weighted = G.exponentially_weighted(
+        G.uniform(ewsg.models.gaussian_location(prior_scale=2.0), batch_size=1), chain_length=1
+    )
+    kernel, data = ewsg.kernel(DYNAMICS[name], weighted), jnp.asarray(ROWS)
+    state = kernel.init(jax.random.key(0), jnp.asarray(THETA), data)._replace(dynamics=state_of(name))
+    noise = (jnp.zeros(2), jnp.ones(2)) if name == "corrected" else jnp.zeros(2)
+
+    @jax.jit
+    @jax.vmap
+    def end(pair, log_uniform):
+        drawn = ChainDraw(pair[:, None], log_uniform[None])
+        return kernel.transition(ewsg.Randomness(drawn, noise), state, data)[0].position
+
+    still = jax.tree.map(np.asarray, noise)
+    for offset, chosen in ((-1e-9, pairs[:, 1]), (1e-9, pairs[:, 0])):
+        expected = [moved(name, state_of(name), gradients[k], prior, 5, still) for k in chosen]
+        found = end(jnp.asarray(pairs, jnp.int32), jnp.asarray(threshold + offset))
+        np.testing.assert_allclose(found, expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("name", DYNAMICS)
+def test_restart_moves_the_position_alone(name):
+    state = state_of(name)
+    again = DYNAMICS[name].restart(state, jnp.asarray(OTHER))
+    np.testing.assert_array_equal(again.position, jnp.asarray(OTHER))
+    assert again._replace(position=state.position) is not None
+    jax.tree.map(np.testing.assert_array_equal, again._replace(position=state.position), state)
+
+
+@pytest.mark.parametrize("name", DYNAMICS)
+def test_trees_and_dtypes_are_kept(name):
+    """Leaves of several dtypes; hyperparameters are arrays, which could press theirs on the state."""
+    h, t, decay, damping = map(jnp.asarray, (H, T, DECAY, DAMPING))
+    count = 7
+    dynamics = {
+        "thermostat": lambda: ewsg.dynamics.thermostat(h, friction=jnp.asarray(GAMMA), temperature=t),
+        "preconditioned": lambda: ewsg.dynamics.preconditioned(h, decay=decay, damping=damping, temperature=t),
+        "corrected": lambda: ewsg.dynamics.preconditioned(
+            h, decay=decay, damping=damping, correction=True, temperature=t
+        ),
+        "diagonal": lambda: ewsg.dynamics.riemannian(
+            h, inverse_metric=lambda p, data: jax.tree.map(lambda x: 1 / (1 + x**2), p), temperature=t
+        ),
+        "dense": lambda: ewsg.dynamics.riemannian(
+            h, inverse_metric=lambda p, data: (2 + p["scalar"]) * jnp.eye(count), temperature=t
+        ),
+    }[name]()
+    posterior = ewsg.Posterior(
+        lambda p, x: -sum(jnp.sum((leaf - x) ** 2).astype(jnp.float32) for leaf in jax.tree.leaves(p)),
+        lambda p: jnp.float32(0),
+    )
+    kernel = ewsg.kernel(dynamics, G.full(posterior))
+    position = {
+        "scalar": jnp.asarray(0.3, jnp.float16),
+        "matrix": jnp.ones((2, 2), jnp.bfloat16),
+        "other": (jnp.zeros(2), None),
+    }
+    described = lambda tree: (jax.tree.structure(tree), [(x.shape, x.dtype) for x in jax.tree.leaves(tree)])
+    data = np.array([0.5, -1.0, 2.0], np.float32)
+    state = kernel.init(jax.random.key(0), position, data)
+    step = jax.jit(kernel.step)
+    for t in range(2):
+        after, info = step(jax.random.key(t), state, data)
+        assert described(after) == described(state)
+        assert described(after.position) == described(position)
+        assert bool(info.is_finite)
+        state = after
+    assert not np.array_equal(state.position["matrix"], position["matrix"])
+
+
+@pytest.mark.parametrize("name", ["sgnht", "psgld", "sgrld"])
+def test_named_methods_hand_on_their_options(name):
+    """Each is its dynamics over `gradients.uniform`, bit for bit, with no option at its default."""
+    shared = {"temperature": T, "noise": "rademacher"}
+    rows = {"batch_size": 3, "replace": False}
+    own = {
+        "sgnht": {"friction": GAMMA},
+        "psgld": {"decay": DECAY, "damping": DAMPING, "correction": True},
+        "sgrld": {"inverse_metric": matrix, "divergence": lambda theta, data: 3.0 * theta},
+    }[name]
+    build = {"sgnht": "thermostat", "psgld": "preconditioned", "sgrld": "riemannian"}[name]
+    named = getattr(ewsg, name)(MODEL, H, **own, **shared, **rows)
+    composed = ewsg.kernel(getattr(ewsg.dynamics, build)(H, **own, **shared), G.uniform(MODEL, **rows))
+    data, ends = contract.data(jnp.float32), []
+    for kernel in (named, composed):
+        state = kernel.init(jax.random.key(0), jnp.asarray(contract.POSITION, jnp.float32), data)
+        step = jax.jit(kernel.step)
+        for t in range(2):
+            state, _ = step(jax.random.key(t), state, data)
+        ends.append(state)
+    jax.tree.map(np.testing.assert_array_equal, *ends)

@@ -1,0 +1,612 @@
+"""The quasi-Newton dynamics against dense matrices, the two-loop recursion and chains typed in NumPy.
+
+The model of whole steps is logistic regression, its gradients typed here.
+"""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax import Randomness
+from ewsg_jax.dynamics import _lbfgs
+from ewsg_jax.gradients import Estimate
+from ewsg_jax.gradients._exponentially_weighted import ChainDraw
+from tests.oracles import quasi_newton as oracle
+
+Z = 5.33  # two-sided 1e-7
+G = ewsg.gradients
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_compilation():
+    """Most of the time of these tests is compilation: do not optimise."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+# The factor alone.
+
+
+def stack(pairs, size, count, oldest):
+    """Pairs in the order of time as a tree of two leaves, the oldest at a place; one number of each alone."""
+    turned = np.roll(np.array(pairs).reshape(count, 2, size), oldest, axis=0).swapaxes(0, 1)
+    return {"alone": jnp.asarray(turned[..., 0]), "rest": jnp.asarray(turned[..., 1:])}
+
+
+def tree(vector):
+    return {"alone": vector[0], "rest": vector[1:]}
+
+
+@functools.partial(jax.jit, static_argnames="size")
+def both_matrices(pairs, usable, oldest, gamma, size):
+    found = _lbfgs.factor(pairs, usable, oldest, gamma)
+    units = jnp.eye(size)
+
+    def columns(times):
+        def column(unit):
+            made = times(found, tree(unit))
+            return jnp.concatenate([made["alone"][None], made["rest"]])
+
+        return jax.vmap(column)(units).T
+
+    return columns(_lbfgs.times), columns(_lbfgs.transposed_times)
+
+
+@pytest.mark.parametrize("memory_size", [2, 3, 4, 5, 6])
+def test_factor_is_that_of_the_two_loop_recursion(x64, memory_size):
+    """S Sᵀ = H column by column, S the product of the dense factors; any pairs may be left out, at any turn."""
+    rng = np.random.default_rng(memory_size)
+    size, count = 7, memory_size - 1
+    for trial in range(12):
+        pairs = rng.normal(size=(count, 2, size)) * np.exp(rng.normal(size=(count, 2, 1)))
+        pairs[:, 1] *= np.sign(np.sum(pairs[:, 0] * pairs[:, 1], axis=1))[:, None]
+        usable = rng.random(count) < (1.0 if trial < 4 else 0.6)
+        pairs[~usable & (rng.random(count) < 0.5), 1] *= -1
+        oldest, gamma = int(rng.integers(count)), float(np.exp(rng.normal()))
+        root, transposed = both_matrices(
+            stack(pairs, size, count, oldest), jnp.asarray(np.roll(usable, oldest)), jnp.int32(oldest), gamma, size
+        )
+        used = [(s, y) for (s, y), is_used in zip(pairs, usable, strict=True) if is_used]
+        expected = oracle.inverse_hessian(used, gamma, size)
+        np.testing.assert_allclose(root @ root.T, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+        np.testing.assert_allclose(transposed, root.T, rtol=1e-9, atol=1e-10 * np.abs(root).max())
+        dense = oracle.factor(used, gamma, size)
+        np.testing.assert_allclose(root, dense, rtol=1e-8, atol=1e-9 * np.abs(dense).max())
+
+
+def test_no_pairs_are_no_matrix(x64):
+    root, _ = both_matrices(stack(np.full((3, 2, 4), 7.0), 4, 3, 0), jnp.zeros(3, bool), jnp.int32(0), 0.25, 4)
+    np.testing.assert_array_equal(root, 0.5 * np.eye(4))
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float32", 1), ("float32", 3), ("float32", 8), ("float64", 3)])
+def test_any_history_gives_a_positive_definite_matrix(dtype, size, request):
+    """10⁴ histories of all sizes and angles, most of them of no chain: S is finite and no direction dies."""
+    if dtype == "float64":
+        request.getfixturevalue("x64")
+    rng, number, count = np.random.default_rng(size), 10_000, 4
+    scale = 10.0 ** rng.uniform(-6, 6, size=(number, 2, count, 1))
+    vectors = rng.normal(size=(number, 2, count, size))
+    # A third of them are nearly along one another, and a third of a quadratic that is nearly singular.
+    vectors[::3] = (
+        vectors[::3, :, :1] + 10.0 ** rng.uniform(-8, 0, size=(len(vectors[::3]), 1, 1, 1)) * vectors[::3]
+    )
+    vectors[1::3, 1] = vectors[1::3, 0] * 10.0 ** rng.uniform(-6, 6, size=size)
+    scale[1::3, 1] = scale[1::3, 0]
+    pairs = jnp.asarray(vectors * scale, dtype)
+    gamma = jnp.asarray(10.0 ** rng.uniform(-3, 3, number), dtype)
+
+    @jax.jit
+    @jax.vmap
+    def matrices(pairs, gamma):
+        usable = jax.vmap(lambda s, y: _lbfgs.is_usable(s, y, 1e-4))(pairs[0], pairs[1])
+        found = _lbfgs.factor(pairs, usable, jnp.int32(1), gamma)
+        columns = (jax.vmap(functools.partial(f, found))(jnp.eye(size, dtype=dtype)) for f in FORMS)
+        return jnp.any(found.weights != 0), *columns
+
+    has_pairs, root, transposed = (np.asarray(x, np.float64) for x in matrices(pairs, gamma))
+    assert root.dtype == np.float64
+    assert 0.5 < has_pairs.mean() < 1
+    assert np.isfinite(root).all()
+    assert np.isfinite(transposed).all()
+    smallest = np.linalg.svd(root, compute_uv=False)[:, -1]
+    assert smallest.min() > 0
+    largest = np.abs(root).max(axis=(1, 2), keepdims=True)
+    assert np.max(np.abs(root - transposed.swapaxes(1, 2)) / largest) < (0.02 if dtype == "float32" else 1e-9)
+
+
+FORMS = (_lbfgs.times, _lbfgs.transposed_times)
+
+
+@pytest.mark.parametrize("exponents", [(18, 18), (-30, 10), (25, -25), (18, -30), (12, 30)])
+def test_sizes_at_the_ends_of_float32_do_no_harm(exponents):
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(200, 2, 3, 4))
+    vectors[:, 1] *= np.sign(np.sum(vectors[:, 0] * vectors[:, 1], axis=-1, keepdims=True))
+    # The last pair is of ordinary size.
+    powers = np.array([exponents[0], 5, 0]), np.array([exponents[1], -5, 0])
+    vectors *= 10.0 ** np.stack(powers)[:, :, None]
+
+    @jax.jit
+    @jax.vmap
+    def applied(pairs):
+        found = _lbfgs.factor(pairs, jnp.ones(3, bool), jnp.int32(0), 1.0)
+        return [f(found, jnp.ones(4)) for f in FORMS]
+
+    assert np.isfinite(applied(jnp.asarray(vectors, jnp.float32))).all()
+
+
+@pytest.mark.parametrize(
+    ("s", "y", "is_usable"),
+    [
+        ([1.0, 0.0], [0.09, 1.0], False),
+        ([1.0, 0.0], [0.11, 1.0], True),
+        ([1.0, 0.0], [-1.0, 0.0], False),
+        ([0.0, 0.0], [1.0, 0.0], False),
+        ([1.0, 0.0], [0.0, 0.0], False),
+        ([1.0, 0.0], [np.nan, 0.0], False),
+        ([1.0, 0.0], [np.inf, 0.0], False),
+    ],
+)
+def test_pairs_of_little_curvature_are_left_out(s, y, is_usable):
+    assert bool(_lbfgs.is_usable(jnp.array(s), jnp.array(y), 0.1)) == is_usable
+
+
+# Whole steps.
+
+N, D = 7, 3
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(N, D))
+LABELS = (RNG.random(N) < 0.5).astype(float)
+START = np.array([0.3, -0.4, 0.1])
+PRIOR_SCALE = 1.5
+OPTIONS = {"memory_size": 3, "trust_region": 0.7, "initial_scale": 0.3, "curvature_threshold": 0.05}
+T = 0.8
+ARGUMENTS = (OPTIONS["memory_size"], OPTIONS["trust_region"], OPTIONS["initial_scale"], 0.05, T)
+
+
+def data():
+    return {"x": jnp.asarray(X), "y": jnp.asarray(LABELS)}
+
+
+def rows_gradient(theta, rows):
+    """∇Vᵢ, shape (rows, D)."""
+    return (1 / (1 + np.exp(-X[rows] @ theta)) - LABELS[rows])[:, None] * X[rows]
+
+
+def batch_gradient(theta, rows):
+    return theta / PRIOR_SCALE**2 + N / len(rows) * rows_gradient(theta, rows).sum(0)
+
+
+def full_gradient(theta):
+    return batch_gradient(theta, np.arange(N))
+
+
+def schedule(step):
+    return 0.4 / (1 + 0.1 * step)
+
+
+def held(t, memory_size=3):
+    """The schedule at the first step of the block that step number t (from 0) is in."""
+    return schedule(memory_size * (t // memory_size))
+
+
+def posterior():
+    return ewsg.models.logistic_regression(prior_scale=PRIOR_SCALE)
+
+
+def dynamics(**changes):
+    return ewsg.dynamics.quasi_newton(schedule, **(OPTIONS | {"temperature": T} | changes))
+
+
+def run(kernel, draws):
+    """Positions of every step with given randomness."""
+    transition = jax.jit(kernel.transition)
+    state, positions = kernel.init(jax.random.key(0), jnp.asarray(START), data()), []
+    for randomness in draws:
+        state, _ = transition(randomness, state, data())
+        positions.append(np.asarray(state.position))
+    return state, np.array(positions)
+
+
+STEPS = 30
+NOISE = RNG.normal(size=(STEPS, D))
+ROWS = RNG.integers(0, N, size=(STEPS, 2, 2))
+LOG_UNIFORMS = np.log(RNG.random((STEPS, 1)))
+
+
+def test_steps_are_those_of_the_oracle(x64):
+    kernel = ewsg.kernel(dynamics(), G.uniform(posterior(), batch_size=2))
+    draws = [Randomness(jnp.asarray(ROWS[t, 0]), jnp.asarray(NOISE[t])) for t in range(STEPS)]
+    state, found = run(kernel, draws)
+    chain, skipped = oracle.Chain(START, *ARGUMENTS), 0
+    for t in range(STEPS):
+        gradient = functools.partial(batch_gradient, rows=ROWS[t, 0])
+        np.testing.assert_allclose(found[t], chain.move(held(t), gradient, NOISE[t]), rtol=1e-8, atol=1e-10)
+        if t >= 3:
+            s, y = chain.pairs[t]
+            skipped += s @ y <= 0.05 * np.linalg.norm(s) * np.linalg.norm(y)
+    assert skipped == 0, "a logistic posterior is convex"
+    np.testing.assert_allclose(state.dynamics.point, chain.point, rtol=1e-8)
+
+
+def test_steps_with_pairs_left_out(x64):
+    """A wild y on purpose: the probe of the estimator is replaced by one whose pairs have any curvature."""
+    estimator = G.uniform(posterior(), batch_size=2)
+    bent = np.array([[0.0, 3.0, 0.0], [-3.0, 0.0, 1.0], [0.0, 2.0, -1.0]])
+    crooked = dataclasses.replace(
+        estimator, probe=lambda estimate, position, data: estimate.gradient + jnp.asarray(bent) @ position
+    )
+    _, found = run(
+        ewsg.kernel(dynamics(), crooked),
+        [Randomness(jnp.asarray(ROWS[t, 0]), jnp.asarray(NOISE[t])) for t in range(STEPS)],
+    )
+    chain, skipped = oracle.Chain(START, *ARGUMENTS), 0
+    for t in range(STEPS):
+        at_start = batch_gradient(chain.point, ROWS[t, 0])
+        gradient = lambda theta, g=at_start, start=chain.point: g if theta is start else g + bent @ theta
+        np.testing.assert_allclose(found[t], chain.move(held(t), gradient, NOISE[t]), rtol=1e-7, atol=1e-9)
+        s, y = chain.pairs.get(t + 1, (np.ones(1), np.ones(1)))
+        skipped += s @ y <= 0.05 * np.linalg.norm(s) * np.linalg.norm(y)
+    assert 3 < skipped < 25
+
+
+@pytest.mark.parametrize("option", ["I", "II"])
+def test_steps_with_anchors_are_those_of_the_oracle(x64, option):
+    """SVRG, K = 4; option I goes on from a point of up to three steps ago, without the pairs from before."""
+    every = 4
+    kernel = ewsg.kernel(dynamics(), G.svrg(posterior(), batch_size=2, refresh_every=every, option=option))
+    start = kernel.init(jax.random.key(0), jnp.asarray(START), data())
+    blank = kernel.draw(jax.random.key(1), start, data())
+    words = RNG.integers(0, 2**32, size=STEPS, dtype=np.uint32)
+    draws = []
+    for t in range(STEPS):
+        batch = blank.batch._replace(batch=jnp.asarray(ROWS[t, 0]))
+        if option == "I":
+            batch = batch._replace(word=jnp.asarray(words[t : t + 1]))
+        draws.append(Randomness(batch, jnp.asarray(NOISE[t])))
+    _, found = run(kernel, draws)
+
+    chain, candidate, restarts = oracle.Chain(START, *ARGUMENTS), None, 0
+    for t in range(STEPS):
+        if option == "I":
+            place = (t - 1) % every + 1
+            if t == 0 or (int(words[t]) * place) >> 32 == 0:
+                candidate = chain.point
+        if t % every == 0:
+            if option == "I":
+                restarts += not np.array_equal(candidate, chain.point)
+                chain.restart(candidate)
+            anchor = chain.point
+        shift = full_gradient(anchor) - batch_gradient(anchor, ROWS[t, 0])
+        gradient = lambda theta, rows=ROWS[t, 0], shift=shift: batch_gradient(theta, rows) + shift
+        np.testing.assert_allclose(found[t], chain.move(held(t), gradient, NOISE[t]), rtol=1e-8, atol=1e-10)
+    assert (restarts > 2) == (option == "I")
+
+
+@pytest.mark.parametrize("name", ["uniform", "svrg"])
+def test_weighted_steps_are_those_of_the_oracle(x64, name):
+    """Exponential weights, M = 1: the second batch replaces the first by the exponent ½‖√(h/2T) Sᵀg‖²."""
+    every = 4
+    inner = (
+        G.uniform(posterior(), batch_size=2)
+        if name == "uniform"
+        else G.svrg(posterior(), batch_size=2, refresh_every=every)
+    )
+    kernel = ewsg.kernel(dynamics(), G.exponentially_weighted(inner, chain_length=1))
+    blank = kernel.draw(jax.random.key(1), kernel.init(jax.random.key(0), jnp.asarray(START), data()), data())
+    draws = []
+    for t in range(STEPS):
+        rows = jnp.asarray(ROWS[t])
+        batches = rows if name == "uniform" else blank.batch.batches._replace(batch=rows)
+        draws.append(Randomness(ChainDraw(batches, jnp.asarray(LOG_UNIFORMS[t])), jnp.asarray(NOISE[t])))
+    _, found = run(kernel, draws)
+
+    chain, accepted = oracle.Chain(START, *ARGUMENTS), 0
+    for t in range(STEPS):
+        if t % every == 0:
+            anchor = chain.point
+
+        def gradient(theta, rows, anchor=anchor):
+            shift = 0 if name == "uniform" else full_gradient(anchor) - batch_gradient(anchor, rows)
+            return batch_gradient(theta, rows) + shift
+
+        first, second = (chain.log_weight(held(t), gradient(chain.point, rows)) for rows in ROWS[t])
+        accept = LOG_UNIFORMS[t, 0] <= second - first
+        accepted += accept
+        chosen = functools.partial(gradient, rows=ROWS[t, int(accept)])
+        np.testing.assert_allclose(found[t], chain.move(held(t), chosen, NOISE[t]), rtol=1e-8, atol=1e-10)
+    assert accepted > 3
+    assert accepted < STEPS or name == "svrg"
+
+
+def test_weight_is_the_exponent_of_the_noise(x64):
+    """½‖x + √(h/2T) Sᵀ g‖² for every x that it takes, in a chain with pairs."""
+    kernel = ewsg.kernel(dynamics(), G.uniform(posterior(), batch_size=2))
+    draws = [Randomness(jnp.asarray(ROWS[t, 0]), jnp.asarray(NOISE[t])) for t in range(9)]
+    state, _ = run(kernel, draws)
+    chain = oracle.Chain(START, *ARGUMENTS)
+    for t in range(9):
+        chain.move(held(t), functools.partial(batch_gradient, rows=ROWS[t, 0]), NOISE[t])
+    prepare = jax.jit(lambda state: dynamics().prepare(state, lambda position: position, data()))
+    prepared = prepare(state.dynamics)
+    g, given = NOISE[10], NOISE[11]
+    a = np.sqrt(held(9) / (2 * T)) * chain.factor().T @ g
+    for x, shift in (("momentum", 0), ("zero", 0), ("one", 1), (jnp.asarray(given), given)):
+        found = dynamics().weight(prepared, Estimate(jnp.asarray(g), ()), x)
+        np.testing.assert_allclose(found, 0.5 * np.sum((a + shift) ** 2), rtol=1e-9)
+
+
+# What H knows.
+
+
+def of_points(points, gradient, t, memory_size, trust_region):
+    """The state after t moves, from its last 2M − 1 points, the newest last, typed from the definitions."""
+    count = memory_size - 1
+    by_number = {t - k: points[len(points) - 1 - k] for k in range(len(points))}
+    pairs = dict.fromkeys(range(t - count + 1, t + 1))
+    for i in pairs:
+        s = by_number[i] - by_number[i - memory_size]
+        pairs[i] = (s, gradient(by_number[i]) - gradient(by_number[i - memory_size]) + trust_region * s)
+    place = [next(i for i in pairs if i % count == k) for k in range(count)]
+    of_place = [next(i for i in range(t - count, t + 1) if i % memory_size == k) for k in range(memory_size)]
+    return ewsg.dynamics.QuasiNewtonState(
+        by_number[t],
+        by_number[t + 1 - memory_size],
+        jnp.stack([by_number[i] for i in of_place]),
+        jnp.stack([jnp.stack([pairs[i][part] for i in place]) for part in (0, 1)]),
+        jnp.ones(count, bool),
+        jnp.int32(t),
+    )
+
+
+@pytest.mark.parametrize("memory_size", [2, 4])
+def test_the_matrix_does_not_depend_on_the_point_that_moves(x64, memory_size):
+    """Its derivative by θ_{t−M} is 0 exactly, by every other of the 2M − 1 points it is not."""
+    t, lam = 3 * memory_size + 1, OPTIONS["trust_region"]
+    made = dynamics(memory_size=memory_size)
+    gradient = jax.grad(lambda p: posterior().potential(p, data()))
+    kernel = ewsg.kernel(made, G.full(posterior()))
+    state, step = kernel.init(jax.random.key(0), jnp.asarray(START), data()), jax.jit(kernel.step)
+    visited = [state.position]
+    for k in range(t):
+        state, _ = step(jax.random.key(k), state, data())
+        visited.append(state.position)
+    points = jnp.stack(visited[-(2 * memory_size - 1) :])
+    rebuilt = of_points(points, gradient, t, memory_size, lam)
+    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-12), state.dynamics, rebuilt)
+
+    def root(points):
+        prepared = made.prepare(of_points(points, gradient, t, memory_size, lam), gradient, data())
+        return jax.vmap(functools.partial(_lbfgs.times, prepared.factor))(jnp.eye(D))
+
+    by_point = np.abs(np.asarray(jax.jit(jax.jacfwd(root))(points))).max(axis=(0, 1, 3))
+    moves = 2 * memory_size - 1 - memory_size
+    assert by_point[moves] == 0
+    assert np.delete(by_point, moves).min() > 1e-4
+    np.testing.assert_array_equal(points[moves], made.point(state.dynamics))
+
+
+# A quadratic, with the full gradient.
+
+PRECISION = np.array([[3.0, 1.0, 0.2], [1.0, 2.0, -0.5], [0.2, -0.5, 1.0]])
+
+
+def gaussian():
+    """V = θᵀAθ/2."""
+    return ewsg.Posterior(lambda p, row: 0.0 * row[0], lambda p: -0.5 * p @ jnp.asarray(PRECISION) @ p)
+
+
+@pytest.mark.parametrize("temperature", [0.3])
+def test_exact_moments_of_a_step_on_a_quadratic(x64, temperature):
+    """θ_{t−M} of the law N(0, T A⁻¹) goes to one of covariance T (A⁻¹ + h² H A H), given H; and H y = s."""
+    h, lam = 0.05, 0.4
+    made = ewsg.dynamics.quasi_newton(h, memory_size=3, trust_region=lam, temperature=temperature)
+    kernel, rows = ewsg.kernel(made, G.full(gaussian())), jnp.zeros((2, 1))
+    state, step = kernel.init(jax.random.key(0), jnp.asarray(START), rows), jax.jit(kernel.step)
+    for k in range(10):
+        state, _ = step(jax.random.key(k), state, rows)
+    s, y = (np.asarray(x) for x in state.dynamics.pairs)
+    np.testing.assert_allclose(y, s @ (PRECISION + lam * np.eye(D)), rtol=1e-9)
+    oldest = 11 % 2
+    H = oracle.inverse_hessian([(s[k], y[k]) for k in (oldest, 1 - oldest)], 1.0, D)
+    np.testing.assert_allclose(H @ y[1 - oldest], s[1 - oldest], rtol=1e-9)
+
+    def end(point, noise):
+        there = state._replace(dynamics=state.dynamics._replace(point=point))
+        return kernel.transition(Randomness((), noise), there, rows)[0].position
+
+    by_point, by_noise = jax.jit(jax.jacfwd(end, argnums=(0, 1)))(jnp.asarray(START), jnp.zeros(D))
+    np.testing.assert_allclose(by_point, np.eye(D) - h * H @ PRECISION, rtol=1e-9)
+    np.testing.assert_allclose(end(jnp.zeros(D), jnp.zeros(D)), 0, atol=1e-15)
+    target = temperature * np.linalg.inv(PRECISION)
+    found = by_point @ target @ by_point.T + by_noise @ by_noise.T
+    np.testing.assert_allclose(found, target + temperature * h**2 * H @ PRECISION @ H, rtol=1e-9)
+
+
+def test_chains_stay_in_a_gaussian_law():
+    """All M points of a chain from the target; 40 steps; the bias of order h is a tenth of the test's width."""
+    chains, h, size = 20_000, 2e-3, 3
+    made = ewsg.dynamics.quasi_newton(h, memory_size=size, trust_region=0.2)
+    kernel, rows = ewsg.kernel(made, G.full(gaussian())), jnp.zeros((2, 1))
+    rng = np.random.default_rng(1)
+    root = np.linalg.cholesky(np.linalg.inv(PRECISION))
+    points = jnp.asarray(rng.normal(size=(chains, size, D)) @ root.T, jnp.float32)
+    states = jax.vmap(kernel.init, in_axes=(None, 0, None))(jax.random.key(0), points[:, 0], rows)
+    states = states._replace(dynamics=states.dynamics._replace(points=points, point=points[:, 1]))
+
+    @jax.jit
+    def run(states, keys):
+        def step(states, t):
+            own = jax.vmap(lambda key: jax.random.fold_in(key, t))(keys)
+            return jax.vmap(kernel.step, in_axes=(0, 0, None))(own, states, rows)[0], None
+
+        return jax.lax.scan(step, states, jnp.arange(40))[0]
+
+    states = run(states, jax.random.split(jax.random.key(2), chains))
+    assert float(np.mean(states.dynamics.usable)) > 0.99
+    moved = np.asarray(states.dynamics.points) - np.asarray(points)
+    assert moved.std() > 0.1, "the chains must move"
+    # Each of the M chains of a chain; coordinates in which the law is N(0, I).
+    white = np.asarray(states.dynamics.points, np.float64) @ np.linalg.inv(root).T
+    for m in range(size):
+        values = white[:, m]
+        assert np.abs(values.mean(0)).max() < Z / np.sqrt(chains)
+        products = np.einsum("ci,cj->cij", values, values)
+        z = (products.mean(0) - np.eye(D)) / (products.std(0) / np.sqrt(chains))
+        assert np.abs(z).max() < Z, z
+
+
+@pytest.mark.sweep
+def test_a_bias_stays_where_the_curvature_changes():
+    """x ~ N(0, 1), y | x ~ N(2 tanh x, 1/4): E x² is 1; at h = 0.01 about 1.17, Langevin alone 1.02."""
+    chains, h = 4_000, 0.01
+    model = ewsg.Posterior(
+        lambda p, row: 0.0 * row[0], lambda p: -0.5 * p[0] ** 2 - 2 * (p[1] - 2 * jnp.tanh(p[0])) ** 2
+    )
+    rng, rows = np.random.default_rng(1), jnp.zeros((1, 1))
+    x, noise = rng.normal(size=(2, chains, 2))
+    points = jnp.asarray(np.stack([x, 2 * np.tanh(x) + 0.5 * noise], axis=-1), jnp.float32)
+    quasi_newton = ewsg.dynamics.quasi_newton(h, memory_size=2, trust_region=20.0)
+    found = []
+    for made, steps in ((quasi_newton, 3200), (ewsg.dynamics.langevin(h), 1600)):
+        kernel = ewsg.kernel(made, G.full(model))
+        states = jax.vmap(kernel.init, in_axes=(None, 0, None))(jax.random.key(0), points[:, 1], rows)
+        if made is quasi_newton:
+            states = states._replace(dynamics=states.dynamics._replace(points=points[:, ::-1], point=points[:, 0]))
+
+        def run(state, key, kernel=kernel, steps=steps):
+            keys = lambda t: jax.random.fold_in(key, t)
+            return jax.lax.fori_loop(0, steps, lambda t, s: kernel.step(keys(t), s, rows)[0], state)
+
+        ends = jax.jit(jax.vmap(run))(states, jax.random.split(jax.random.key(2), chains))
+        found.append(float(np.mean(np.asarray(ends.position, np.float64)[:, 0] ** 2)))
+    error = np.sqrt(2 / chains)
+    assert found[0] > 1 + 5 * error
+    assert found[1] < 1.02 + 3 * error
+
+
+# With everything else.
+
+ESTIMATORS = {
+    "full": lambda p: G.full(p),
+    "uniform": lambda p: G.uniform(p, batch_size=2),
+    "svrg": lambda p: G.svrg(p, batch_size=2, refresh_every=3),
+    "svrg I": lambda p: G.svrg(p, batch_size=2, refresh_every=5, option="I"),
+    "saga": lambda p: G.saga(p, batch_size=2),
+    "control_variate": lambda p: G.control_variate(p, batch_size=2),
+    "stratified": lambda p: G.stratified(
+        p, batch_size=3, labels=lambda data: (data["y"] > 0).astype(jnp.int32), num_strata=2
+    ),
+    "weighted": lambda p: G.exponentially_weighted(G.uniform(p, batch_size=2), chain_length=2),
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_pairs_are_of_one_batch_whatever_the_estimator(x64, name):
+    """y = ∇V₀ and Σ wᵢ ∇Vᵢ at both points of the same rows: typed from the rows that the step reports."""
+    seen = []
+    estimator = ESTIMATORS[name](posterior())
+
+    def watched(estimate, position, data):
+        jax.debug.callback(lambda g: seen.append(np.asarray(g)), estimator.probe(estimate, START, data))
+        return estimator.probe(estimate, position, data)
+
+    kernel = ewsg.kernel(dynamics(), dataclasses.replace(estimator, probe=watched))
+    state, step = kernel.init(jax.random.key(0), jnp.asarray(START), data()), jax.jit(kernel.step)
+    for k in range(8):
+        before = state.dynamics.point
+        state, info = step(jax.random.key(k), state, data())
+        assert bool(info.is_finite)
+    jax.effects_barrier()
+    assert len(seen) == 8
+    assert bool(jnp.any(state.dynamics.usable))
+    s, y = (np.asarray(x)[8 % 2] for x in state.dynamics.pairs)
+    if name != "svrg I":
+        np.testing.assert_allclose(s, state.position - before, rtol=1e-12)
+    # A mean-field check of y: some non-negative weights of the rows explain it.
+    slopes = rows_gradient(np.asarray(state.position), np.arange(N)) - rows_gradient(
+        np.asarray(state.position) - s, np.arange(N)
+    )
+    from scipy.optimize import nnls
+
+    _, distance = nnls(slopes.T, y - s / PRIOR_SCALE**2 - OPTIONS["trust_region"] * s)
+    assert distance < 1e-9 * np.linalg.norm(y)
+    expected = kernel.evaluations(data())
+    plain = estimator.evaluations(data())
+    assert expected.per_step == plain.per_step + plain.per_probe
+
+
+def test_hamcmc_is_the_dynamics_over_uniform_rows(x64):
+    method = ewsg.hamcmc(posterior(), schedule, batch_size=2, temperature=T, **OPTIONS)
+    composed = ewsg.kernel(dynamics(), G.uniform(posterior(), batch_size=2))
+    states = [k.init(jax.random.key(0), jnp.asarray(START), data()) for k in (method, composed)]
+    steps = [jax.jit(k.step) for k in (method, composed)]
+    for t in range(6):
+        states = [step(jax.random.key(t), s, data())[0] for step, s in zip(steps, states, strict=True)]
+    jax.tree.map(np.testing.assert_array_equal, *states)
+    assert method.evaluations(data()).per_step == 4
+
+
+def test_step_sizes_are_constant_on_blocks(x64):
+    kernel = ewsg.kernel(dynamics(), G.uniform(posterior(), batch_size=2))
+    state, step = kernel.init(jax.random.key(0), jnp.asarray(START), data()), jax.jit(kernel.step)
+    for t in range(8):
+        state, info = step(jax.random.key(t), state, data())
+        np.testing.assert_allclose(info.step_size, 0.4 / (1 + 0.1 * (0, 0, 0, 3, 3, 3, 6, 6)[t]), rtol=1e-12)
+        np.testing.assert_allclose(kernel.step_size(t), info.step_size, rtol=1e-12)
+
+
+def test_traced_numbers_and_many_chains_are_one_by_one(x64):
+    """A grid over all numbers, and chains at different steps of their blocks, side by side under `vmap`."""
+
+    def run(h, lam, gamma, start, steps, key):
+        made = ewsg.dynamics.quasi_newton(h, memory_size=3, trust_region=lam, initial_scale=gamma)
+        kernel = ewsg.kernel(made, G.uniform(posterior(), batch_size=2))
+        state = kernel.init(key, start, data())
+        return jax.lax.fori_loop(
+            0, steps, lambda t, s: kernel.step(jax.random.fold_in(key, t), s, data())[0], state
+        )
+
+    rng = np.random.default_rng(3)
+    arguments = (*jnp.asarray(rng.uniform(0.05, 0.4, (3, 4))), jnp.asarray(rng.normal(size=(4, D))))
+    steps, keys = jnp.array([5, 6, 7, 9]), jax.random.split(jax.random.key(1), 4)
+    together = jax.jit(jax.vmap(run))(*arguments, steps, keys)
+    for c in range(4):
+        alone = jax.jit(run)(*(x[c] for x in arguments), steps[c], keys[c])
+        jax.tree.map(lambda a, b, c=c: np.testing.assert_allclose(a, b[c], rtol=1e-8, atol=1e-11), alone, together)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_trees_and_dtypes_are_kept(dtype, request):
+    if dtype == "float64":
+        request.getfixturevalue("x64")
+    model = ewsg.Posterior(
+        lambda p, x: -sum(jnp.sum((leaf - x) ** 2).astype(jnp.float32) for leaf in jax.tree.leaves(p)),
+        lambda p: 0.0,
+    )
+    position = {
+        "scalar": jnp.asarray(0.3, dtype),
+        "matrix": jnp.ones((2, 3), dtype),
+        "hole": None,
+        "other": (jnp.zeros(2, jnp.float32), np.zeros(1, np.float16)),
+    }
+    arguments = {name: jnp.asarray(value) for name, value in OPTIONS.items() if name != "memory_size"}
+    made = ewsg.dynamics.quasi_newton(jnp.asarray(0.02), memory_size=3, **arguments)
+    kernel, rows = ewsg.kernel(made, G.full(model)), np.array([0.5, -1.0, 2.0], np.float32)
+    state = start = kernel.init(jax.random.key(0), position, rows)
+    described = lambda tree: jax.tree.map(lambda x: (jnp.shape(x), jnp.result_type(x)), tree)
+    assert described(state.position) == described(jax.tree.map(jnp.asarray, position))
+    step = jax.jit(kernel.step)
+    for k in range(8):
+        state, info = step(jax.random.key(k), state, rows)
+        assert described(state) == described(start)
+        assert info.is_finite
+    assert state.dynamics.usable.all()
+    assert not np.array_equal(state.position["matrix"], position["matrix"])

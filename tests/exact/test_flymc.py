@@ -1,0 +1,330 @@
+"""FlyMC leaves the joint law of position and bright set invariant, by enumeration.
+
+Every outcome of a step's randomness is handed to `transition`: the direction of the walk, every selected set, and
+every uniform number on either side of the threshold that NumPy computes from the published law
+(tests/oracles/flymc.py). The result is the exact transition matrix over positions and all 2ⁿ bright sets.
+"""
+
+import functools
+import itertools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax import Randomness
+from ewsg_jax.methods import _bright_set
+from ewsg_jax.methods._bright_set import BrightSet, Resampling, Selected
+from ewsg_jax.methods._flymc import FireflyMemory, FireflyNoise, FireflyState
+from ewsg_jax.methods._metropolis import RandomWalkNoise
+from tests.oracles import flymc
+
+N, Q, H = 4, 0.15, 0.9
+PRIOR_SCALE = 2.0
+X, Y = np.array([[2.4], [-1.5], [4.0], [0.9]]), np.array([1, 1, 0, 0])
+"""Odds on both sides of Q inside the lattice."""
+CENTER = np.array([0.1])
+LATTICE = np.array([-2.0, -1.1, -0.2, 0.7, 1.6])
+"""Positions H apart: the walk goes from one to the next. Flows at the ends lead out of it."""
+MODEL = flymc.logistic_regression(X, Y)
+MODEL_OF_OURS = ewsg.models.logistic_regression(prior_scale=PRIOR_SCALE)
+SETS = flymc.sets(N)
+EDGE = 1e-7
+"""Uniform numbers this far below and above their thresholds."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_compilation():
+    """Most of the time of these tests is compilation: do not optimise."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def log_prior(theta):
+    return -0.5 * np.sum(theta**2) / PRIOR_SCALE**2
+
+
+def log_dark(theta):
+    """log p₀ + Σ (log Bᵢ − log Bᵢ(c)), as the state keeps it."""
+    _, log_bounds = MODEL
+    return log_prior(theta) + np.sum(log_bounds(theta, CENTER) - log_bounds(CENTER, CENTER))
+
+
+def outcomes_of(bright, odds):
+    """`(selected, log uniform, probability)` of a datum: what can happen to it in a move of the set."""
+    log = lambda bound, side: np.log(bound) + side * EDGE
+    if bright:
+        down = min(1, Q / odds)
+        for selected, p in ((True, Q), (False, 1 - Q)):
+            yield selected, log(down, -1), p * down
+            yield selected, log(down, 1), p * (1 - down)
+    else:
+        up = min(1, odds / Q)
+        yield False, np.nan, 1 - Q
+        yield True, log(up * Q, -1), Q * up * Q
+        yield True, log(up, -1), Q * up * (1 - Q)
+        yield True, log(up, 1), Q * (1 - up)
+
+
+class Branches(NamedTuple):
+    """Outcomes of steps on a leading axis: probabilities, where the walk leads, states and randomness."""
+
+    probability: np.ndarray
+    places: np.ndarray
+    z: np.ndarray
+    rows: np.ndarray
+    gaps: np.ndarray
+    log_dark: np.ndarray
+    direction: np.ndarray
+    log_uniform: np.ndarray
+    darken: np.ndarray
+    selected: np.ndarray
+    used: np.ndarray
+    brighten: np.ndarray
+    size: np.ndarray
+    dark: np.ndarray
+
+
+def branches_of(capacity, room, temperature):
+    """Every outcome of a step, from every position of the lattice and every set that fits."""
+    groups = []
+    for (j, at), z in itertools.product(enumerate(LATTICE), SETS[SETS.sum(axis=1) <= capacity]):
+        theta = np.array([at])
+        gaps = np.log1p(flymc.odds(MODEL, theta, CENTER))
+        # In descending order: nothing may depend on it.
+        order = np.flatnonzero(z)[::-1]
+        free = capacity - len(order)
+        for direction in (-1, 1):
+            there = theta + H * direction
+            log_ratio = flymc.log_joint(MODEL, log_prior, there, z, CENTER, temperature) - flymc.log_joint(
+                MODEL, log_prior, theta, z, CENTER, temperature
+            )
+            accept = min(1, np.exp(log_ratio))
+            for moves, log_uniform, p in (
+                (True, min(log_ratio, 0) - EDGE, accept / 2),
+                (False, log_ratio + EDGE, (1 - accept) / 2),
+            ):
+                odds = flymc.odds(MODEL, there if moves else theta, CENTER, temperature)
+                outcomes = np.array(list(itertools.product(*map(outcomes_of, z, odds))))
+                probability = p * outcomes[..., 2].prod(axis=1)
+                outcomes, probability = outcomes[probability > 0], probability[probability > 0]
+                is_selected, thresholds = outcomes[..., 0] == 1, outcomes[..., 1]
+                number = len(outcomes)
+                same = lambda value, number=number: np.broadcast_to(value, (number, *np.shape(value)))
+                # The selected ones first, ascending; those that are free or bright would be accepted if they could.
+                chosen = np.argsort(~is_selected, axis=1, kind="stable")[:, :room]
+                used = np.take_along_axis(is_selected, chosen, axis=1)
+                brighten = np.take_along_axis(thresholds, chosen, axis=1)
+                groups.append(
+                    Branches(
+                        probability,
+                        same(np.array([j, j + direction * moves])),
+                        same(z),
+                        same(np.append(order, np.full(free, -1)).astype(np.int32)),
+                        same(np.append(gaps[order], np.zeros(free))),
+                        same(log_dark(theta)),
+                        same(float(direction)),
+                        same(log_uniform),
+                        np.hstack([thresholds[:, order], np.full((number, free), -np.inf)]),
+                        np.where(used, chosen, N - 1).astype(np.int32),
+                        used,
+                        np.where(used & ~z[chosen], brighten, -np.inf),
+                        is_selected.sum(axis=1),
+                        (used & ~z[chosen]).sum(axis=1),
+                    )
+                )
+    return Branches(*(np.concatenate(parts) for parts in zip(*groups, strict=True)))
+
+
+class Moves:
+    """Every branch and where `transition` leads it."""
+
+    def __init__(self, capacity, room, temperature):
+        kernel = ewsg.flymc(
+            MODEL_OF_OURS,
+            H,
+            capacity=capacity,
+            resample_probability=Q,
+            proposal_capacity=room,
+            center=CENTER,
+            temperature=temperature,
+        )
+        data = {"x": jnp.asarray(X), "y": jnp.asarray(Y)}
+        center = jnp.asarray(CENTER)
+        memory = FireflyMemory(center, MODEL_OF_OURS.bound.summarize(center, data, N))
+        made = branches_of(capacity, room, temperature)
+        self.probability, self.places, self.before = made.probability, made.places, made.z
+        self.sizes, self.dark = made.size, made.dark
+
+        def step(made, memory, data):
+            theta = (LATTICE[0] + H * made.places[:1]).astype(float)
+            bright = BrightSet(made.rows, made.gaps)
+            state = FireflyState(theta, jnp.int32(3), made.log_dark, bright, jnp.bool_(False))
+            walk = RandomWalkNoise(made.direction[None], made.log_uniform)
+            randomness = Randomness(
+                Selected(made.selected, made.used, made.size <= room),
+                FireflyNoise(walk, Resampling(made.darken, made.brighten)),
+            )
+            return kernel.transition(randomness, ewsg.KernelState(state, memory), data)
+
+        over_all = jax.jit(jax.vmap(step, (0, None, None), (ewsg.KernelState(0, None), 0)))
+        state, info = over_all(jax.tree.map(jnp.asarray, made), memory, data)
+        self.state, self.info = jax.tree.map(np.asarray, (state.dynamics, info))
+        self.after = np.stack([(self.state.bright.rows == i).any(axis=1) for i in range(N)], axis=1)
+
+
+@functools.cache
+def moves(capacity, room, temperature=1.0):
+    return Moves(capacity, room, temperature)
+
+
+def number(z):
+    """The place of bright sets in SETS."""
+    return z @ (1 << np.arange(N)[::-1])
+
+
+ROOMS = [(4, 4), (2, 4), (4, 2), (2, 2), (3, 1)]
+CASES = [*((*room, 1.0) for room in ROOMS), (4, 4, 0.6), (3, 2, 2.5)]
+
+
+@pytest.mark.parametrize(("capacity", "room", "temperature"), CASES)
+def test_the_joint_law_is_invariant(x64, capacity, room, temperature):
+    """Restricted to sets that fit, whatever does not: p(θ, z) of Maclaurin & Adams."""
+    made = moves(capacity, room, temperature)
+    law = np.zeros((len(LATTICE), len(SETS)))
+    for (j, theta), (k, z) in itertools.product(enumerate(LATTICE), enumerate(SETS)):
+        if z.sum() <= capacity:
+            law[j, k] = np.exp(flymc.log_joint(MODEL, log_prior, np.array([theta]), z, CENTER, temperature))
+    from_states = made.places[:, 0], number(made.before)
+    to_places = made.places[:, 1]
+    np.testing.assert_allclose(made.state.position[:, 0], LATTICE[0] + H * to_places, atol=1e-12)
+    inside = (to_places >= 0) & (to_places < len(LATTICE))
+    left = np.zeros_like(law)
+    np.add.at(left, from_states, made.probability)
+    np.testing.assert_allclose(left[law > 0], 1, rtol=1e-12, err_msg="every outcome is there")
+    flow = made.probability * law[from_states]
+    arrived = np.zeros_like(law)
+    np.add.at(arrived, (to_places[inside], number(made.after)[inside]), flow[inside])
+    # The ends of the lattice lack what would come from outside.
+    np.testing.assert_allclose(arrived[1:-1], law[1:-1], rtol=1e-12, atol=1e-12 * law.max())
+
+
+@pytest.mark.parametrize(("capacity", "room", "temperature"), CASES)
+def test_the_move_of_the_set_is_in_detailed_balance(x64, capacity, room, temperature):
+    made = moves(capacity, room, temperature)
+    for j, theta in enumerate(LATTICE):
+        here = (made.places == j).all(axis=1)
+        matrix = np.zeros((len(SETS), len(SETS)))
+        np.add.at(matrix, (number(made.before[here]), number(made.after[here])), made.probability[here])
+        fits = SETS.sum(axis=1) <= capacity
+        # Steps whose walk was rejected, from every set: all of them the same matrix but for that probability.
+        rejected = matrix.sum(axis=1)
+        matrix = matrix[fits] / np.where(rejected[fits] > 0, rejected[fits], 1)[:, None]
+        law = np.array(
+            [
+                np.exp(flymc.log_joint(MODEL, log_prior, np.array([theta]), z, CENTER, temperature))
+                for z in SETS[fits]
+            ]
+        )
+        seen = rejected[fits] > 0
+        flow = (law[:, None] * matrix[:, fits])[np.ix_(seen, seen)]
+        np.testing.assert_allclose(flow, flow.T, rtol=1e-9, atol=1e-13 * law.max())
+
+
+def test_with_room_for_all_each_datum_moves_alone(x64):
+    """The matrix of a datum: up q·min(1, O/q), down min(1, q/O)."""
+    made = moves(N, N)
+    for j, theta in enumerate(LATTICE):
+        odds = flymc.odds(MODEL, np.array([theta]), CENTER)
+        up, down = Q * np.minimum(1, odds / Q), np.minimum(1, Q / odds)
+        expected = np.ones((len(SETS), len(SETS)))
+        for (a, z), (b, w) in itertools.product(enumerate(SETS), enumerate(SETS)):
+            change = np.where(z, np.where(w, 1 - down, down), np.where(w, up, 1 - up))
+            expected[a, b] = np.prod(change)
+        arrived = made.places[:, 1] == j
+        matrix, total = np.zeros_like(expected), np.zeros(len(SETS))
+        np.add.at(matrix, (number(made.before[arrived]), number(made.after[arrived])), made.probability[arrived])
+        np.add.at(total, number(made.before[arrived]), made.probability[arrived])
+        np.testing.assert_allclose(matrix / total[:, None], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(("capacity", "room", "temperature"), CASES)
+def test_what_does_not_fit_is_told_and_changes_no_set(x64, capacity, room, temperature):
+    made = moves(capacity, room, temperature)
+    overflow = made.info.overflow
+    assert overflow.any() == (capacity < N or room < N)
+    np.testing.assert_array_equal(made.after[overflow], made.before[overflow])
+    assert overflow[made.sizes > room].all()
+    assert made.after.sum(axis=1).max() <= capacity
+    assert not np.array_equal(made.after[~overflow], made.before[~overflow])
+
+
+@pytest.mark.parametrize(("capacity", "room", "temperature"), CASES)
+def test_what_a_state_keeps_is_of_its_own_position(x64, capacity, room, temperature):
+    made = moves(capacity, room, temperature)
+    states, info = made.state, made.info
+    thetas = states.position[:, 0]
+    for theta in np.unique(thetas):
+        at = thetas == theta
+        gaps = np.append(np.log1p(flymc.odds(MODEL, np.array([theta]), CENTER)), 0)
+        np.testing.assert_allclose(states.bright.gaps[at], gaps[states.bright.rows[at]], rtol=1e-9, atol=1e-14)
+        np.testing.assert_allclose(states.log_dark[at], log_dark(np.array([theta])), rtol=1e-9, atol=1e-12)
+    used = states.bright.rows >= 0
+    assert (np.diff(used.astype(int), axis=1) <= 0).all(), "the set lies at the front"
+    np.testing.assert_array_equal(used.sum(axis=1), made.after.sum(axis=1))
+    spent = made.before.sum(axis=1) + made.dark
+    np.testing.assert_array_equal(info.gradient_evaluations, spent)
+    np.testing.assert_array_equal(info.acceptance, made.places[:, 0] != made.places[:, 1])
+    assert (states.step == 4).all()
+    assert info.is_finite.all()
+
+
+@pytest.mark.parametrize("room", [1, 2, 3, 4])
+def test_skips_select_every_set_with_its_probability(x64, room):
+    """Every sequence of skips, from uniform numbers at both ends of the interval that gives each."""
+    skips = np.array(list(itertools.product(range(N + 1), repeat=room + 1)))
+    law = {tuple(z): Q ** z.sum() * (1 - Q) ** (N - z.sum()) for z in SETS}
+    probability = np.prod(np.where(skips < N, Q * (1 - Q) ** skips, (1 - Q) ** N), axis=1)
+    for end in (1e-9, 1 - 1e-9):
+        uniform = (1 - Q) ** (skips + end)
+        found = jax.vmap(lambda u: _bright_set.select(u, Q, N))(jnp.log(uniform))
+        rows, used, whole = (np.asarray(x) for x in found)
+        assert (np.diff(rows, axis=1) >= 0).all()
+        assert rows.min() >= 0
+        assert rows.max() < N
+        z = np.stack([((rows == i) & used).any(axis=1) for i in range(N)], axis=1)
+        np.testing.assert_array_equal(used.sum(axis=1), z.sum(axis=1))
+        for chosen, p in law.items():
+            same = (z == chosen).all(axis=1)
+            if sum(chosen) < room:
+                assert whole[same].all()
+            fitting = probability[same & whole].sum()
+            np.testing.assert_allclose(fitting, p if sum(chosen) <= room else 0, rtol=1e-12)
+
+
+def test_skips_do_not_leave_32_bits():
+    """A sum of many skips of about n."""
+    n = 10**9
+    found = _bright_set.select(jnp.full(9, -20.0), 1e-8, n)
+    assert not np.asarray(found.used).any()
+    assert bool(found.is_whole)
+    assert np.asarray(found.rows).max() == n - 1
+
+
+def test_log_odds():
+    gaps = jnp.array([-1e-6, 0.0, 1e-6, 1.0, 50.0, 500.0], jnp.float32)
+    expected = [-np.inf, -np.inf, np.log(1e-6), np.log(np.expm1(1)), 50, 500]
+    np.testing.assert_allclose(_bright_set.log_odds(gaps), expected, rtol=1e-6)
+
+
+def test_the_joint_law_sums_to_the_posterior():
+    """Of the oracle itself: Σ over z is p₀ Π Lᵢ."""
+    log_likelihoods, _ = MODEL
+    for theta, temperature in itertools.product(LATTICE[:, None], (1.0, 0.6)):
+        joint = [flymc.log_joint(MODEL, log_prior, theta, z, CENTER, temperature) for z in SETS]
+        posterior = (log_prior(theta) + log_likelihoods(theta).sum()) / temperature
+        np.testing.assert_allclose(np.logaddexp.reduce(joint), posterior, rtol=1e-12)
