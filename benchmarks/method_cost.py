@@ -1,0 +1,135 @@
+"""Measure what a step of each named method with minibatches costs against one of SGLD, and write it as JSON.
+
+    python benchmarks/method_cost.py
+
+Both ours, on the logistic regression of `workload.py` (464,809 rows, 54 features, b = 50). Methods with a momentum
+are timed against SGHMC as well. See README.md in this folder for how pairs are timed.
+"""
+
+import argparse
+import inspect
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from cells import line
+from ours import Ours, device_data, posterior
+from step_cost import QUICK_PAIRS, QUICK_SHORTEN, _names
+from timing import Target, interleave, load_average, machine, times_the_cost, verdict
+from workload import FRICTION, STEP_SIZE, WORKLOADS, Case
+
+import ewsg_jax as ewsg
+
+DEFAULT_OUT = Path(__file__).parent / "results" / "method_cost.json"
+PAIRS = 7
+WITHOUT_BATCHES = ("ld", "uld", "random_walk_metropolis", "flymc")
+TARGETS = {("sgnht", "sghmc"): Target(1.1, 1.3, False), ("psgld", "sgld"): Target(1.1, 1.3, False)}
+"""The goal and the floor of some pairs; the others are measured without one."""
+CHAINS = {1: 20_000, 100: 400}
+"""How many chains, and how many steps each makes in a run."""
+OPTIONS: dict[str, Any] = {
+    "friction": FRICTION,
+    "labels": lambda data: (data["y"] > 0).astype(jnp.int32),
+    "num_strata": 2,
+    "inverse_metric": lambda position, data: 1 / (1 + position**2),
+}
+PROTOCOL = (
+    "Interleaved pairs (method, other, method, …) after one pair thrown away; the ratio of each pair, then its "
+    "median and quartiles. Through ewsg_jax.sample without what precedes the first step, the last draw kept, "
+    "default options. Microseconds per step and chain. Methods that refresh, every n/b = 9,297 steps, do so in the "
+    "first step of a run and, with one chain, twice more."
+)
+
+
+class Run(Ours):
+    """A named method through `ewsg_jax.sample`, compiled."""
+
+    def __init__(self, name: str, num_chains: int, num_steps: int, data: Any) -> None:
+        workload = WORKLOADS["logistic"]()
+        case = Case("logistic", name, num_chains, num_steps, False)
+        build = ewsg.METHODS[name].build
+        takes = inspect.signature(build).parameters
+        options = {key: value for key, value in OPTIONS.items() if key in takes}
+        # Matrix friction wants hΓ < 2, and the minibatch's covariance is large here.
+        has_small_step = "friction" not in takes or "noise_corrected" in ewsg.METHODS[name].dynamics
+        h = STEP_SIZE["sgld" if has_small_step else "sghmc"]
+        self._kernel = build(posterior(case, workload), h, batch_size=workload.batch_size, **options)
+        self._data, self._position = data, jnp.asarray(workload.position)
+        self._steps, self._chains, self._keep_all = num_steps, num_chains, False
+        self._runs = 0
+        self.compile_seconds = self._sample().compile_seconds
+
+
+def against(name: str) -> tuple[str, ...]:
+    """Return what a method is timed against."""
+    has_momentum = "friction" in inspect.signature(ewsg.METHODS[name].build).parameters
+    return tuple(other for other in ("sgld", *["sghmc"] * has_momentum) if other != name)
+
+
+def measure(name: str, pairs: int, shorten: int, data: Any) -> list[dict[str, Any]]:
+    """Measure the rows of one method."""
+    rows = []
+    for num_chains, num_steps in CHAINS.items():
+        steps = max(2, num_steps // shorten)
+        ours = Run(name, num_chains, steps, data)
+        for other in against(name):
+            measured = interleave(ours.run_loop, Run(other, num_chains, steps, data).run_loop, pairs)
+            ratio, target = times_the_cost(measured), TARGETS.get((name, other))
+            row: dict[str, Any] = {
+                "cell": name,
+                "what": f"{name} against {other}, {num_chains} chain{'s' * (num_chains > 1)}",
+                "unit": "time ratio",
+                "method": name,
+                "other": other,
+                "num_chains": num_chains,
+                "num_steps": steps,
+                "measured": ratio._asdict(),
+                "microseconds": {
+                    name: float(np.median([pair.ours for pair in measured])),
+                    other: float(np.median([pair.other for pair in measured])),
+                },
+                "load_average": load_average(),
+            }
+            if target is None:
+                print(f"{row['what']}: {ratio.median:.2f} ({ratio.lower:.2f} to {ratio.upper:.2f})", flush=True)
+            else:
+                row |= verdict(ratio.median, target)
+                print(line(row), flush=True)
+            rows.append(row)
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and write; 0."""
+    names = [name for name in ewsg.METHODS if name not in WITHOUT_BATCHES]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--only", type=_names(dict.fromkeys(names)), default=names, help=f"of {', '.join(names)}")
+    parser.add_argument("--pairs", type=int, help=f"pairs of runs, default {PAIRS}")
+    parser.add_argument("--quick", action="store_true", help="3 pairs of short runs: shows that all runs, no more")
+    parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="default %(default)s")
+    options = parser.parse_args(arguments)
+    pairs = options.pairs or (QUICK_PAIRS if options.quick else PAIRS)
+    before, data = machine(), device_data("logistic")
+    shorten = QUICK_SHORTEN if options.quick else 1
+    result: dict[str, Any] = {
+        "protocol": PROTOCOL,
+        "quick": options.quick,
+        "pairs": pairs,
+        "results": [row for name in options.only if against(name) for row in measure(name, pairs, shorten, data)],
+        "machine": before | {"load_average_after": load_average()},
+        "device": f"{jax.devices()[0].platform}: {jax.devices()[0].device_kind}",
+        "versions": {"ewsg_jax": ewsg.__version__, "jax": jax.__version__, "numpy": np.__version__},
+    }
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"written to {options.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

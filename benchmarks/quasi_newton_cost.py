@@ -1,0 +1,150 @@
+"""Measure what a step of HAMCMC costs against one of SGLD, and write it as JSON.
+
+    python benchmarks/quasi_newton_cost.py
+
+Both ours, on the network of `workload.py` (79,510 weights) with the same number of rows, M = 5. See README.md in
+this folder for how pairs are timed.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from step_cost import PAIRS, QUICK_PAIRS
+from timing import Target, interleave, load_average, machine, times_the_cost, verdict
+from workload import WORKLOADS
+
+import ewsg_jax as ewsg
+
+DEFAULT_OUT = Path(__file__).parent / "results" / "quasi_newton_cost.json"
+TARGET = Target(2.2, 3.0, higher_is_better=False)
+BATCH_SIZES = (100, 500)
+MEMORY_SIZE = 5
+STEP_SIZE = 1e-7
+NUM_STEPS = {100: 240, 500: 80}
+PROTOCOL = (
+    "Interleaved pairs (HAMCMC, SGLD, HAMCMC, …) after one pair thrown away; the ratio of each pair, then its "
+    "median and quartiles. Compiling is apart, every run waits for its results. Microseconds per step of one "
+    "chain: 'scan', a jax.lax.scan over kernel.step; 'sample', ewsg_jax.sample without what precedes the first "
+    "step. A step of HAMCMC evaluates twice as many gradients of rows: where they are all the cost the ratio is 2."
+)
+
+Timed = Callable[[], float]
+
+
+def scan(kernel: ewsg.Kernel, position: Any, data: Any, num_steps: int) -> Timed:
+    """Return a run of a compiled scan over the step, in microseconds per step."""
+
+    def run(key: jax.Array, state: ewsg.KernelState, data: Any) -> ewsg.KernelState:
+        keys = jax.random.split(key, num_steps)
+        return jax.lax.scan(lambda state, key: (kernel.step(key, state, data)[0], None), state, keys)[0]
+
+    state = jax.block_until_ready(kernel.init(jax.random.key(0), position, data))
+    compiled = jax.jit(run).lower(jax.random.key(0), state, data).compile()
+    seeds = iter(range(10**9))
+
+    def timed() -> float:
+        key = jax.block_until_ready(jax.random.key(next(seeds)))
+        started = time.perf_counter()
+        end = jax.block_until_ready(compiled(key, state, data))
+        seconds = time.perf_counter() - started
+        if not all(np.isfinite(x).all() for x in jax.tree.leaves(end.position)):
+            raise FloatingPointError("a chain left the finite numbers: its time means nothing")
+        return seconds / num_steps * 1e6
+
+    return timed
+
+
+def sample(kernel: ewsg.Kernel, position: Any, data: Any, num_steps: int) -> Timed:
+    """Return a run of `ewsg_jax.sample`, the last draw kept, in microseconds per step."""
+    seeds = iter(range(10**9))
+
+    def timed() -> float:
+        key = jax.random.key(next(seeds))
+        samples = ewsg.sample(
+            key, kernel, position, data, num_steps, burn_in=num_steps - 1, progress=False, check_data=False
+        )
+        if not samples.is_finite.all():
+            raise FloatingPointError("a chain left the finite numbers: its time means nothing")
+        return samples.run_seconds / num_steps * 1e6
+
+    timed()
+    return timed
+
+
+def kernels(batch_size: int) -> dict[str, ewsg.Kernel]:
+    """Return HAMCMC and SGLD on the network; the chain is long past its first M steps when it is timed."""
+    workload = WORKLOADS["network"]()
+    model = ewsg.Posterior(
+        lambda position, row: workload.log_likelihood(position, row["x"], row["y"]), workload.log_prior
+    )
+    return {
+        "hamcmc": ewsg.hamcmc(
+            model, STEP_SIZE, batch_size=batch_size, memory_size=MEMORY_SIZE, trust_region=1e3, initial_scale=1.0
+        ),
+        "sgld": ewsg.sgld(model, STEP_SIZE, batch_size=batch_size),
+    }
+
+
+def measure(batch_size: int, loop: str, pairs: int, shorten: int) -> dict[str, Any]:
+    """Measure one row of the result."""
+    workload = WORKLOADS["network"]()
+    data, position = (jax.tree.map(jnp.asarray, x) for x in (workload.data(), workload.position))
+    num_steps = max(8, NUM_STEPS[batch_size] // shorten)
+    both = kernels(batch_size)
+    build = {"scan": scan, "sample": sample}[loop]
+    ours, other = (build(kernel, position, data, num_steps) for kernel in both.values())
+    measured = interleave(ours, other, pairs)
+    ratio = times_the_cost(measured)
+    row = {
+        "what": f"HAMCMC / SGLD, M = {MEMORY_SIZE}, b = {batch_size}, {loop}",
+        "unit": "time ratio",
+        "measured": ratio._asdict(),
+        **verdict(ratio.median, TARGET),
+        "num_weights": sum(x.size for x in jax.tree.leaves(position)),
+        "num_steps": num_steps,
+        "evaluations_per_step": {name: k.evaluations(data).per_step for name, k in both.items()},
+        "microseconds": {
+            "hamcmc": float(np.median([pair.ours for pair in measured])),
+            "sgld": float(np.median([pair.other for pair in measured])),
+        },
+        "load_average": load_average(),
+    }
+    print(f"{row['what']}: {ratio.median:.2f} ({ratio.lower:.2f} to {ratio.upper:.2f})", flush=True)
+    return row
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and write; 0."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--pairs", type=int, help=f"pairs of runs, default {PAIRS}")
+    parser.add_argument("--quick", action="store_true", help="3 pairs of short runs: shows that all runs, no more")
+    parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="default %(default)s")
+    options = parser.parse_args(arguments)
+    pairs = options.pairs or (QUICK_PAIRS if options.quick else PAIRS)
+    before = machine()
+    rows = [measure(b, loop, pairs, 10 if options.quick else 1) for b in BATCH_SIZES for loop in ("scan", "sample")]
+    result: dict[str, Any] = {
+        "protocol": PROTOCOL,
+        "quick": options.quick,
+        "pairs": pairs,
+        "machine": before | {"load_average_after": load_average()},
+        "device": f"{jax.devices()[0].platform}: {jax.devices()[0].device_kind}",
+        "versions": {"ewsg_jax": ewsg.__version__, "jax": jax.__version__, "numpy": np.__version__},
+        "results": rows,
+    }
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"written to {options.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
