@@ -53,7 +53,7 @@ def bias(method: str, laws: dict[str, Any]) -> tuple[str, str]:
             continue
         found = entry["laws"]
         if "0.125" not in found:
-            return "none", f"{next(iter(found.values()))['passes']:.3g}"
+            return "none", f"{next(iter(found.values()))['passes']:.3g}" if found else "–"
         order = entry.get("orders", {}).get("variance")
         text = bias_page.percent(found["0.125"]["variance"]) + (f", h{_power(order)}" if order else "")
         simulated = entry["way"] == "simulated"
