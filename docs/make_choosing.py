@@ -39,7 +39,7 @@ WRONG = {
     "sgnht": "one thermostat for all directions: noise that differs leaves some too cold",
     "psgld": "its law is not the posterior however small h, unless `correction=True`",
     "sgrld": "a metric must be known; its derivatives cost d passes of it",
-    "hamcmc": "order h in the stiff directions; few pairs say little of many dimensions",
+    "hamcmc": "biased off Gaussians (d ≥ 2) however small h; diverges where `trust_region` is small",
     "random_walk_metropolis": "a pass a step, and some d steps to forget",
     "flymc": "needs a bound and its centre; slow where much is bright; overflow (reported)",
 }
