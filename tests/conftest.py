@@ -28,6 +28,13 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason="needs the data that EWSG_JAX_DATA points to"))
 
 
+@pytest.fixture(autouse=True, scope="module")
+def programs_are_freed():
+    """Each compiled program holds some memory maps, of which a process may have 65,530: the whole suite makes more."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture
 def x64():
     """Run the test in float64."""
