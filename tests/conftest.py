@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True, scope="module")
 def programs_are_freed():
-    """Each compiled program holds some memory maps, of which a process may have 65,530: the whole suite makes more."""
+    """A compiled program holds some memory maps; a process may have 65,530, and the whole suite makes more."""
     yield
     jax.clear_caches()
 
