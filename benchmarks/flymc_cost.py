@@ -5,24 +5,20 @@
 The result says how it was measured (`protocol`).
 """
 
-import argparse
 import functools
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from step_cost import PAIRS, QUICK_PAIRS, QUICK_SHORTEN
+import record
 from timing import Summary, Target, interleave, load_average, machine, summarise, times_the_cost, verdict
 
 import ewsg_jax as ewsg
 
-DEFAULT_OUT = Path(__file__).parent / "results" / "flymc_cost.json"
 PROTOCOL = (
     "Covertype, its first n rows (class 2 against the rest), standardised, with an intercept and a prior N(0, "
     "10 I), in coordinates in which the curvature of prior and bounds is the identity; the bound of Jaakkola "
@@ -162,7 +158,9 @@ def timed(made: Problem, num_steps: int) -> tuple[Callable[[], float], float]:
 
     @jax.jit
     def drawn(key: jax.Array, state: ewsg.KernelState) -> Any:
-        at = lambda t: kernel.draw(jax.random.fold_in(key, t), state.at_step(t), data)  # noqa: E731
+        def at(step: jax.Array) -> Any:
+            return kernel.draw(jax.random.fold_in(key, step), state.at_step(step), data)
+
         return jax.vmap(at)(jnp.arange(num_steps, dtype=jnp.int32))
 
     @jax.jit
@@ -214,13 +212,8 @@ def growth(pairs: int, num_steps: int) -> list[dict[str, Any]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and write; 0."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--pairs", type=int, help=f"pairs of runs, default {PAIRS}")
-    parser.add_argument("--quick", action="store_true", help="3 pairs of short runs: shows that all runs, no more")
-    parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="default %(default)s")
-    options = parser.parse_args(arguments)
-    shorten = QUICK_SHORTEN if options.quick else 1
-    pairs = options.pairs or (QUICK_PAIRS if options.quick else PAIRS)
+    options = record.parser(__doc__, "flymc_cost.json").parse_args(arguments)
+    pairs, shorten = record.extent(options)
     before = machine()
     rows = [evaluations(2_000 // shorten), *growth(pairs, 2_000 // shorten)]
     for row in rows:
@@ -228,21 +221,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{row['cell']}: {row['what']}: {row['measured']['median']:.3f} "
             f"(goal {row['goal']}, floor {row['floor']})"
         )
-    result = {
-        "protocol": PROTOCOL,
-        "quick": options.quick,
-        "pairs": pairs,
-        "machine": before | {"load_average_after": load_average()},
-        "device": f"{jax.devices()[0].platform}: {jax.devices()[0].device_kind}",
-        "versions": {"ewsg_jax": ewsg.__version__, "jax": jax.__version__, "numpy": np.__version__},
-        "capacity": CAPACITY,
-        "selected_per_step": SELECTED,
-        "proposal_capacity": PROPOSAL_CAPACITY,
-        "results": rows,
-    }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(result, indent=1) + "\n")
-    print(f"written to {options.out}")
+    sizes = {"capacity": CAPACITY, "selected_per_step": SELECTED, "proposal_capacity": PROPOSAL_CAPACITY}
+    record.write(options, PROTOCOL, pairs, before, rows, **sizes)
     return 0
 
 

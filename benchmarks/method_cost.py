@@ -6,26 +6,21 @@ Both ours, on the logistic regression of `workload.py` (464,809 rows, 54 feature
 SGHMC as well. See README.md in this folder for how pairs are timed.
 """
 
-import argparse
 import inspect
-import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+import record
 from cells import line
 from ours import Ours, device_data, posterior
-from step_cost import QUICK_PAIRS, QUICK_SHORTEN, _names
 from timing import Target, interleave, load_average, machine, times_the_cost, verdict
 from workload import FRICTION, STEP_SIZE, WORKLOADS, Case
 
 import ewsg_jax as ewsg
 
-DEFAULT_OUT = Path(__file__).parent / "results" / "method_cost.json"
 PAIRS = 7
 WITHOUT_BATCHES = ("ld", "uld", "random_walk_metropolis", "flymc")
 TARGETS = {("sgnht", "sghmc"): Target(1.1, 1.3, False), ("psgld", "sgld"): Target(1.1, 1.3, False)}
@@ -107,27 +102,13 @@ def measure(name: str, pairs: int, shorten: int, data: Any) -> list[dict[str, An
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and write; 0."""
     names = [name for name in ewsg.METHODS if name not in WITHOUT_BATCHES]
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--only", type=_names(dict.fromkeys(names)), default=names, help=f"of {', '.join(names)}")
-    parser.add_argument("--pairs", type=int, help=f"pairs of runs, default {PAIRS}")
-    parser.add_argument("--quick", action="store_true", help="3 pairs of short runs: shows that all runs, no more")
-    parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="default %(default)s")
+    parser = record.parser(__doc__, "method_cost.json", PAIRS)
+    parser.add_argument("--only", type=record.names(names), default=names, help=f"of {', '.join(names)}")
     options = parser.parse_args(arguments)
-    pairs = options.pairs or (QUICK_PAIRS if options.quick else PAIRS)
+    pairs, shorten = record.extent(options, PAIRS)
     before, data = machine(), device_data("logistic")
-    shorten = QUICK_SHORTEN if options.quick else 1
-    result: dict[str, Any] = {
-        "protocol": PROTOCOL,
-        "quick": options.quick,
-        "pairs": pairs,
-        "results": [row for name in options.only if against(name) for row in measure(name, pairs, shorten, data)],
-        "machine": before | {"load_average_after": load_average()},
-        "device": f"{jax.devices()[0].platform}: {jax.devices()[0].device_kind}",
-        "versions": {"ewsg_jax": ewsg.__version__, "jax": jax.__version__, "numpy": np.__version__},
-    }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(result, indent=1) + "\n")
-    print(f"written to {options.out}")
+    rows = [row for name in options.only if against(name) for row in measure(name, pairs, shorten, data)]
+    record.write(options, PROTOCOL, pairs, before, rows)
     return 0
 
 

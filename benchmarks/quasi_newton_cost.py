@@ -6,24 +6,20 @@ Both ours, on the network of `workload.py` (79,510 weights) with the same number
 this folder for how pairs are timed.
 """
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from step_cost import PAIRS, QUICK_PAIRS
+import record
 from timing import Target, interleave, load_average, machine, times_the_cost, verdict
 from workload import WORKLOADS
 
 import ewsg_jax as ewsg
 
-DEFAULT_OUT = Path(__file__).parent / "results" / "quasi_newton_cost.json"
 TARGET = Target(2.2, 3.0, higher_is_better=False)
 BATCH_SIZES = (100, 500)
 MEMORY_SIZE = 5
@@ -123,26 +119,11 @@ def measure(batch_size: int, loop: str, pairs: int, shorten: int) -> dict[str, A
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and write; 0."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--pairs", type=int, help=f"pairs of runs, default {PAIRS}")
-    parser.add_argument("--quick", action="store_true", help="3 pairs of short runs: shows that all runs, no more")
-    parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="default %(default)s")
-    options = parser.parse_args(arguments)
-    pairs = options.pairs or (QUICK_PAIRS if options.quick else PAIRS)
+    options = record.parser(__doc__, "quasi_newton_cost.json").parse_args(arguments)
+    pairs, _ = record.extent(options)
     before = machine()
     rows = [measure(b, loop, pairs, 10 if options.quick else 1) for b in BATCH_SIZES for loop in ("scan", "sample")]
-    result: dict[str, Any] = {
-        "protocol": PROTOCOL,
-        "quick": options.quick,
-        "pairs": pairs,
-        "machine": before | {"load_average_after": load_average()},
-        "device": f"{jax.devices()[0].platform}: {jax.devices()[0].device_kind}",
-        "versions": {"ewsg_jax": ewsg.__version__, "jax": jax.__version__, "numpy": np.__version__},
-        "results": rows,
-    }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(result, indent=1) + "\n")
-    print(f"written to {options.out}")
+    record.write(options, PROTOCOL, pairs, before, rows)
     return 0
 
 
