@@ -1,13 +1,12 @@
 """Covertype: 581,012 × 54, seven forest cover types (Blackard & Dean 1999)."""
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax.datasets._dataset import Dataset
-from ewsg_jax.datasets._folder import find
+from ewsg_jax.datasets._folder import XY, find, read
 
 NUM_ROWS, NUM_FEATURES = 581_012, 54
 ORIGIN = (
@@ -52,10 +51,7 @@ def covertype(*, positive_class: int = 2) -> Dataset:
     """
     _check.integer("positive_class", positive_class, minimum=1, maximum=7)
     path = find(("covertype.npz", "covtype.data.gz", "covtype.data"), ORIGIN)
-    try:
-        x, kinds = _read(path)
-    except (EOFError, OSError, ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} must hold Covertype; it cannot be read: {_check.reason(error)}") from error
+    x, kinds = read(path, "Covertype", _read_text)
     if x.ndim != 2 or kinds.shape != x.shape[:1]:
         raise ValueError(f"{path} must hold X of shape (n, d) and y of shape (n,); got {x.shape} and {kinds.shape}")
     if x.shape != (NUM_ROWS, NUM_FEATURES) or set(np.unique(kinds)) != set(range(1, 8)):
@@ -72,12 +68,7 @@ def covertype(*, positive_class: int = 2) -> Dataset:
     )
 
 
-def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
+def _read_text(path: Path) -> XY:
     """Features and classes 1 to 7."""
-    if path.suffix == ".npz":
-        with np.load(path) as arrays:
-            if not {"X", "y"} <= set(arrays.files):
-                raise ValueError(f"{path} must hold arrays X and y; it holds {arrays.files}")
-            return arrays["X"], arrays["y"]
     table = np.loadtxt(path, dtype=np.int16, delimiter=",", ndmin=2)
     return table[:, :-1], table[:, -1]

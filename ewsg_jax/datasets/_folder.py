@@ -1,7 +1,15 @@
-"""Where downloaded data lie: the folder that EWSG_JAX_DATA names, else a cache folder in the user's home."""
+"""Downloaded data: they lie in the folder that EWSG_JAX_DATA names, else in a cache folder in the user's home."""
 
 import os
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
+
+import numpy as np
+
+from ewsg_jax import _check
+
+XY = tuple[np.ndarray, np.ndarray]
 
 VARIABLE = "EWSG_JAX_DATA"
 
@@ -37,3 +45,25 @@ def find(names: tuple[str, ...], origin: str) -> Path:
             return folder / name
     set_by = f"the folder that {VARIABLE} names" if VARIABLE in os.environ else f"as {VARIABLE} is not set"
     raise FileNotFoundError(f"found no {' or '.join(names)} in {folder} ({set_by}). {origin}")
+
+
+def read(path: Path, what: str, read_text: Callable[[Path], XY]) -> XY:
+    """Return the arrays X and y of an npz file, or what another file is read as.
+
+    Args:
+        path: the file.
+        what: the name of the data set, for the error message.
+        read_text: reads a file that is no npz.
+
+    Raises:
+        ValueError: the file cannot be read.
+    """
+    try:
+        if path.suffix != ".npz":
+            return read_text(path)
+        with np.load(path) as arrays:
+            if not {"X", "y"} <= set(arrays.files):
+                raise ValueError(f"{path} must hold arrays X and y; it holds {arrays.files}")
+            return arrays["X"], arrays["y"]
+    except (EOFError, OSError, ValueError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} must hold {what}; it cannot be read: {_check.reason(error)}") from error

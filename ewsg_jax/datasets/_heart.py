@@ -1,13 +1,11 @@
 """Statlog heart: 270 × 13, heart disease among patients sent for angiography (Detrano et al. 1989)."""
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
-from ewsg_jax import _check
 from ewsg_jax.datasets._dataset import Dataset
-from ewsg_jax.datasets._folder import find
+from ewsg_jax.datasets._folder import XY, find, read
 
 NUM_ROWS, NUM_FEATURES = 270, 13
 ORIGIN = (
@@ -45,10 +43,7 @@ def heart() -> Dataset:
         ValueError: the file is not Statlog heart.
     """
     path = find(("heart.npz", "heart.dat"), ORIGIN)
-    try:
-        x, y = _read(path)
-    except (EOFError, OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} must hold Statlog heart; it cannot be read: {_check.reason(error)}") from error
+    x, y = read(path, "Statlog heart", _read_text)
     if x.shape != (NUM_ROWS, NUM_FEATURES) or y.shape != (NUM_ROWS,) or set(np.unique(y)) != {0, 1}:
         raise ValueError(
             f"{path} must hold Statlog heart: {NUM_ROWS} rows of {NUM_FEATURES} features and a response of two "
@@ -63,10 +58,7 @@ def heart() -> Dataset:
     )
 
 
-def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
+def _read_text(path: Path) -> XY:
     """Features and classes 0 and 1."""
-    if path.suffix == ".npz":
-        with np.load(path) as arrays:
-            return arrays["X"], arrays["y"]
     table = np.loadtxt(path, ndmin=2)
     return table[:, :-1], table[:, -1] - 1

@@ -1,14 +1,13 @@
 """Letter recognition: 20,000 × 16, printed capital letters (Frey & Slate 1991)."""
 
 import string
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax.datasets._dataset import Dataset
-from ewsg_jax.datasets._folder import find
+from ewsg_jax.datasets._folder import XY, find, read
 
 NUM_ROWS, NUM_FEATURES = 20_000, 16
 ORIGIN = (
@@ -56,12 +55,7 @@ def letter(*, letters: str = string.ascii_uppercase) -> Dataset:
     if not letters or len(set(letters)) < len(letters) or not set(letters) <= set(string.ascii_uppercase):
         raise ValueError(f"{takes}; got {letters!r}")
     path = find(("letter.npz", "letter-recognition.data"), ORIGIN)
-    try:
-        x, y = _read(path)
-    except (EOFError, OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"{path} must hold letter recognition; it cannot be read: {_check.reason(error)}"
-        ) from error
+    x, y = read(path, "letter recognition", _read_text)
     if x.shape != (NUM_ROWS, NUM_FEATURES) or y.shape != (NUM_ROWS,) or not set(np.unique(y)) <= set(range(26)):
         raise ValueError(
             f"{path} must hold letter recognition: {NUM_ROWS} rows of {NUM_FEATURES} features and a letter; got X "
@@ -79,11 +73,8 @@ def letter(*, letters: str = string.ascii_uppercase) -> Dataset:
     )
 
 
-def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
+def _read_text(path: Path) -> XY:
     """Features and letters, 0 for A to 25 for Z."""
-    if path.suffix == ".npz":
-        with np.load(path) as arrays:
-            return arrays["X"], arrays["y"]
     table = np.loadtxt(path, dtype=str, delimiter=",", ndmin=2)
     kinds = np.array([string.ascii_uppercase.index(one) for one in table[:, 0]])
     return table[:, 1:].astype(np.int16), kinds

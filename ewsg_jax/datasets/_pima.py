@@ -1,13 +1,11 @@
 """Pima: 768 × 8, diabetes among women of the Pima (Smith et al. 1988)."""
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
-from ewsg_jax import _check
 from ewsg_jax.datasets._dataset import Dataset
-from ewsg_jax.datasets._folder import find
+from ewsg_jax.datasets._folder import XY, find, read
 
 NUM_ROWS, NUM_FEATURES = 768, 8
 ORIGIN = (
@@ -41,10 +39,7 @@ def pima() -> Dataset:
         ValueError: the file is not Pima.
     """
     path = find(("pima.npz", "pima-indians-diabetes.csv"), ORIGIN)
-    try:
-        x, y = _read(path)
-    except (EOFError, OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} must hold Pima; it cannot be read: {_check.reason(error)}") from error
+    x, y = read(path, "Pima", _read_text)
     if x.shape != (NUM_ROWS, NUM_FEATURES) or y.shape != (NUM_ROWS,) or set(np.unique(y)) != {0, 1}:
         raise ValueError(
             f"{path} must hold Pima: {NUM_ROWS} rows of {NUM_FEATURES} features and a response of 0 or 1; got X of "
@@ -59,9 +54,6 @@ def pima() -> Dataset:
     )
 
 
-def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    if path.suffix == ".npz":
-        with np.load(path) as arrays:
-            return arrays["X"], arrays["y"]
+def _read_text(path: Path) -> XY:
     table = np.loadtxt(path, delimiter=",", ndmin=2)
     return table[:, :-1], table[:, -1]
