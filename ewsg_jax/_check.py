@@ -63,17 +63,31 @@ def positive(name: str, value: Any, schedule: bool = False) -> None:
         if callable(value):
             _schedule(takes, value)
             return
+    known = _real(takes, value)
+    if known is not None and not (np.isfinite(known) and known > 0):
+        raise ValueError(f"{takes}; got {describe(value)}")
+
+
+def decay(name: str, value: Any) -> None:
+    """Check a real number or scalar array in [0, 1)."""
+    takes = f"{name} must be a number from 0 up to but not including 1"
+    known = _real(takes, value)
+    if known is not None and not 0 <= known < 1:
+        raise ValueError(f"{takes}; got {describe(value)}")
+
+
+def _real(takes: str, value: Any) -> float | None:
+    """Check a real number or scalar array, and return what it is if that is known."""
     # Other real numbers, such as fractions, are none that jax computes with.
     if isinstance(value, bool) or not isinstance(value, int | float | np.floating | np.integer | Array):
         raise TypeError(f"{takes}; got {describe(value)}")
     if isinstance(value, np.ndarray | np.generic | jax.Array) and (
         value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating)
     ):
-        raise ValueError(f"{takes} of floating-point dtype; got {describe(value)}")
+        raise ValueError(f"{takes}, of floating-point dtype; got {describe(value)}")
     if isinstance(value, int) and value > sys.float_info.max:
         raise ValueError(f"{takes}; got a whole number too large for a float")
-    if not is_traced(value) and not (np.isfinite(float(value)) and float(value) > 0):
-        raise ValueError(f"{takes}; got {describe(value)}")
+    return None if is_traced(value) else float(value)
 
 
 def _schedule(takes: str, function: Callable[..., Any]) -> None:

@@ -379,8 +379,8 @@ MUTANTS = [
     Mutant(
         "zero allowed",
         "ewsg_jax/_check.py",
-        "(np.isfinite(float(value)) and float(value) > 0)",
-        "(np.isfinite(float(value)) and float(value) >= 0)",
+        "(np.isfinite(known) and known > 0)",
+        "(np.isfinite(known) and known >= 0)",
         "tests/dynamics/test_protocol.py::test_a_bad_number_is_refused_by_name[exact-friction-zero]",
         sweep=True,
     ),

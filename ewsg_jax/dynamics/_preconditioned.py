@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._random import NoiseLaw
@@ -92,7 +91,7 @@ def preconditioned(
         >>> dynamics = ewsg.dynamics.preconditioned(step_size=1e-3)
     """
     check_hyperparameters(step_size=step_size, temperature=temperature)
-    _check_decay(decay)
+    _check.decay("decay", decay)
     if _check.boolean("correction", correction) and damping is None:
         raise ValueError(
             "damping must be a positive number with correction=True, of the size of (1/n) Σᵢ ∇Vᵢ: with the default "
@@ -154,12 +153,12 @@ def preconditioned(
 
         mean_square = jax.tree.map(lambda m, x: averaged(m, x * x), state.mean_square, mean)
         if not correction:
-            used, slope, drift = mean_square, (), _tree.zeros_like(mean_square)
+            used, slope, drift = mean_square, (), jax.tree.map(lambda m, x: scale(m) * x, mean_square, g)
         else:
             noise, signs = noise
             # Before the first step nothing is stored.
             used = _tree.where(state.step == 0, mean_square, state.mean_square)
-            drift = jax.tree.map(divergence, used, state.slope)
+            drift = jax.tree.map(lambda m, x, d: scale(m) * x - t * divergence(m, d), used, g, state.slope)
             change = _diagonal(probe, state.position, signs)
             prior_change = _diagonal(prepared.prior_gradient_at, state.position, signs)
             mean_change = _per_row(change, prior_change, prepared.num_rows)
@@ -169,12 +168,10 @@ def preconditioned(
 
             slope = jax.tree.map(derivative, state.slope, used, change, mean, mean_change)
 
-        def leaf(x: Array, m: Array, g: Array, gamma: Array, xi: Array) -> Array:
-            metric = scale(m)
-            moved = x - h * (metric * g - t * gamma) + jnp.sqrt(2 * h * t * metric) * xi
-            return moved.astype(x.dtype)
+        def leaf(x: Array, m: Array, drift: Array, xi: Array) -> Array:
+            return (x - h * drift + jnp.sqrt(2 * h * t * scale(m)) * xi).astype(x.dtype)
 
-        position = jax.tree.map(leaf, state.position, used, g, drift, noise)
+        position = jax.tree.map(leaf, state.position, used, drift, noise)
         return PreconditionedState(position, mean_square, slope, state.step + 1)
 
     def restart(state: PreconditionedState, point: Position) -> PreconditionedState:
@@ -199,16 +196,3 @@ def _diagonal(gradient: PriorGradient, position: Position, signs: PyTree) -> PyT
     """Return an unbiased estimate of ∂gᵢ/∂θᵢ from one random ±1 vector (Hutchinson 1989; exact for d = 1)."""
     _, change = jax.jvp(gradient, (position,), (signs,))
     return jax.tree.map(lambda v, c: v * c, signs, change)
-
-
-def _check_decay(decay: Any) -> None:
-    """Check a number or a floating-point scalar in [0, 1)."""
-    takes = "decay must be a number from 0 up to but not including 1"
-    if isinstance(decay, bool) or not isinstance(decay, int | float | np.floating | np.ndarray | jax.Array):
-        raise TypeError(f"{takes}; got {_check.describe(decay)}")
-    if isinstance(decay, np.ndarray | jax.Array) and (
-        decay.shape != () or not jnp.issubdtype(decay.dtype, jnp.floating)
-    ):
-        raise ValueError(f"{takes}; got {_check.describe(decay)}")
-    if not _check.is_traced(decay) and not 0 <= float(decay) < 1:
-        raise ValueError(f"{takes}; got {_check.describe(decay)}")

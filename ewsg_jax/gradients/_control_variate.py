@@ -10,10 +10,7 @@ is narrow around it. However small the step, the heat that it leaves stays of th
 
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
-
-from ewsg_jax import _check, _tree
+from ewsg_jax import _center, _check
 from ewsg_jax._rows import CHUNK_SIZE, num_rows
 from ewsg_jax._types import Data, Key, Position, PyTree
 from ewsg_jax.gradients._anchored import anchored_estimate, probe_anchored
@@ -61,20 +58,15 @@ def control_variate(
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
     law = row_law(batch_size, replace, rows)
     _check.integer("chunk_size", chunk_size)
-    if center is not None:
-        center = _check.position(center, "center")
-        _check.finite("center", center)
+    center = _center.given(center)
 
     def check(position: Position, data: Data) -> None:
         posterior.check(position, data)
         law.check(data)
-        if center is not None:
-            _check.same_tree("center must be a tree like the position", "center", center, position, dtypes=False)
+        _center.check_fits(center, position)
 
     def init(key: Key, position: Position, data: Data) -> ControlVariateMemory:
-        chosen = _tree.copy(position)
-        if center is not None:
-            chosen = jax.tree.map(lambda c, p: jnp.array(c, p.dtype), center, position)
+        chosen = _center.or_start(center, position)
         return ControlVariateMemory(chosen, posterior.likelihood_gradient(chosen, data, chunk_size), law.init(key))
 
     def propose(

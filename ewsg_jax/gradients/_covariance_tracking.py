@@ -22,7 +22,7 @@ from ewsg_jax import _batching, _check, _random, _rows, _tree
 from ewsg_jax._rows import CHUNK_SIZE, num_rows
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients._covariance import STRUCTURES, Covariance, Structure, clipped
-from ewsg_jax.gradients._period import Period, period
+from ewsg_jax.gradients._period import Period, epoch, period
 from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Weight
 from ewsg_jax.gradients._row_laws import RowLawName, row_law
 from ewsg_jax.posterior import Posterior
@@ -98,7 +98,7 @@ def covariance_tracking(
     law = row_law(batch_size, replace, rows)
     if rows == "blocks":
         raise ValueError("rows must be 'random' or 'epochs': a block's covariance is not tracked; got 'blocks'")
-    steps_per_reset = period(refresh_every, batch_size)
+    steps_per_reset = period("refresh_every", refresh_every, epoch(batch_size))
     _check.one_of("structure", structure, STRUCTURES)
     _check.integer("rank", rank)
     _check.integer("chunk_size", chunk_size)

@@ -23,7 +23,7 @@ from ewsg_jax import _batching, _check, _random, _tree
 from ewsg_jax._rows import CHUNK_SIZE, num_rows
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients._anchored import anchored_estimate, probe_anchored
-from ewsg_jax.gradients._period import Period, period
+from ewsg_jax.gradients._period import Period, epoch, period
 from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Weight
 from ewsg_jax.gradients._row_laws import RowLawName, row_law
 from ewsg_jax.posterior import Posterior
@@ -84,7 +84,7 @@ def svrg(
     """
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
     law = row_law(batch_size, replace, rows)
-    steps_per_anchor = period(refresh_every, batch_size)
+    steps_per_anchor = period("refresh_every", refresh_every, epoch(batch_size))
     _check.one_of("option", option, ("I", "II"))
     _check.integer("chunk_size", chunk_size)
     restarts = option == "I"

@@ -22,7 +22,6 @@ import numpy as np
 from ewsg_jax import _check, _random, _rows
 from ewsg_jax._rows import Batch, num_rows
 from ewsg_jax._types import Array, Data, Key
-from ewsg_jax.gradients._period import Period
 
 FREE = -1
 """In the place of a row number: nothing."""
@@ -172,11 +171,6 @@ def check_probability(value: Any) -> float:
     return float(value)
 
 
-def room_for(proposal_capacity: Period, probability: float) -> Callable[[int], int]:
-    """Return how many data may be selected, as a function of n."""
-    if callable(proposal_capacity):
-        return lambda n: _check.integer("proposal_capacity(n)", proposal_capacity(n))
-    if proposal_capacity is not None:
-        room = _check.integer("proposal_capacity", proposal_capacity)
-        return lambda n: room
+def default_room(probability: float) -> Callable[[int], int]:
+    """Return how many data may be selected, as a function of n: nq + 6√(nq) + 8."""
     return lambda n: min(n, math.ceil(n * probability + 6 * math.sqrt(n * probability)) + 8)

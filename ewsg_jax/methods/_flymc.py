@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, _random, _rows, _tree
+from ewsg_jax import _center, _check, _random, _rows, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness
 from ewsg_jax._rows import CHUNK_SIZE, num_rows
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
@@ -25,15 +25,15 @@ from ewsg_jax.bounds import Bound
 from ewsg_jax.bounds._protocol import check_bound
 from ewsg_jax.dynamics._protocol import check_hyperparameters, value_at
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.gradients._period import Period
+from ewsg_jax.gradients._period import Period, period
 from ewsg_jax.methods._bright_set import (
     BrightSet,
     Resampling,
     check_probability,
+    default_room,
     first_bright,
     log_odds,
     resample,
-    room_for,
     select,
 )
 from ewsg_jax.methods._metropolis import RandomWalkNoise
@@ -128,7 +128,7 @@ def flymc(
     check_hyperparameters(step_size=step_size, temperature=temperature)
     _check.integer("capacity", capacity)
     probability = check_probability(resample_probability)
-    room = room_for(proposal_capacity, probability)
+    room = period("proposal_capacity", proposal_capacity, default_room(probability))
     lower = posterior.bound if bound is None else bound
     if lower is None:
         raise ValueError(
@@ -137,14 +137,11 @@ def flymc(
         )
     _check.instance("bound", lower, Bound, "one of ewsg_jax.bounds")
     _check.integer("chunk_size", chunk_size)
-    if center is not None:
-        center = _check.position(center, "center")
-        _check.finite("center", center)
+    center = _center.given(center)
 
     def check(position: Position, data: Data) -> None:
         posterior.check(position, data)
-        if center is not None:
-            _check.same_tree("center must be a tree like the position", "center", center, position, dtypes=False)
+        _center.check_fits(center, position)
 
     def log_dark(position: Position, memory: FireflyMemory) -> Array:
         return _tree.widened(posterior.log_prior(position) + lower.total(position, memory.center, memory.summary))
@@ -155,9 +152,7 @@ def flymc(
         _check.finite("position", position)
         check(position, data)
         check_bound(lower, position, data)
-        middle = _tree.copy(position)
-        if center is not None:
-            middle = jax.tree.map(lambda c, p: jnp.array(c, p.dtype), center, position)
+        middle = _center.or_start(center, position)
         memory = FireflyMemory(middle, lower.summarize(middle, data, chunk_size))
         bright, count = first_bright(
             key,

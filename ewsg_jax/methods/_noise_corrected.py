@@ -7,7 +7,7 @@ from ewsg_jax._kernel import Kernel, kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, PyTree
 from ewsg_jax.gradients._covariance import Structure
-from ewsg_jax.gradients._period import Period
+from ewsg_jax.gradients._period import Period, epoch
 from ewsg_jax.posterior import Posterior
 
 
@@ -84,7 +84,7 @@ def ewsg_vr(
     """
     _check.integer("batch_size", batch_size)
     _check.integer("chain_length", chain_length, minimum=0)
-    every = (lambda n: -(-n // (batch_size * (chain_length + 1)))) if refresh_every is None else refresh_every
+    every = epoch(batch_size * (chain_length + 1)) if refresh_every is None else refresh_every
     return kernel(
         dynamics.noise_corrected(
             step_size, friction=friction, temperature=temperature, noise=noise, integrator=integrator
