@@ -164,19 +164,15 @@ def sample(
     step = first_step + burn_in + thin * np.arange(1, plan.kept(outcome.done) + 1)
     made = max(outcome.done, 1)
     per_chain = functools.partial(_of_each_chain, outcome.totals, num_chains)
+    spent = functools.partial(_spent, cost, outcome, num_chains, first_step)
     return Samples(
         draws=None if keep is None else draws,
         moments=None if moments is None or outcome.sums is None else finish(moments, outcome.sums),
         state=outcome.state,
         step=step,
         step_size=np.broadcast_to(jax.vmap(kernel.step_size)(jnp.asarray(step, jnp.int32)), step.shape),
-        evaluations=at_init + _spent(cost, outcome, first_step, step - first_step),
-        gradient_evaluations=num_chains * at_init
-        + (
-            int(np.sum(outcome.totals["gradient_evaluations"]))
-            if cost.counted
-            else num_chains * cost.of_steps(first_step, outcome.done)
-        ),
+        evaluations=at_init + np.rint(spent(step - first_step) / num_chains).astype(np.int64),
+        gradient_evaluations=num_chains * at_init + int(spent(np.asarray(outcome.done))),
         num_data=n,
         num_steps=outcome.done,
         index_acceptance=per_chain("index_acceptance", made) / made,
@@ -196,12 +192,11 @@ def _of_each_chain(totals: dict[str, np.ndarray], num_chains: int, name: str, kn
     return np.broadcast_to(totals.get(name, np.asarray(known)), (num_chains,)).copy()
 
 
-def _spent(cost: Evaluations, outcome: Outcome, first_step: int, steps: np.ndarray) -> np.ndarray:
-    """Return the evaluations of one chain in its first so many steps, int64."""
+def _spent(cost: Evaluations, outcome: Outcome, num_chains: int, first_step: int, steps: np.ndarray) -> np.ndarray:
+    """Return the evaluations of all chains in their first so many steps, int64; between calls a straight line."""
     if not cost.counted:
-        return cost.of_steps(first_step, steps)
-    done, evaluations = np.transpose(outcome.spent)
-    return np.rint(np.interp(steps, done, evaluations)).astype(np.int64)
+        return num_chains * cost.of_steps(first_step, steps)
+    return np.rint(np.interp(steps, *np.transpose(outcome.spent))).astype(np.int64)
 
 
 def _check_kept(keep: Callable[..., PyTree] | None, moments: MomentPlan | None, positions: Position) -> int:

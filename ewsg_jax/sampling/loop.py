@@ -26,13 +26,13 @@ class Outcome:
 
     Attributes:
         totals: by the names of `Call.totals`, shape (chain,).
-        spent: after so many steps so many counted evaluations, the mean over chains, call after call.
+        spent: after so many steps so many counted evaluations of all chains, call after call.
     """
 
     state: KernelState
     watch: Watch
     totals: dict[str, np.ndarray] = field(default_factory=dict)
-    spent: list[tuple[int, float]] = field(default_factory=lambda: [(0, 0.0)])
+    spent: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
     done: int = 0
     interrupted: bool = False
     sums: Sums | None = None
@@ -102,5 +102,5 @@ def _add(outcome: Outcome, call: Call, steps: int, plan: Plan) -> None:
         wide = np.asarray(total, np.float64 if np.issubdtype(total.dtype, np.floating) else np.int64)
         outcome.totals[name] = outcome.totals.get(name, 0) + wide
     outcome.done += steps
-    outcome.spent.append((outcome.done, float(np.mean(outcome.totals.get("gradient_evaluations", 0.0)))))
+    outcome.spent.append((outcome.done, int(np.sum(outcome.totals.get("gradient_evaluations", 0)))))
     outcome.state = call.state
