@@ -21,6 +21,7 @@ import ewsg_jax as ewsg
 from ewsg_jax.methods import Method
 
 HERE = Path(__file__).parent
+# Tests load this file from elsewhere, where its neighbours are not found.
 sys.path.insert(0, str(HERE))
 import bias_forms  # noqa: E402
 import bias_galerkin  # noqa: E402

@@ -11,6 +11,7 @@ from typing import Any
 import ewsg_jax as ewsg
 
 HERE = Path(__file__).parent
+# Tests load this file from elsewhere, where its neighbours are not found.
 sys.path.insert(0, str(HERE))
 import bias_page  # noqa: E402
 import make_posteriors  # noqa: E402

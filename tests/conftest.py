@@ -35,6 +35,14 @@ def programs_are_freed():
     jax.clear_caches()
 
 
+@pytest.fixture(scope="module")
+def quick_compilation():
+    """For modules that take most of their time to compile: do not optimise."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 @pytest.fixture
 def x64():
     """Run the test in float64."""

@@ -17,15 +17,9 @@ import ewsg_jax as ewsg
 from ewsg_jax import _random
 from tests import contract
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 STEPS = 12
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation():
-    """Most of the time of these tests is compilation: do not optimise."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @functools.cache

@@ -16,15 +16,9 @@ from ewsg_jax.dynamics import PreconditionedState, RiemannianState, ThermostatSt
 from ewsg_jax.gradients._exponentially_weighted import ChainDraw
 from tests import contract
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 H, GAMMA, T, DAMPING, DECAY = 0.03, 1.3, 0.7, 0.2, 0.9
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation():
-    """Most of the time of these tests is compilation: do not optimise."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def matrix(theta, data):

@@ -16,6 +16,7 @@ import ewsg_jax as ewsg
 from ewsg_jax.dynamics import UnderdampedState
 from ewsg_jax.gradients import Covariance, Estimate
 from ewsg_jax.gradients._exponentially_weighted import ChainDraw
+from tests.chains import run
 from tests.oracles import index_chain, lyapunov
 from tests.oracles.gaussian import kl_divergence
 
@@ -378,18 +379,12 @@ def test_how_far_the_tracked_covariance_strays(x64, seed):
     kernel = ewsg.kernel(ewsg.dynamics.noise_corrected(h, friction=FRICTION), tracking)
     keys, data = jax.random.split(jax.random.key(seed), chains), jnp.asarray(rows)
 
-    @jax.jit
-    def run():
-        def step(states, t):
-            own = jax.vmap(lambda key: jax.random.fold_in(key, t))(keys)
-            states, _ = jax.vmap(kernel.step, in_axes=(0, 0, None))(own, states, data)
-            first, second = states.memory.moments
-            return states, second - first[:, :, None] * first[:, None, :]
+    def covariance(states, info):
+        first, second = states.memory.moments
+        return second - first[:, :, None] * first[:, None, :]
 
-        start = jax.vmap(kernel.init, in_axes=(0, None, None))(keys, jnp.zeros(D), data)
-        return jax.lax.scan(step, start, jnp.arange(cycles * K))
-
-    states, tracked = run()
+    start = jax.jit(jax.vmap(kernel.init, in_axes=(0, None, None)))(keys, jnp.zeros(D), data)
+    states, tracked = run(kernel, start, data, cycles * K, keys, covariance)
     deviations = (np.asarray(tracked[-K:]) - C) / np.linalg.norm(C)
     root_mean_square = np.sqrt(np.mean(np.sum(deviations**2, axis=(2, 3)), axis=1))
     bias = np.linalg.norm(deviations.mean(1), axis=(1, 2))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from tests.chains import run
 from tests.oracles import transition
 
 Z = 5.33  # two-sided 1e-7
@@ -292,17 +293,8 @@ def test_law_where_the_metric_has_a_kink(x64, correction):
 def variance_of_chains(kernel, data, chains, steps, start, seed):
     """Mean and variance over chains in float64, and their standard errors."""
     states = jax.vmap(kernel.init, in_axes=(None, 0, None))(jax.random.key(0), start, data)
-    keys = jax.random.split(jax.random.key(seed), chains)
-
-    @jax.jit
-    def scanned(states, keys, data):
-        def step(states, t):
-            own = jax.vmap(lambda key: jax.random.fold_in(key, t))(keys)
-            return jax.vmap(kernel.step, in_axes=(0, 0, None))(own, states, data)[0], None
-
-        return jax.lax.scan(step, states, jnp.arange(steps))[0]
-
-    values = np.asarray(scanned(states, keys, data).position)[:, 0]
+    end, _ = run(kernel, states, data, steps, jax.random.split(jax.random.key(seed), chains))
+    values = np.asarray(end.position)[:, 0]
     squares = (values - values.mean()) ** 2
     return (values.mean(), values.std() / np.sqrt(chains)), (squares.mean(), squares.std() / np.sqrt(chains))
 
@@ -378,17 +370,8 @@ def test_law_in_two_dimensions(x64, correction, batch_size):
     start = points[np.random.default_rng(1).choice(len(points), chains, p=law)]
     kernel, data = ewsg.kernel(dynamics, estimator), {"x": jnp.asarray(x), "y": jnp.asarray(y)}
     states = jax.vmap(kernel.init, in_axes=(None, 0, None))(jax.random.key(0), jnp.asarray(start), data)
-    keys = jax.random.split(jax.random.key(4), chains)
-
-    @jax.jit
-    def scanned(states, keys, data):
-        def step(states, t):
-            own = jax.vmap(lambda key: jax.random.fold_in(key, t))(keys)
-            return jax.vmap(kernel.step, in_axes=(0, 0, None))(own, states, data)[0], None
-
-        return jax.lax.scan(step, states, jnp.arange(1500))[0]
-
-    end = np.asarray(scanned(states, keys, data).position)
+    states, _ = run(kernel, states, data, 1500, jax.random.split(jax.random.key(4), chains))
+    end = np.asarray(states.position)
     excess = []
     for statistic in (lambda z: z, lambda z: (z - mean) ** 2, lambda z: (z - mean).prod(1, keepdims=True)):
         values = statistic(end)

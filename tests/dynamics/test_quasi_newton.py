@@ -16,18 +16,13 @@ from ewsg_jax import Randomness
 from ewsg_jax.dynamics import _lbfgs
 from ewsg_jax.gradients import Estimate
 from ewsg_jax.gradients._exponentially_weighted import ChainDraw
+from tests.chains import run
 from tests.oracles import quasi_newton as oracle
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 Z = 5.33  # two-sided 1e-7
 G = ewsg.gradients
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation():
-    """Most of the time of these tests is compilation: do not optimise."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 # The factor alone.
@@ -205,7 +200,7 @@ def dynamics(**changes):
     return ewsg.dynamics.quasi_newton(schedule, **(OPTIONS | {"temperature": T} | changes))
 
 
-def run(kernel, draws):
+def trajectory(kernel, draws):
     """Positions of every step with given randomness."""
     transition = jax.jit(kernel.transition)
     state, positions = kernel.init(jax.random.key(0), jnp.asarray(START), data()), []
@@ -224,7 +219,7 @@ LOG_UNIFORMS = np.log(RNG.random((STEPS, 1)))
 def test_steps_are_those_of_the_oracle(x64):
     kernel = ewsg.kernel(dynamics(), G.uniform(posterior(), batch_size=2))
     draws = [Randomness(jnp.asarray(ROWS[t, 0]), jnp.asarray(NOISE[t])) for t in range(STEPS)]
-    state, found = run(kernel, draws)
+    state, found = trajectory(kernel, draws)
     chain, skipped = oracle.Chain(START, *ARGUMENTS), 0
     for t in range(STEPS):
         gradient = functools.partial(batch_gradient, rows=ROWS[t, 0])
@@ -243,7 +238,7 @@ def test_steps_with_pairs_left_out(x64):
     crooked = dataclasses.replace(
         estimator, probe=lambda estimate, position, data: estimate.gradient + jnp.asarray(bent) @ position
     )
-    _, found = run(
+    _, found = trajectory(
         ewsg.kernel(dynamics(), crooked),
         [Randomness(jnp.asarray(ROWS[t, 0]), jnp.asarray(NOISE[t])) for t in range(STEPS)],
     )
@@ -271,7 +266,7 @@ def test_steps_with_anchors_are_those_of_the_oracle(x64, option):
         if option == "I":
             batch = batch._replace(word=jnp.asarray(words[t : t + 1]))
         draws.append(Randomness(batch, jnp.asarray(NOISE[t])))
-    _, found = run(kernel, draws)
+    _, found = trajectory(kernel, draws)
 
     chain, candidate, restarts = oracle.Chain(START, *ARGUMENTS), None, 0
     for t in range(STEPS):
@@ -306,7 +301,7 @@ def test_weighted_steps_are_those_of_the_oracle(x64, name):
         rows = jnp.asarray(ROWS[t])
         batches = rows if name == "uniform" else blank.batch.batches._replace(batch=rows)
         draws.append(Randomness(ChainDraw(batches, jnp.asarray(LOG_UNIFORMS[t])), jnp.asarray(NOISE[t])))
-    _, found = run(kernel, draws)
+    _, found = trajectory(kernel, draws)
 
     chain, accepted = oracle.Chain(START, *ARGUMENTS), 0
     for t in range(STEPS):
@@ -330,7 +325,7 @@ def test_weight_is_the_exponent_of_the_noise(x64):
     """½‖x + √(h/2T) Sᵀ g‖² for every x that it takes, in a chain with pairs."""
     kernel = ewsg.kernel(dynamics(), G.uniform(posterior(), batch_size=2))
     draws = [Randomness(jnp.asarray(ROWS[t, 0]), jnp.asarray(NOISE[t])) for t in range(9)]
-    state, _ = run(kernel, draws)
+    state, _ = trajectory(kernel, draws)
     chain = oracle.Chain(START, *ARGUMENTS)
     for t in range(9):
         chain.move(held(t), functools.partial(batch_gradient, rows=ROWS[t, 0]), NOISE[t])
@@ -441,15 +436,7 @@ def test_chains_stay_in_a_gaussian_law():
     states = jax.vmap(kernel.init, in_axes=(None, 0, None))(jax.random.key(0), points[:, 0], rows)
     states = states._replace(dynamics=states.dynamics._replace(points=points, point=points[:, 1]))
 
-    @jax.jit
-    def run(states, keys):
-        def step(states, t):
-            own = jax.vmap(lambda key: jax.random.fold_in(key, t))(keys)
-            return jax.vmap(kernel.step, in_axes=(0, 0, None))(own, states, rows)[0], None
-
-        return jax.lax.scan(step, states, jnp.arange(40))[0]
-
-    states = run(states, jax.random.split(jax.random.key(2), chains))
+    states, _ = run(kernel, states, rows, 40, jax.random.split(jax.random.key(2), chains))
     assert float(np.mean(states.dynamics.usable)) > 0.99
     moved = np.asarray(states.dynamics.points) - np.asarray(points)
     assert moved.std() > 0.1, "the chains must move"
@@ -481,11 +468,7 @@ def test_a_bias_stays_where_the_curvature_changes():
         if made is quasi_newton:
             states = states._replace(dynamics=states.dynamics._replace(points=points[:, ::-1], point=points[:, 0]))
 
-        def run(state, key, kernel=kernel, steps=steps):
-            keys = lambda t: jax.random.fold_in(key, t)
-            return jax.lax.fori_loop(0, steps, lambda t, s: kernel.step(keys(t), s, rows)[0], state)
-
-        ends = jax.jit(jax.vmap(run))(states, jax.random.split(jax.random.key(2), chains))
+        ends, _ = run(kernel, states, rows, steps, jax.random.split(jax.random.key(2), chains))
         found.append(float(np.mean(np.asarray(ends.position, np.float64)[:, 0] ** 2)))
     error = np.sqrt(2 / chains)
     assert found[0] > 1 + 5 * error
@@ -566,7 +549,7 @@ def test_step_sizes_are_constant_on_blocks(x64):
 def test_traced_numbers_and_many_chains_are_one_by_one(x64):
     """A grid over all numbers, and chains at different steps of their blocks, side by side under `vmap`."""
 
-    def run(h, lam, gamma, start, steps, key):
+    def end(h, lam, gamma, start, steps, key):
         made = ewsg.dynamics.quasi_newton(h, memory_size=3, trust_region=lam, initial_scale=gamma)
         kernel = ewsg.kernel(made, G.uniform(posterior(), batch_size=2))
         state = kernel.init(key, start, data())
@@ -577,9 +560,9 @@ def test_traced_numbers_and_many_chains_are_one_by_one(x64):
     rng = np.random.default_rng(3)
     arguments = (*jnp.asarray(rng.uniform(0.05, 0.4, (3, 4))), jnp.asarray(rng.normal(size=(4, D))))
     steps, keys = jnp.array([5, 6, 7, 9]), jax.random.split(jax.random.key(1), 4)
-    together = jax.jit(jax.vmap(run))(*arguments, steps, keys)
+    together = jax.jit(jax.vmap(end))(*arguments, steps, keys)
     for c in range(4):
-        alone = jax.jit(run)(*(x[c] for x in arguments), steps[c], keys[c])
+        alone = jax.jit(end)(*(x[c] for x in arguments), steps[c], keys[c])
         jax.tree.map(lambda a, b, c=c: np.testing.assert_allclose(a, b[c], rtol=1e-8, atol=1e-11), alone, together)
 
 

@@ -15,6 +15,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.dynamics import ThermostatState
 from ewsg_jax.gradients import Estimate
+from tests.chains import run
 from tests.oracles import hermite, lyapunov
 
 H, GAMMA, TEMPERATURE, ZETA = 0.07, 1.7, 0.6, 2.9
@@ -237,20 +238,6 @@ def test_thermostat_takes_up_the_noise_of_the_gradient(x64):
     assert slope(found[:, 0] - 1, STEPS) == pytest.approx(-gamma / 2, rel=3e-2)
 
 
-def run(kernel, states, data, steps, seed):
-    keys = jax.random.split(jax.random.key(seed), states.dynamics.thermostat.shape[0])
-
-    @jax.jit
-    def scanned(states, keys, data):
-        def step(states, t):
-            own = jax.vmap(lambda key: jax.random.fold_in(key, t))(keys)
-            return jax.vmap(kernel.step, in_axes=(0, 0, None))(own, states, data)[0], None
-
-        return jax.lax.scan(step, states, jnp.arange(steps))[0]
-
-    return scanned(states, keys, data).dynamics
-
-
 def linear_variance(h, gamma, T, curvature, heat=0.0):
     """For many dimensions ζ is constant: that with which the linear step has E p² = T; and its Var θ."""
     added = gamma * T + h * heat / 2
@@ -292,7 +279,7 @@ def test_marginal_laws_at_another_temperature(d):
             thermostat=jnp.asarray(gamma + np.sqrt(T / d) * rng.normal(size=chains), jnp.float32),
         )
     )
-    end = run(kernel, states, data, steps, seed=7 + d)
+    end = run(kernel, states, data, steps, jax.random.split(jax.random.key(7 + d), chains))[0].dynamics
     zeta = np.asarray(end.thermostat, float)
     shift = h * (gamma**2 / 2 - T / (2 * d))
     assert abs(zeta.mean() - gamma - shift) < Z * zeta.std() / np.sqrt(chains)
@@ -321,7 +308,8 @@ def test_a_known_minibatch_noise_is_taken_up(x64):
     )
     # From γ on ζ would settle at the rate T/ζ, over some 3000 steps.
     settled = jnp.full(chains, expected.zeta)
-    end = run(cold, states._replace(dynamics=states.dynamics._replace(thermostat=settled)), data, 800, seed=3)
+    states = states._replace(dynamics=states.dynamics._replace(thermostat=settled))
+    end = run(cold, states, data, 800, jax.random.split(jax.random.key(3), chains))[0].dynamics
     zeta = np.asarray(end.thermostat, float)
     assert abs(zeta.mean() - expected.zeta + h * T / (2 * d)) < Z * zeta.std() / np.sqrt(chains)
     assert_law(end, [("position", end.position, expected.variance, 0.01), ("momentum", end.momentum, T, 0)])

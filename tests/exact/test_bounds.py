@@ -15,18 +15,12 @@ import ewsg_jax as ewsg
 from ewsg_jax.bounds._remainders import exponential
 from tests.oracles import flymc
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 N, D, K = 40, 3, 4
 NAMES = ["logistic_regression", "softmax_regression", "normal"]
 DISTANCES = [1e-3, 0.1, 1.0, 10.0]
 SEEDS = range(5)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation():
-    """Most of the time of these tests is compilation: do not optimise."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @functools.cache

@@ -22,6 +22,8 @@ from ewsg_jax.methods._flymc import FireflyMemory, FireflyNoise, FireflyState
 from ewsg_jax.methods._metropolis import RandomWalkNoise
 from tests.oracles import flymc
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 N, Q, H = 4, 0.15, 0.9
 PRIOR_SCALE = 2.0
 X, Y = np.array([[2.4], [-1.5], [4.0], [0.9]]), np.array([1, 1, 0, 0])
@@ -34,14 +36,6 @@ MODEL_OF_OURS = ewsg.models.logistic_regression(prior_scale=PRIOR_SCALE)
 SETS = flymc.sets(N)
 EDGE = 1e-7
 """Uniform numbers this far below and above their thresholds."""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation():
-    """Most of the time of these tests is compilation: do not optimise."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def log_prior(theta):

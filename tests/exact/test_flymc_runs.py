@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from tests.chains import run
 from tests.exact import laws
 from tests.oracles import flymc
 
@@ -81,16 +82,7 @@ def test_where_sets_do_not_fit_the_law_is_that_of_those_that_do(capacity, room):
     states = jax.tree.map(lambda x: x[fits], states)
     mean, covariance = laws.law_of(log_density, 2)[3:]
 
-    @jax.jit
-    def run(states, keys, data):
-        def step(states, t):
-            own = jax.vmap(lambda key: jax.random.fold_in(key, t))(keys)
-            states, info = jax.vmap(kernel.step, (0, 0, None))(own, states, data)
-            return states, info.overflow
-
-        return jax.lax.scan(step, states, jnp.arange(20))
-
-    states, overflow = run(states, keys[fits], DATA)
+    states, overflow = run(kernel, states, DATA, 20, keys[fits], lambda states, info: info.overflow)
     assert 0.02 < overflow.mean() < 0.9
     laws.assert_moments(states.position, mean, covariance)
     if capacity < ROWS:

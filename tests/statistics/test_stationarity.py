@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from tests.chains import run
 from tests.oracles import index_chain, lyapunov
 
 CHAINS = 20_000
@@ -28,20 +29,6 @@ def assert_stationary(values, mean, variance):
     z_variance = (squares.mean() - variance) / (squares.std() / np.sqrt(len(values)))
     assert abs(z_mean) < Z, f"mean {values.mean():.5f}, stationary {mean:.5f}, z = {z_mean:.1f}"
     assert abs(z_variance) < Z, f"variance {squares.mean():.5f}, stationary {variance:.5f}, z = {z_variance:.1f}"
-
-
-def run(kernel, states, data, seed):
-    """Make STEPS steps of all chains."""
-
-    @jax.jit
-    def scan(states, keys, data):
-        def step(states, t):
-            own = jax.vmap(lambda key: jax.random.fold_in(key, t))(keys)
-            return jax.vmap(kernel.step, in_axes=(0, 0, None))(own, states, data)[0], None
-
-        return jax.lax.scan(step, states, jnp.arange(STEPS))[0]
-
-    return scan(states, jax.random.split(jax.random.key(seed), CHAINS), data)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.3])
@@ -69,7 +56,7 @@ def test_linear_kernels(name, batch_size, temperature):
     states = jax.vmap(kernel.init, in_axes=(None, 0, None))(jax.random.key(0), start[:, :1], data)
     if name != "langevin":
         states = states._replace(dynamics=states.dynamics._replace(momentum=start[:, 1:]))
-    end = run(kernel, states, data, seed=2)
+    end, _ = run(kernel, states, data, STEPS, jax.random.split(jax.random.key(2), CHAINS))
     assert not np.allclose(end.position, start[:, :1]), "the chains must move"
     for k, values in enumerate([end.position, *([] if name == "langevin" else [end.dynamics.momentum])]):
         assert_stationary(np.asarray(values, float)[:, 0], mean[k], covariance[k, k])
@@ -104,7 +91,8 @@ def test_exponential_weights(chain_length):
         states = jax.vmap(tested.init, in_axes=(None, 0, None))(
             jax.random.key(0), jnp.asarray(start, jnp.float32)[:, None], data
         )
-        end = np.asarray(run(tested, states, data, seed=4).position, float)[:, 0]
+        states, _ = run(tested, states, data, STEPS, jax.random.split(jax.random.key(4), CHAINS))
+        end = np.asarray(states.position, float)[:, 0]
         if stays:
             assert_stationary(end, mean, variance)
         else:  # the planted fault: batches chosen uniformly
