@@ -5,6 +5,7 @@ has compiled nothing: `python benchmarks/memory_cells.py RUN`, one of `RUNS`. Li
 """
 
 import functools
+import itertools
 import json
 import os
 import re
@@ -38,6 +39,7 @@ GROWTH = Target(1.3, 1.5, higher_is_better=False)
 TABLE_COPIES = Target(0.1, 0.5, higher_is_better=False)
 AGAINST_SGLD = Target(1.2, 1.4, higher_is_better=False)
 
+ROW_LAWS = {"rows with replacement": {}, "without": {"replace": False}, "blocks": {"rows": "blocks"}}
 FEW_ROWS = 10_000
 CHAINS = 100
 RESIDENT_PROCESSES = 3
@@ -45,12 +47,13 @@ MEGABYTE = 10**6
 _ADVANCE = chunks.advance
 
 
-def kernel(method: str) -> ewsg.Kernel:
+def kernel(method: str, **rows: Any) -> ewsg.Kernel:
     """Return the kernel of a name, on logistic regression.
 
     Args:
         method: `"sgld"`; `"svrg_ld"`; `"saga_ld"`, with a number per row, or `"saga_ld_full"`, with a gradient per
             row.
+        rows: how SGLD and SAGA choose them, as arguments of the method.
     """
     workload, h = WORKLOADS["logistic"](), STEP_SIZE["sgld"]
     linear = posterior(Case("logistic", method, 1, 1, False), workload)
@@ -59,18 +62,18 @@ def kernel(method: str) -> ewsg.Kernel:
         general = ewsg.Posterior(
             lambda position, row: workload.log_likelihood(position, row["x"], row["y"]), workload.log_prior
         )
-        return ewsg.saga_ld(general, h, batch_size=workload.batch_size, memory_limit=2 * 2**30)
+        return ewsg.saga_ld(general, h, batch_size=workload.batch_size, memory_limit=2 * 2**30, **rows)
     if method == "svrg_ld":
         return ewsg.svrg_ld(linear, h, batch_size=workload.batch_size, refresh_every=REFRESH_EVERY)
-    return {"sgld": ewsg.sgld, "saga_ld": ewsg.saga_ld}[method](linear, h, batch_size=workload.batch_size)
+    return {"sgld": ewsg.sgld, "saga_ld": ewsg.saga_ld}[method](linear, h, batch_size=workload.batch_size, **rows)
 
 
 class Run(Ours):
     """A case through `ewsg_jax.sample`, compiled, of the methods of this file and of any number of rows."""
 
-    def __init__(self, case: Case, data: Any) -> None:
+    def __init__(self, case: Case, data: Any, **rows: Any) -> None:
         self.case, self.num_data, self.item_bytes = case, data["x"].shape[0], data["x"].itemsize
-        self._kernel, self._data = kernel(case.method), data
+        self._kernel, self._data = kernel(case.method, **rows), data
         self._position = jnp.asarray(WORKLOADS[case.workload]().position)
         self._steps, self._chains, self._keep_all = case.num_steps, case.num_chains, case.keep_all
         self._runs = 0
@@ -181,14 +184,15 @@ class MemoryBench(Bench):
         Gathering rows of more data costs more whatever the method: SGLD's own ratio goes with each. A copy of the
         table would show as a temporary that grows with the data by the size of a table.
         """
-        for chains, sgld_steps in ((1, 60_000), (10, 10_000)):
-            plain, *_ = self._two_sizes("sgld", chains, sgld_steps)
+        lengths = ((1, 60_000), (10, 10_000))
+        for (chains, sgld_steps), rows in itertools.product(lengths, ("rows with replacement", "blocks")):
+            plain, *_ = self._two_sizes("sgld", chains, sgld_steps, rows)
             for method, table, width, steps in (
                 ("saga_ld", "numbers", 1, sgld_steps),
                 ("saga_ld_full", "gradients", WORKLOADS["logistic"]().position.size, 25_000 // chains),
             ):
-                pairs, many, few = self._two_sizes(method, chains, steps)
-                what = f"SAGA, a table of {table}, {_chains(chains)}"
+                pairs, many, few = self._two_sizes(method, chains, steps, rows)
+                what = f"SAGA, a table of {table}, {rows}, {_chains(chains)}"
                 self._add(
                     "growth",
                     f"{what}: n = {many.num_data:,} against {few.num_data:,}",
@@ -217,16 +221,17 @@ class MemoryBench(Bench):
                 )
 
     def saga(self) -> None:
-        """SAGA with a number per row against SGLD, both ours."""
-        for chains, steps in ((1, 60_000), (CHAINS, 1_500)):
+        """SAGA with a number per row against SGLD, both ours, with rows that may come twice and that may not."""
+        lengths = ((1, 60_000), (CHAINS, 1_500))
+        for (chains, steps), (rows, law) in itertools.product(lengths, ROW_LAWS.items()):
             case = self._short(Case("logistic", "saga_ld", chains, steps, False))
             data = self._rows(case)
-            ours, other = Run(case, data), Run(case._replace(method="sgld"), data)
+            ours, other = Run(case, data, **law), Run(case._replace(method="sgld"), data, **law)
             # What precedes the first step is nearly the same on both sides and would pull the ratio towards 1.
             pairs = interleave(ours.run_loop, other.run_loop, self.pairs)
             self._add(
                 "saga",
-                f"SAGA, a table of numbers, against SGLD, {_chains(chains)}",
+                f"SAGA, a table of numbers, against SGLD, {rows}, {_chains(chains)}",
                 times_the_cost(pairs),
                 AGAINST_SGLD,
                 "time ratio",
@@ -234,12 +239,13 @@ class MemoryBench(Bench):
                 microseconds=_microseconds(pairs, "SAGA", "SGLD"),
             )
 
-    def _two_sizes(self, method: str, chains: int, steps: int) -> tuple[list[Pair], Run, Run]:
+    def _two_sizes(self, method: str, chains: int, steps: int, rows: str) -> tuple[list[Pair], Run, Run]:
         """Return pairs of runs on all rows and on few, and the runs."""
         case = self._short(Case("logistic", method, chains, steps, False))
         data = self._rows(case)
         few_rows = min(FEW_ROWS, data["x"].shape[0] // 2)
-        many, few = Run(case, data), Run(case, jax.tree.map(lambda x: x[:few_rows], data))
+        law, some = ROW_LAWS[rows], jax.tree.map(lambda x: x[:few_rows], data)
+        many, few = Run(case, data, **law), Run(case, some, **law)
         return interleave(many.run_loop, few.run_loop, self.pairs), many, few
 
     def _anchored_case(self) -> Case:

@@ -134,10 +134,17 @@ MUTANTS = [
     Mutant(
         "saga: a row that comes twice is replaced twice",
         "ewsg_jax/gradients/_saga.py",
-        "once = _scaled_rows(_first_of_each(batch.indices), differences)",
-        "once = differences",
+        "else _scaled_rows(_first_of_each(batch.indices), differences)",
+        "else differences",
         "tests/dynamics/test_stationary_law_with_memory.py::test_noise_that_depends_on_position_and_memory[exact-saga-plane]",
         sweep=True,
+    ),
+    Mutant(
+        "saga: no row is held to come twice where epochs meet",
+        "ewsg_jax/gradients/_row_laws.py",
+        "exchangeable=False)",
+        "exchangeable=False, distinct=True)",
+        "tests/gradients/test_row_laws.py::test_a_table_follows_rows_that_come_twice_where_epochs_meet",
     ),
     Mutant(
         "control variate: gradients of the start, not of the centre",

@@ -32,6 +32,7 @@ class RowLaw(NamedTuple):
         advance: `advance(memory, data) -> memory`, once a step.
         batches: `batches(data) -> randomness`, all equally probable ones on a leading axis, or None.
         exchangeable: whether the batches drawn for one step may be exchanged.
+        distinct: whether no batch holds a row twice.
     """
 
     draw: Callable[[Key, Data], PyTree]
@@ -42,6 +43,7 @@ class RowLaw(NamedTuple):
     advance: Callable[[PyTree, Data], PyTree] = lambda memory, data: memory
     batches: Callable[[Data], PyTree] | None = None
     exchangeable: bool = True
+    distinct: bool = False
 
 
 class Epoch(NamedTuple):
@@ -105,7 +107,7 @@ def _random_rows(batch_size: int, replace: bool) -> RowLaw:
         if not replace:
             _check_fits(batch_size, data, "replace=False")
 
-    return RowLaw(draw, _gather, _gathered, check, batches=batches)
+    return RowLaw(draw, _gather, _gathered, check, batches=batches, distinct=not replace)
 
 
 def _blocks(batch_size: int) -> RowLaw:
@@ -138,7 +140,7 @@ def _blocks(batch_size: int) -> RowLaw:
     def batches(data: Data) -> Array:
         return jnp.arange(num_rows(data), dtype=jnp.int32)
 
-    return RowLaw(draw, gather, batch, check, batches=batches)
+    return RowLaw(draw, gather, batch, check, batches=batches, distinct=True)
 
 
 def _epochs(batch_size: int) -> RowLaw:
@@ -169,6 +171,7 @@ def _epochs(batch_size: int) -> RowLaw:
     def check(data: Data) -> None:
         _check_fits(batch_size, data, "rows='epochs'")
 
+    # Not distinct: a batch that ends an epoch may begin the next one with a row that it holds.
     return RowLaw(draw, gather, batch, check, init, advance, exchangeable=False)
 
 

@@ -111,8 +111,9 @@ def saga(
             (1, posterior.estimate_from_rows(differences, part, data)),
             (1, memory.gradient),
         )
-        # A row that comes twice would be replaced twice, and its difference would stay in the sum for ever.
-        once = _scaled_rows(_first_of_each(batch.indices), differences)
+        # A row that comes twice would be replaced twice, and its difference would stay in the sum for ever. Where
+        # none does, the sum below is the one above, and XLA takes it once.
+        once = differences if law.distinct else _scaled_rows(_first_of_each(batch.indices), differences)
         changed = _tree.widened(posterior.sum_of_rows(once, part))
         receipt = SAGAReceipt(batch.indices, once, changed, law.advance(memory.rows, data))
         constant = _tree.combine((1, memory.gradient), (-1, posterior.estimate_from_rows(old, part, data)))

@@ -287,6 +287,36 @@ def test_every_estimator_goes_on_in_its_epoch(kind):
     assert streams[0] != streams[1]
 
 
+def test_a_table_follows_rows_that_come_twice_where_epochs_meet(x64):
+    """Six rows, four a step: a batch may hold a row as the last of one epoch and the first of the next."""
+    model, data = ewsg.models.linear_regression(), as_jax({"x": X, "y": Y})
+    estimator = ewsg.gradients.saga(model, batch_size=4, rows="epochs")
+
+    @quick_jit
+    def run(points):
+        def step(memory, point):
+            estimate, receipt = estimator.propose((), memory, point, data, no_weight)
+            return estimator.commit(receipt, memory), estimate.batch[0]
+
+        return jax.lax.scan(step, estimator.init(jax.random.key(0), points[0], data), points)
+
+    points = jnp.asarray(np.random.default_rng(0).normal(size=(30, 3)))
+    memory, indices = run(points)
+    assert any(len(set(batch)) < 4 for batch in indices.tolist())
+    last_seen = [max(t for t in range(30) if row in indices[t]) for row in range(N)]
+    made = jax.vmap(model.row_gradients, (0, None))(points[jnp.array(last_seen)], data)
+    close(memory.table, np.diagonal(made))
+    close(memory.gradient, memory.table @ X)
+
+
+@pytest.mark.parametrize(("replace", "rows"), [(True, "random"), (False, "random"), (True, "blocks")])
+def test_distinct_says_whether_a_row_may_come_twice(replace, rows):
+    law, data = row_law(4, replace, rows), jnp.zeros(N)
+    assert law.batches is not None
+    indices = jax.vmap(lambda drawn: law.batch(drawn, (), data).indices)(law.batches(data))
+    assert law.distinct == all(len(set(batch)) == 4 for batch in indices.tolist())
+
+
 # Refusals.
 
 
