@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 
 from ewsg_jax.datasets._dataset import Dataset
-from ewsg_jax.datasets._folder import XY, find, read
+from ewsg_jax.datasets._folder import XY, find
+from ewsg_jax.datasets._two_classes import two_classes
 
-NUM_ROWS, NUM_FEATURES = 270, 13
+NUM_ROWS = 270
 ORIGIN = (
     "Statlog heart comes from the UCI archive, https://archive.ics.uci.edu/dataset/145/statlog+heart: "
     "put its heart.dat there"
@@ -42,19 +43,14 @@ def heart() -> Dataset:
         NotADirectoryError: EWSG_JAX_DATA is set to something that is no folder.
         ValueError: the file is not Statlog heart.
     """
-    path = find(("heart.npz", "heart.dat"), ORIGIN)
-    x, y = read(path, "Statlog heart", _read_text)
-    if x.shape != (NUM_ROWS, NUM_FEATURES) or y.shape != (NUM_ROWS,) or set(np.unique(y)) != {0, 1}:
-        raise ValueError(
-            f"{path} must hold Statlog heart: {NUM_ROWS} rows of {NUM_FEATURES} features and a response of two "
-            f"classes; got X of shape {x.shape} and y of shape {y.shape}"
-        )
-    return Dataset(
-        x=np.ascontiguousarray(x),
-        y=y.astype(np.int8),
-        feature_names=NAMES,
+    return two_classes(
+        find(("heart.npz", "heart.dat"), ORIGIN),
+        _read_text,
         name="heart",
-        source=f"UCI Statlog heart (Detrano et al. 1989), from {path.name}",
+        title="Statlog heart",
+        source="UCI Statlog heart (Detrano et al. 1989)",
+        num_rows=NUM_ROWS,
+        feature_names=NAMES,
     )
 
 

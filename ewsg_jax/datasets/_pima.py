@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 
 from ewsg_jax.datasets._dataset import Dataset
-from ewsg_jax.datasets._folder import XY, find, read
+from ewsg_jax.datasets._folder import XY, find
+from ewsg_jax.datasets._two_classes import two_classes
 
-NUM_ROWS, NUM_FEATURES = 768, 8
+NUM_ROWS = 768
 ORIGIN = (
     "Pima comes from the NIDDK by way of the UCI archive, which withdrew it; copies are called "
     "pima-indians-diabetes.csv: put one there"
@@ -38,19 +39,14 @@ def pima() -> Dataset:
         NotADirectoryError: EWSG_JAX_DATA is set to something that is no folder.
         ValueError: the file is not Pima.
     """
-    path = find(("pima.npz", "pima-indians-diabetes.csv"), ORIGIN)
-    x, y = read(path, "Pima", _read_text)
-    if x.shape != (NUM_ROWS, NUM_FEATURES) or y.shape != (NUM_ROWS,) or set(np.unique(y)) != {0, 1}:
-        raise ValueError(
-            f"{path} must hold Pima: {NUM_ROWS} rows of {NUM_FEATURES} features and a response of 0 or 1; got X of "
-            f"shape {x.shape} and y of shape {y.shape}"
-        )
-    return Dataset(
-        x=np.ascontiguousarray(x),
-        y=y.astype(np.int8),
-        feature_names=NAMES,
+    return two_classes(
+        find(("pima.npz", "pima-indians-diabetes.csv"), ORIGIN),
+        _read_text,
         name="pima",
-        source=f"Pima Indians diabetes (NIDDK; Smith et al. 1988), from {path.name}",
+        title="Pima",
+        source="Pima Indians diabetes (NIDDK; Smith et al. 1988)",
+        num_rows=NUM_ROWS,
+        feature_names=NAMES,
     )
 
 

@@ -32,7 +32,7 @@ def test_from_npz_and_from_text(small_pima):
     [
         ({"x": np.zeros(3)}, "cannot be read"),
         ({"X": np.zeros((3, 8)), "y": np.ones(3)}, r"got X of shape \(3, 8\)"),
-        ({"X": np.zeros((6, 8)), "y": np.arange(6)}, "a response of 0 or 1"),
+        ({"X": np.zeros((6, 8)), "y": np.arange(6)}, "a response of two classes"),
     ],
 )
 def test_a_file_that_is_not_pima(small_pima, arrays, message):
