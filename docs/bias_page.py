@@ -68,7 +68,9 @@ def exact_table(result: dict[str, Any]) -> str:
     lines = ["| method | model | bias of the mean | bias of the variance | passes a draw |", f"|{' --- |' * 5}"]
     for entry in result.values():
         if entry["way"] == "none":
-            lines.append(f"| `{entry['method']}` | {entry['model']} | not run: {entry['reason']} | | |")
+            lines.append(
+                f"| `{entry['method']}` | {entry['model']} | not run: {entry['reason'].split(';')[0]} | | |"
+            )
         elif set(entry["laws"]) == {"2.4"}:
             law = entry["laws"]["2.4"]
             variance = f"{percent(law['variance'])} ± {100 * law['error']:.2f} %"

@@ -37,7 +37,7 @@ WRONG = {
     "saga_hmc": "as `saga_ld`",
     "svrg2nd_hmc": "as `svrg_ld`",
     "saga2nd_hmc": "as `saga_ld`",
-    "sgnht": "one thermostat for all directions: noise that differs leaves some too cold",
+    "sgnht": "θ too cold by order h at any batch; takes up noise on average over directions only",
     "psgld": "its law is not the posterior however small h, unless `correction=True`",
     "sgrld": "a metric must be known; its derivatives cost d passes of it",
     "hamcmc": "biased off Gaussians (d ≥ 2) however small h; diverges where `trust_region` is small",
@@ -48,9 +48,9 @@ WRONG = {
 
 
 def bias(method: str, laws: dict[str, Any]) -> tuple[str, str]:
-    """Return the bias of the variance on the location model, with its order, and the passes for 1 % of bias."""
+    """Return the bias of the variance on the regression model, with its order, and the passes for 1 % of bias."""
     for entry in laws.values():
-        if entry["model"] != "location" or entry["method"] != method or entry["b"] not in (0, 1, 2):
+        if entry["model"] != "regression" or entry["method"] != method or entry["b"] not in (0, 1, 2):
             continue
         found = entry["laws"]
         if "0.125" not in found:
@@ -83,7 +83,7 @@ def time(method: str, rows: list[dict[str, Any]]) -> str:
         for row in rows
         if row["method"] == method and row["other"] == "sgld"
     }
-    return f"{found[1]:.2f}, {found[100]:.2f}" if found else "–"
+    return f"{found[1]:.1f}, {found[100]:.1f}" if found else "–"
 
 
 def table() -> str:

@@ -176,11 +176,16 @@ def position(value: PyTree, name: str = "position") -> PyTree:
         raise ValueError(f"{takes}; got a tree without leaves, {describe(value)}")
     for path, leaf in leaves:
         where = f"{name}{jax.tree_util.keystr(path)}"
+        # Such as a mode or a state.
+        holds_one = (
+            f": give its position, not the whole {type(value).__name__}" if hasattr(value, "position") else ""
+        )
         if not isinstance(leaf, int | float | complex | np.generic | Array):
             hint = ": keep the arrays only, as equinox.partition does" if callable(leaf) else ""
-            raise TypeError(f"{takes}; {where} is {describe(leaf)}{hint}")
+            raise TypeError(f"{takes}; {where} is {describe(leaf)}{holds_one or hint}")
         if not jnp.issubdtype(getattr(leaf, "dtype", type(leaf)), jnp.floating):
-            raise TypeError(f"{takes}; {where} is {describe(leaf)}: convert it with jax.numpy.asarray(…, float)")
+            hint = holds_one or ": convert it with jax.numpy.asarray(…, float)"
+            raise TypeError(f"{takes}; {where} is {describe(leaf)}{hint}")
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf)), value)
 
 
@@ -194,7 +199,8 @@ def data(value: Data) -> int:
     for path, leaf in leaves:
         where = f"data{jax.tree_util.keystr(path)}"
         if not isinstance(leaf, np.ndarray | jax.Array | jax.ShapeDtypeStruct):
-            raise TypeError(f"{takes}; {where} is {describe(leaf)}: convert it with jax.numpy.asarray")
+            whole = "the whole (not each number)" if isinstance(leaf, int | float) else "it"
+            raise TypeError(f"{takes}; {where} is {describe(leaf)}: convert {whole} with jax.numpy.asarray")
         if not (jnp.issubdtype(leaf.dtype, np.number) or jnp.issubdtype(leaf.dtype, np.bool_)):
             raise TypeError(f"{takes}, and hold numbers; {where} is {describe(leaf)}")
         if leaf.ndim == 0:

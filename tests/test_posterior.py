@@ -203,7 +203,7 @@ def test_check_names_the_function_and_what_came_back(log_likelihood, log_prior, 
         (POINT, np.float32(1.0), TypeError, "data is np.float32"),
         (POINT, np.array(1.0, np.float32), ValueError, "data is a scalar"),
         (POINT, {"x": DATA, "y": DATA[1:]}, ValueError, r"lengths differ: data\['x'\]: 7, data\['y'\]: 6"),
-        (POINT, [[1.0]], TypeError, "convert it with jax.numpy.asarray"),
+        (POINT, [[1.0]], TypeError, r"convert the whole \(not each number\) with jax.numpy.asarray"),
         (POINT, None, ValueError, "data must be a tree of arrays .* without leaves"),
     ],
 )

@@ -117,6 +117,14 @@ of(
         lambda: G.control_variate(MODEL, batch_size=1, center="mode"),
     ),
     (
+        "a mode for its position",
+        T,
+        "center",
+        "center.converged is",
+        "give its position, not the whole Mode",
+        lambda: G.control_variate(MODEL, batch_size=1, center=ewsg.find_mode(KEY, MODEL, POINT, DATA)),
+    ),
+    (
         "NaN",
         V,
         "center",

@@ -148,6 +148,11 @@ def _notes(samples: Samples, draws: np.ndarray) -> list[str]:
     lost = int(np.sum(~np.isfinite(draws).all(axis=(1, 2))))
     if lost:
         notes.append(f"{lost} of {samples.num_chains} chains have draws that are not finite")
+    if samples.overflow.any():
+        notes.append(
+            f"in up to {samples.overflow.max()} steps a bounded set could not hold what it should "
+            "(samples.overflow): these draws are not of the posterior"
+        )
     if samples.interrupted:
         notes.append("the run was interrupted")
     return notes

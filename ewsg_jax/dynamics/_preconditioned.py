@@ -77,7 +77,8 @@ def preconditioned(
         step_size: h > 0, half of the paper's ε; a number, a traced scalar or a schedule.
         decay: α, in [0, 1), a number or a scalar array: how much of the mean a step keeps.
         damping: λ > 0, a number or a scalar array, in units of (1/n) Σᵢ ∇Vᵢ. Default: 1e-5, as in the paper; to be
-            given with the correction, of the size of that mean.
+            given with the correction, of the size that this mean over a batch's b rows has near the mode: with
+            S = Cov(∇Vᵢ) about √(tr S/(bd)).
         correction: whether the law tends to exp(−V/T) as h → 0. It costs the derivative of a gradient along a ±1
             vector and the memory of a position.
         temperature: T > 0, likewise.

@@ -92,8 +92,9 @@ def quasi_newton(
         step_size: h > 0, multiplies H ∇V, ∇V of the whole sum; a number, a traced scalar or a schedule, which is
             read at the first step of every M.
         memory_size: M ≥ 2.
-        trust_region: λ > 0, added to the curvature of every pair.
-        initial_scale: γ_H > 0: H is γ_H I before there are pairs, and where they say nothing.
+        trust_region: λ > 0, added to the curvature of every pair; a curvature of V (1/variance of the position), of
+            the size of the posterior's. The default goes with parameters of unit scale.
+        initial_scale: γ_H > 0, an inverse curvature: H is γ_H I before there are pairs, and where they say nothing.
         curvature_threshold: ε > 0, the least cosine of the angle between s and y.
         temperature: T > 0, as `step_size` but read at every step.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).

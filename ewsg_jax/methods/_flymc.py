@@ -113,7 +113,8 @@ def flymc(
     Raises:
         TypeError, ValueError: an argument is of the wrong kind; the posterior has no bound and none is given; at
             `init`, a centre that is not shaped like the position, a bound for another position, or more bright data
-            than `capacity`. Where `init` is traced, as in `sample`, the first step reports that as an overflow.
+            than `capacity`. Where `init` is traced, as in `sample`, the first step reports that as an overflow;
+            `sample` counts overflows (`samples.overflow`) and warns of them at its end.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

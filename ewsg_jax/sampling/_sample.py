@@ -15,7 +15,7 @@ from ewsg_jax.gradients import Evaluations
 from ewsg_jax.sampling import chunks
 from ewsg_jax.sampling._moments import MomentPlan, finish, positions
 from ewsg_jax.sampling.budget import num_steps_of
-from ewsg_jax.sampling.health import Watch
+from ewsg_jax.sampling.health import Watch, warn_of_overflow
 from ewsg_jax.sampling.interrupts import Interrupts
 from ewsg_jax.sampling.layout import choose_layout
 from ewsg_jax.sampling.loop import Outcome, run
@@ -159,11 +159,13 @@ def sample(
         compiled = time.perf_counter()
         run(advance, outcome, num_steps, plan, layout, progress, interrupts)
     outcome.watch.warn()
+    per_chain = functools.partial(_of_each_chain, outcome.totals, num_chains)
+    overflow = per_chain("overflow", 0)
+    warn_of_overflow(overflow)
 
     draws = jax.tree.map(lambda *x: np.swapaxes(np.concatenate(x), 0, 1), *outcome.draws)
     step = first_step + burn_in + thin * np.arange(1, plan.kept(outcome.done) + 1)
     made = max(outcome.done, 1)
-    per_chain = functools.partial(_of_each_chain, outcome.totals, num_chains)
     spent = functools.partial(_spent, cost, outcome, num_chains, first_step)
     return Samples(
         draws=None if keep is None else draws,
@@ -177,7 +179,7 @@ def sample(
         num_steps=outcome.done,
         index_acceptance=per_chain("index_acceptance", made) / made,
         acceptance=per_chain("acceptance", made) / made,
-        overflow=per_chain("overflow", 0),
+        overflow=overflow,
         diverged_at=outcome.watch.diverged_at,
         keeps_positions=keep is positions,
         common_start=num_chains > 1 and state is None and not stacked and not is_function(position),

@@ -100,6 +100,19 @@ class Watch:
             )
 
 
+def warn_of_overflow(steps: np.ndarray) -> None:
+    """Warn of bounded sets that could not hold what they should, in so many steps of each chain."""
+    if steps.any():
+        warnings.warn(
+            f"{np.count_nonzero(steps)} of {steps.size} chains had more bright or selected data than there is room "
+            f"for, in up to {steps.max()} steps (samples.overflow); the bright set stood still there, and what "
+            "they sample is not the posterior: a larger capacity or proposal_capacity, or a centre nearer to the "
+            "mode, is needed",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
 @functools.partial(jax.jit, static_argnums=3)
 def _put(chosen: Array, source: Call, target: Call, shared_memory: bool) -> Call:
     """Return the target with some chains' results from the source."""

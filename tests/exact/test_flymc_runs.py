@@ -138,8 +138,10 @@ def test_a_start_that_does_not_fit_is_told():
     assert bool(state.dynamics.overflow)
     rows = np.asarray(state.dynamics.bright.rows)
     assert (rows >= 0).all()
-    samples = ewsg.sample(jax.random.key(0), kernel, far, DATA, 3, num_chains=3, progress=False)
+    with pytest.warns(RuntimeWarning, match=r"3 of 3 chains had more bright .* in up to 1 steps"):
+        samples = ewsg.sample(jax.random.key(0), kernel, far, DATA, 3, num_chains=3, progress=False)
     np.testing.assert_array_equal(samples.overflow, 1)
+    assert any("a bounded set could not hold" in note for note in ewsg.diagnostics.summary(samples).notes)
     assert not np.asarray(samples.state.dynamics.overflow).any(), "told once"
 
 

@@ -140,20 +140,23 @@ def test_what_steps_report_is_summed_up(monkeypatch):
     """In calls of one block each, so that evaluations up to a draw are those of whole calls."""
     monkeypatch.setattr(loop, "SECONDS_PER_CALL", 0.0)
     arguments = KEY, reporting(counted=True), jnp.zeros(2), DATA
-    samples = ewsg.sample(*arguments, 24, num_chains=3, thin=4, randomness_memory=1)
+    with pytest.warns(RuntimeWarning, match=r"3 of 3 chains .* in up to 6 steps \(samples.overflow\)"):
+        samples = ewsg.sample(*arguments, 24, num_chains=3, thin=4, randomness_memory=1)
     assert samples.gradient_evaluations == 3 * (5 + sum(range(1, 25)))
     assert samples.gradient_evaluations.__class__ is int
     expected = 5 + np.cumsum(np.arange(1, 25))
     assert samples.evaluations.tolist() == expected[3::4].tolist()
     np.testing.assert_allclose(samples.acceptance, [8 / 24] * 3, rtol=1e-6)
     assert samples.overflow.tolist() == [6] * 3
-    more = ewsg.sample(KEY, arguments[1], None, DATA, 6, state=samples.state)
+    with pytest.warns(RuntimeWarning, match="in up to 2 steps"):
+        more = ewsg.sample(KEY, arguments[1], None, DATA, 6, state=samples.state)
     assert more.gradient_evaluations == 3 * sum(range(25, 31))
     assert more.overflow.tolist() == [2] * 3
 
 
 def test_costs_that_are_known_are_not_counted():
-    samples = ewsg.sample(KEY, reporting(counted=False), jnp.zeros(2), DATA, 10, num_chains=2)
+    with pytest.warns(RuntimeWarning, match="2 of 2 chains had more bright or selected data than there is room"):
+        samples = ewsg.sample(KEY, reporting(counted=False), jnp.zeros(2), DATA, 10, num_chains=2)
     assert samples.gradient_evaluations == 2 * (5 + 70)
     plain = ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, 10, num_chains=2)
     assert plain.acceptance.tolist() == [1.0, 1.0]
