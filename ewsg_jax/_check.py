@@ -230,6 +230,16 @@ def finite(name: str, value: PyTree) -> None:
             )
 
 
+def labels(name: str, value: Array, count: int) -> None:
+    """Check that an array of known values holds whole numbers from 0 to `count` − 1."""
+    numbers = np.asarray(value)
+    wrong = ~((numbers >= 0) & (numbers < count) & (numbers == np.floor(numbers)))
+    if wrong.any():
+        takes = "0 and 1 only" if count == 2 else f"whole numbers from 0 to {count - 1} only"
+        found = f"{numbers[wrong][0]} in row {np.argmax(wrong)} ({np.count_nonzero(wrong)} such rows)"
+        raise ValueError(f"{name} must hold {takes}; got {found}")
+
+
 def indices(name: str, value: Any, n: int) -> None:
     """Check row numbers: an array (b,) of whole numbers from 0 to n − 1, b ≥ 1."""
     takes = f"{name} must be an array of row numbers, shape (b,), from 0 to {n - 1}"

@@ -43,7 +43,10 @@ class Posterior:
         log_likelihood: `log_likelihood(position, datum) -> scalar` for one datum (the data tree
             without its leading axis).
         log_prior: `log_prior(position) -> scalar`; `lambda position: 0.0` for a flat one.
+        predictor: how data enter through linear predictors; made by `Posterior.linear`.
         bound: a lower bound of the likelihood, one of `ewsg_jax.bounds`, for `flymc`.
+        check_values: `check_values(position, data)` raises what is wrong with the numbers in the data, such as
+            labels that the model does not know; asked by `check` where they are known.
 
     Raises:
         TypeError: an argument is of the wrong kind.
@@ -61,6 +64,7 @@ class Posterior:
     log_prior: Callable[[Position], Array]
     predictor: LinearPredictor | None = None
     bound: Bound | None = None
+    check_values: Callable[[Position, Data], None] | None = None
     # Shapes and dtypes that `check` has found to be right: steps repeat it.
     _checked: set[Hashable] = field(default_factory=set, init=False, repr=False)
 
@@ -71,6 +75,8 @@ class Posterior:
             _check.instance("predictor", self.predictor, LinearPredictor, "made by ewsg_jax.Posterior.linear")
         if self.bound is not None:
             _check.instance("bound", self.bound, Bound, "one of ewsg_jax.bounds")
+        if self.check_values is not None:
+            _check.function("check_values", self.check_values, "(position, data), or None")
 
     @classmethod
     def linear(
@@ -81,6 +87,7 @@ class Posterior:
         inputs: Callable[[Data], Array],
         residual: Callable[[Array, Data], Array] | None = None,
         bound: Bound | None = None,
+        check_values: Callable[[Array, Data], None] | None = None,
     ) -> "Posterior":
         """Declare a model whose data enter through linear predictors xᵢᵀW only.
 
@@ -93,6 +100,7 @@ class Posterior:
             residual: the closed-form derivative of `log_likelihood` by the predictor,
                 `residual(predictors, rows)` for b rows at once. Default: automatic differentiation.
             bound: a lower bound of the likelihood, one of `ewsg_jax.bounds`, for `flymc`.
+            check_values: as for `Posterior`.
 
         Raises:
             TypeError: an argument is of the wrong kind.
@@ -120,7 +128,7 @@ class Posterior:
             check_predictor(x, w)
             return log_likelihood(x @ w, datum)
 
-        return cls(of_datum, log_prior, predictor, bound)
+        return cls(of_datum, log_prior, predictor, bound, check_values)
 
     def transformed(self, bijector: Transform) -> "Posterior":
         """Return this posterior over unconstrained positions u, for parameters θ = bijector.forward(u) with bounds.
@@ -156,7 +164,11 @@ class Posterior:
             _scalar("bijector.log_det", "this position", bijector.log_det, _check.shapes(position))
             return self.log_prior(bijector.forward(position)) + bijector.log_det(position)
 
-        return Posterior(log_likelihood, log_prior)
+        def check_values(position: Position, data: Data) -> None:
+            if self.check_values is not None:
+                self.check_values(bijector.forward(position), data)
+
+        return Posterior(log_likelihood, log_prior, check_values=check_values)
 
     def prior_gradient(self, position: Position) -> Position:
         """Return ∇V₀, shaped like the position.
@@ -259,11 +271,11 @@ class Posterior:
         return jax.vmap(self.log_likelihood, (None, 0))(position, rows)
 
     def check(self, position: Position, data: Data) -> None:
-        """Check that both functions give scalars for this position and one datum.
+        """Check that both functions give scalars for this position and one datum, and the data by `check_values`.
 
         Raises:
-            TypeError, ValueError: the position or the data are no such trees, or a function fails on
-                them or does not return one floating-point scalar.
+            TypeError, ValueError: the position or the data are no such trees, a function fails on them or does not
+                return one floating-point scalar, or the data hold what the model does not know.
         """
         _check.position(position)
         _check.data(data)
@@ -274,6 +286,8 @@ class Posterior:
             _scalar("log_likelihood", "this position and one datum", self.log_likelihood, shapes, datum)
             self._checked.add(signature)
         self._check_prior(position)
+        if self.check_values is not None and all(map(_is_known, jax.tree.leaves((position, data)))):
+            self.check_values(position, data)
 
     def _check_prior(self, position: Position) -> None:
         _check.position(position)
@@ -298,6 +312,10 @@ class Posterior:
 def _to_all_rows(sum_over_batch: Position, batch_size: int, data: Data) -> Position:
     """Scale a sum over b rows to all n: the one place where this is done."""
     return _tree.combine((num_rows(data) / batch_size, sum_over_batch))
+
+
+def _is_known(leaf: object) -> bool:
+    return not isinstance(leaf, jax.ShapeDtypeStruct) and not _check.is_traced(leaf)
 
 
 def _signature(shapes: PyTree) -> Hashable:

@@ -377,6 +377,27 @@ MUTANTS = [
         sweep=True,
     ),
     Mutant(
+        "sample does not look at labels",
+        "ewsg_jax/sampling/_sample.py",
+        "        kernel.check(jax.tree.map(lambda x: x[0], first.position), data)\n",
+        "        pass\n",
+        "tests/models/test_models.py::test_labels_of_another_kind_are_refused[signs]",
+    ),
+    Mutant(
+        "labels: the number of classes is one",
+        "ewsg_jax/_check.py",
+        "(numbers < count)",
+        "(numbers <= count)",
+        "tests/models/test_models.py::test_labels_of_another_kind_are_refused[from one]",
+    ),
+    Mutant(
+        "overflow is silent",
+        "ewsg_jax/sampling/_sample.py",
+        "    warn_of_overflow(overflow)\n",
+        "",
+        "tests/sampling/test_sample.py::test_what_steps_report_is_summed_up",
+    ),
+    Mutant(
         "zero allowed",
         "ewsg_jax/_check.py",
         "(np.isfinite(known) and known > 0)",

@@ -2,6 +2,7 @@
 
 import jax
 
+from ewsg_jax import _check
 from ewsg_jax.bounds import jaakkola_jordan
 from ewsg_jax.models._priors import normal_prior
 from ewsg_jax.posterior import Posterior
@@ -17,7 +18,7 @@ def logistic_regression(*, prior_scale: float = 1.0) -> Posterior:
         prior_scale: standard deviation of the prior N(0, prior_scale² I); `math.inf` for a flat one.
 
     Raises:
-        TypeError, ValueError: an argument is not a positive number.
+        TypeError, ValueError: an argument is not a positive number; when used, that y holds something else.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
@@ -31,4 +32,5 @@ def logistic_regression(*, prior_scale: float = 1.0) -> Posterior:
         inputs=lambda row: row["x"],
         residual=lambda logits, rows: rows["y"] - jax.nn.sigmoid(logits),
         bound=jaakkola_jordan(),
+        check_values=lambda weights, data: _check.labels("data['y']", data["y"], 2),
     )

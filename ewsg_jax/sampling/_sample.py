@@ -71,7 +71,7 @@ def sample(
             too small.
         progress: show a bar where tqdm is installed.
         randomness_memory: bound in bytes on the randomness drawn ahead and on the rows gathered for it.
-        check_data: look for NaN and infinity in the data once.
+        check_data: look once for NaN and infinity in the data, and for labels that the model does not know.
 
     Returns:
         The draws and what they cost. An interrupt (Ctrl-C) ends the run early and returns what was sampled. A
@@ -118,6 +118,8 @@ def sample(
     began = time.perf_counter()
     first, shared_memory = first_state(init_key, kernel, position, data, state, num_chains, stacked)
     num_chains = first.step.shape[0]
+    if check_data:
+        kernel.check(jax.tree.map(lambda x: x[0], first.position), data)
     first_step = int(first.step[0])
     cost = kernel.evaluations(data)
     at_init = cost.at_init if state is None else 0

@@ -162,3 +162,44 @@ def test_wrong_shapes_are_refused_at_init():
             kernel.init(jax.random.key(0), position, data)
     with pytest.raises(ValueError, match=r"log_likelihood must return a scalar .*; it failed on them"):
         kernel.init(jax.random.key(0), jnp.zeros(3), jnp.asarray(X, jnp.float32))
+
+
+KINDS = {
+    "signs": (
+        ewsg.models.logistic_regression(),
+        W,
+        2.0 * BINARY - 1,
+        r"0 and 1 only; got -1.0 in row \d \(\d such",
+    ),
+    "one and two": (ewsg.models.logistic_regression(), W, BINARY + 1, "0 and 1 only; got 2 in row"),
+    "halves": (ewsg.models.logistic_regression(), W, BINARY / 2, "0 and 1 only; got 0.5"),
+    "from one": (
+        ewsg.models.softmax_regression(),
+        MATRIX,
+        CLASSES + 1,
+        r"from 0 to 3 only; got 4 in row 1 \(1 such",
+    ),
+    "below": (ewsg.models.softmax_regression(), MATRIX, CLASSES - 1, "from 0 to 3 only; got -1 in row 0"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_labels_of_another_kind_are_refused(kind):
+    model, position, y, message = KINDS[kind]
+    position, data = jnp.asarray(position, jnp.float32), {"x": np.float32(X), "y": y}
+    key, kernel = jax.random.key(0), ewsg.sgld(model, 1e-3, batch_size=2)
+    twice = model.transformed(ewsg.bijectors.identity())
+    for use in (
+        lambda: model.check(position, data),
+        lambda: twice.check(position, data),
+        lambda: model.gradient(position, data),
+        lambda: kernel.init(key, position, data),
+        lambda: ewsg.find_mode(key, model, position, data),
+        lambda: ewsg.sample(key, kernel, position, data, 3),
+    ):
+        with pytest.raises(ValueError, match=rf"data\['y'\] must hold .*{message}"):
+            use()
+    # Where only shapes are known, and where it is not to be looked at, nothing is said.
+    model.check(position, jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), data))
+    jax.jit(kernel.init)(key, position, data)
+    ewsg.sample(key, kernel, position, data, 3, check_data=False, progress=False)
