@@ -106,7 +106,8 @@ def flymc(
         proposal_capacity: how many data may be selected in a step; a whole number or a function of n. Default:
             nq + 6√(nq) + 8, which about one step in 10⁹ exceeds.
         bound: of the likelihood; default `posterior.bound`.
-        center: where the bound is tight, a tree like the position; None: the position given to `init`.
+        center: where the bound is tight, a tree like the position; None: the position given to `init`, which costs
+            a centre and its sums for each chain where each has a start of its own.
         temperature: T > 0; a number, a traced scalar or a schedule.
         chunk_size: rows that the start takes at once.
 
