@@ -1,6 +1,7 @@
 """What many tests share: float64, and the affine map that a step of a kernel is on a Gaussian posterior."""
 
 import functools
+import itertools
 import os
 from pathlib import Path
 from typing import NamedTuple
@@ -33,6 +34,17 @@ def programs_are_freed():
     """A compiled program holds some memory maps; a process may have 65,530, and the whole suite makes more."""
     yield
     jax.clear_caches()
+
+
+MAPS, TESTS_RUN = Path("/proc/self/maps"), itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def maps_do_not_run_out():
+    """One module may make too many: the whole grid of the contract does. To look takes time: every 20th test."""
+    yield
+    if next(TESTS_RUN) % 20 == 0 and MAPS.exists() and MAPS.read_bytes().count(b"\n") > 30_000:
+        jax.clear_caches()
 
 
 @pytest.fixture(scope="module")
