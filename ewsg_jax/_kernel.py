@@ -260,6 +260,9 @@ def _check_step(kernel: Kernel, key: Key, state: KernelState, data: Data) -> Non
     if not hasattr(state.dynamics, "position"):
         found = _check.describe(state.dynamics)
         raise TypeError(f"state must be a KernelState ({made_by}); got one whose dynamics is {found}")
-    kernel.check(state.position, data)
-    expected = jax.eval_shape(kernel.init, jax.random.key(0), _check.shapes(state.position), _check.shapes(data))
+    _check.data(data)
+    # Values were looked at by `init`: to look again in each step would take a pass over the data.
+    shapes = _check.shapes(data)
+    kernel.check(state.position, shapes)
+    expected = jax.eval_shape(kernel.init, jax.random.key(0), _check.shapes(state.position), shapes)
     _check.same_tree(f"state must be {made_by} on such data", "state", state, expected)

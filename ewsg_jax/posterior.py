@@ -193,7 +193,8 @@ class Posterior:
         Raises:
             TypeError, ValueError: as `check`; or the indices are no row numbers.
         """
-        self.check(position, data)
+        _check.data(data)
+        self.check(position, _check.shapes(data))
         indices = _rows.indices_of(batch)
         _check.indices("batch", indices, num_rows(data))
         sum_over_batch = self._sum_of_gradients(position, _rows.rows_of(batch, data), weights)

@@ -203,3 +203,16 @@ def test_labels_of_another_kind_are_refused(kind):
     model.check(position, jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), data))
     jax.jit(kernel.init)(key, position, data)
     ewsg.sample(key, kernel, position, data, 3, check_data=False, progress=False)
+
+
+def test_values_are_looked_at_by_init_and_not_again_in_each_step():
+    looked = []
+    model = ewsg.Posterior(
+        lambda p, x: -0.5 * (x - p) ** 2, lambda p: 0.0 * p, check_values=lambda p, x: looked.append(x)
+    )
+    kernel, data = ewsg.sgld(model, 1e-3, batch_size=2), jnp.arange(4.0)
+    state = kernel.init(jax.random.key(0), jnp.float32(0), data)
+    assert len(looked) == 1
+    kernel.step(jax.random.key(1), state, data)
+    model.batch_gradient(state.position, data, jnp.arange(2))
+    assert len(looked) == 1
