@@ -162,7 +162,7 @@ def laws_of(case: bias_laws.Case, method: Method, d: int) -> tuple[str, dict[flo
         return "simulated", {2.4: bias_laws.simulated_law(case, 2.4, 1500, 2000, 200)}
     if d > 1 and case.step is not None:
         return "none", {}
-    has_memory = kernel.memory_of == "chain" and not resets
+    has_memory = kernel.sharing.of == "chain" and not resets
     if case.batch_law is None:
         stages = cost.refresh_every if cost.per_refresh else 1
         maps = bias_laws.affine_maps(case, STEP_SIZES, stages, whole=has_memory)

@@ -7,27 +7,32 @@ transition(randomness, state, data)   -> (state, info)   deterministic
 step(key, state, data)                =  transition(draw(key, state, data), state, data)
 """
 
+import abc
+import dataclasses
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check, _tree
+from ewsg_jax._module import Part, module
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.gradients import Evaluations, GradientEstimator
-from ewsg_jax.gradients._protocol import MemoryOf
+from ewsg_jax.gradients._protocol import Sharing
+
+DynamicsState = TypeVar("DynamicsState")
+Memory = TypeVar("Memory")
 
 
-class KernelState(NamedTuple):
+class KernelState(NamedTuple, Generic[DynamicsState, Memory]):
     """The state of the dynamics and the memory of the estimator: with a key, all there is to a chain."""
 
-    dynamics: Any
-    memory: Any
+    dynamics: DynamicsState
+    memory: Memory
 
     @property
     def position(self) -> Position:
@@ -77,10 +82,6 @@ class Info(NamedTuple):
     overflow: Array | np.bool_ = np.bool_(False)
 
 
-def _no_check(position: Position, data: Data) -> None:
-    return None
-
-
 class BoundKernel(NamedTuple):
     """A kernel with its data, in BlackJAX's form: `init(position, rng_key)`, `step(rng_key, state)`."""
 
@@ -88,35 +89,63 @@ class BoundKernel(NamedTuple):
     step: Callable[[Key, KernelState], tuple[KernelState, Info]]
 
 
-@dataclass(frozen=True, eq=False)
-class Kernel:
-    """A Markov kernel as pure functions of a state and of data that is always an argument.
+@module
+class Kernel(Part, abc.ABC):
+    """A Markov kernel: pure functions of a state and of data that is always an argument. It is a value.
 
-    Attributes:
-        init: `init(key, position, data) -> state`.
-        draw: `draw(key, state, data) -> randomness`, from shapes and the step counter alone.
-        gather: `gather(randomness, data) -> randomness`, the same with its rows of the data.
-        transition: `transition(randomness, state, data) -> (state, info)`, deterministic; of either randomness.
-        step_size: `step_size(step) -> h` of the step after so many.
-        evaluations: `evaluations(data) -> Evaluations`, per step and at init.
-        uses_batches: whether steps differ by the rows they see.
-        check: `check(position, data)`: raises what is wrong with them, by type, shape and dtype.
-        memory_of: whose the estimator's memory is, as in `GradientEstimator`.
-        memory_limit: bytes that the memory of all chains may take, None for any.
-        exchangeable: whether one batch may serve several chains.
+    `kernel(dynamics, estimator)` makes one of two parts; the exact methods are kernels of their own. Numbers are
+    leaves: `jax.vmap` over a kernel whose leaves have a leading axis is a grid, in one program.
     """
 
-    init: Callable[[Key, Position, Data], KernelState]
-    draw: Callable[[Key, KernelState, Data], Randomness]
-    gather: Callable[[Randomness, Data], Randomness]
-    transition: Callable[[Randomness, KernelState, Data], tuple[KernelState, Info]]
-    step_size: Callable[[Array], Any]
-    evaluations: Callable[[Data], Evaluations]
-    uses_batches: bool = True
-    check: Callable[[Position, Data], None] = _no_check
-    memory_of: MemoryOf = "chain"
-    memory_limit: int | None = None
-    exchangeable: bool = True
+    @abc.abstractmethod
+    def init(self, key: Key, position: Position, data: Data) -> KernelState:
+        """Return the first state of a chain."""
+
+    @abc.abstractmethod
+    def draw(self, key: Key, state: KernelState, data: Data) -> Randomness:
+        """Return everything random in a step, from shapes and the step counter alone."""
+
+    @abc.abstractmethod
+    def transition(self, randomness: Randomness, state: KernelState, data: Data) -> tuple[KernelState, Info]:
+        """Return the next state and what the step reports: deterministic, of what `draw` or `gather` returned."""
+
+    if TYPE_CHECKING:  # a method of one kernel, a field of another
+
+        @property
+        def step_size(self) -> Callable[[Array], Any]:
+            """`step_size(step)` is the h of the step after so many."""
+            ...
+
+    @abc.abstractmethod
+    def evaluations(self, data: Data) -> Evaluations:
+        """Return how many ∇Vᵢ are evaluated, per step and at init."""
+
+    @abc.abstractmethod
+    def check(self, position: Position, data: Data) -> None:
+        """Raise what is wrong with a position and data, by type, shape and dtype."""
+
+    @property
+    def uses_batches(self) -> bool:
+        """Whether steps differ by the rows they see, drawn as a batch."""
+        return False
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether one batch may serve several chains."""
+        return True
+
+    @property
+    def sharing(self) -> Sharing:
+        """Whose the estimator's memory is."""
+        return Sharing()
+
+    def gather(self, randomness: Randomness, data: Data) -> Randomness:
+        """Return the randomness with its rows of the data."""
+        return randomness
+
+    def hoisted(self) -> Self:
+        """Return the same kernel with what no step changes worked out: for a run of many steps."""
+        return self
 
     def step(self, key: Key, state: KernelState, data: Data) -> tuple[KernelState, Info]:
         """Make one step: draw everything random, then move.
@@ -163,6 +192,80 @@ class Kernel:
         return BoundKernel(init, step)
 
 
+@module
+class Pair(Kernel):
+    """A dynamics that asks an estimator for a gradient."""
+
+    made_by = "kernel"
+
+    dynamics: Dynamics
+    estimator: GradientEstimator
+
+    def init(self, key: Key, position: Position, data: Data) -> KernelState:
+        _check.key(key)
+        position = _check.position(position)
+        _check.finite("position", position)
+        self.estimator.check(position, data)
+        own, memory = jax.random.split(key)
+        return KernelState(self.dynamics.init(own, position), self.estimator.init(memory, position, data))
+
+    def draw(self, key: Key, state: KernelState, data: Data) -> Randomness:
+        batch, noise = jax.random.split(key)
+        return Randomness(self.estimator.draw(batch, data), self.dynamics.draw(noise, state.dynamics))
+
+    def gather(self, randomness: Randomness, data: Data) -> Randomness:
+        return randomness._replace(batch=self.estimator.gather(randomness.batch, data))
+
+    def transition(self, randomness: Randomness, state: KernelState, data: Data) -> tuple[KernelState, Info]:
+        dynamics, estimator, current = self.dynamics, self.estimator, state.dynamics
+        wanted = dynamics.point(current)
+        memory, point, refreshed = estimator.refresh(randomness.batch, state.memory, current.step, wanted, data)
+        if point is not wanted:
+            current = dynamics.restart(current, point)
+        prepared = dynamics.prepare(current, estimator.prior_gradient, data)
+        weight = functools.partial(dynamics.weight, prepared)
+        estimate, receipt = estimator.propose(randomness.batch, memory, point, data, weight)
+        moved = dynamics.move(
+            randomness.noise, prepared, estimate, lambda position: estimator.probe(estimate, position, data)
+        )
+        # What is known without running the step stays a NumPy number, so that a run need not sum it.
+        spent = self.evaluations(data).per_step + refreshed
+        info = Info(
+            gradient_evaluations=spent if isinstance(spent, jax.Array) else np.int32(spent),
+            is_finite=_tree.is_finite(moved),
+            step_size=jnp.asarray(dynamics.step_size_at(current.step)),
+            index_acceptance=estimate.acceptance,
+        )
+        return KernelState(moved, estimator.commit(receipt, memory)), info
+
+    @property
+    def step_size(self) -> Callable[[Array], Any]:
+        """`step_size(step)` is the h of the step after so many."""
+        return self.dynamics.step_size_at
+
+    def evaluations(self, data: Data) -> Evaluations:
+        cost = self.estimator.evaluations(data)
+        return cost._replace(per_step=cost.per_step + self.dynamics.probes * cost.per_probe)
+
+    def check(self, position: Position, data: Data) -> None:
+        self.estimator.check(position, data)
+
+    @property
+    def uses_batches(self) -> bool:
+        return self.estimator.uses_batches
+
+    @property
+    def exchangeable(self) -> bool:
+        return self.estimator.exchangeable
+
+    @property
+    def sharing(self) -> Sharing:
+        return self.estimator.sharing
+
+    def hoisted(self) -> Self:
+        return dataclasses.replace(self, dynamics=self.dynamics.hoisted())
+
+
 def kernel(dynamics: Dynamics, estimator: GradientEstimator) -> Kernel:
     """Compose any dynamics with any estimator of the gradient.
 
@@ -193,63 +296,12 @@ def kernel(dynamics: Dynamics, estimator: GradientEstimator) -> Kernel:
             "estimator must report the covariance of its gradient for this dynamics, as "
             "ewsg_jax.gradients.covariance_tracking does, alone or exponentially weighted; got one that does not"
         )
+    if estimator.frozen_noise is not None and not dynamics.frozen_noise:
+        raise ValueError(f"dynamics must have a weight for an exponentially weighted estimator; got {dynamics}")
     if isinstance(estimator.frozen_noise, str):
         _check.one_of("frozen_noise of this dynamics", estimator.frozen_noise, dynamics.frozen_noise)
 
-    def init(key: Key, position: Position, data: Data) -> KernelState:
-        _check.key(key)
-        position = _check.position(position)
-        _check.finite("position", position)
-        estimator.check(position, data)
-        dynamics_key, memory_key = jax.random.split(key)
-        return KernelState(dynamics.init(dynamics_key, position), estimator.init(memory_key, position, data))
-
-    def draw(key: Key, state: KernelState, data: Data) -> Randomness:
-        batch_key, noise_key = jax.random.split(key)
-        return Randomness(estimator.draw(batch_key, data), dynamics.draw(noise_key, state.dynamics))
-
-    def gather(randomness: Randomness, data: Data) -> Randomness:
-        return randomness._replace(batch=estimator.gather(randomness.batch, data))
-
-    def evaluations(data: Data) -> Evaluations:
-        cost = estimator.evaluations(data)
-        return cost._replace(per_step=cost.per_step + dynamics.probes * cost.per_probe)
-
-    def transition(randomness: Randomness, state: KernelState, data: Data) -> tuple[KernelState, Info]:
-        current = state.dynamics
-        wanted = dynamics.point(current)
-        memory, point, refreshed = estimator.refresh(randomness.batch, state.memory, current.step, wanted, data)
-        if point is not wanted:
-            current = dynamics.restart(current, point)
-        prepared = dynamics.prepare(current, estimator.prior_gradient, data)
-        weight = functools.partial(dynamics.weight, prepared)
-        estimate, receipt = estimator.propose(randomness.batch, memory, point, data, weight)
-        moved = dynamics.move(
-            randomness.noise, prepared, estimate, lambda position: estimator.probe(estimate, position, data)
-        )
-        # What is known without running the step stays a NumPy number, so that a run need not sum it.
-        spent = evaluations(data).per_step + refreshed
-        info = Info(
-            gradient_evaluations=spent if isinstance(spent, jax.Array) else np.int32(spent),
-            is_finite=_tree.is_finite(moved),
-            step_size=jnp.asarray(dynamics.step_size(current.step)),
-            index_acceptance=estimate.acceptance,
-        )
-        return KernelState(moved, estimator.commit(receipt, memory)), info
-
-    return Kernel(
-        init,
-        draw,
-        gather,
-        transition,
-        dynamics.step_size,
-        evaluations,
-        estimator.uses_batches,
-        estimator.check,
-        estimator.memory_of,
-        estimator.memory_limit,
-        estimator.exchangeable,
-    )
+    return Pair(dynamics=dynamics, estimator=estimator)
 
 
 def _check_step(kernel: Kernel, key: Key, state: KernelState, data: Data) -> None:

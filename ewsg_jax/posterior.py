@@ -5,34 +5,21 @@ exp(−V/T). This module is the only place where sums over rows are scaled to th
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _check, _rows, _tree
-from ewsg_jax._check_linear import check_predictor, checked_residual
-from ewsg_jax._rows import CHUNK_SIZE, Batch, num_rows, sum_over_rows
+from ewsg_jax import _check, _tree
+from ewsg_jax._module import text
 from ewsg_jax._types import Array, Data, Position, PyTree
 from ewsg_jax.bijectors._protocol import Transform, transform
 from ewsg_jax.bounds._protocol import Bound
-
-
-class LinearPredictor(NamedTuple):
-    """How a datum enters through its linear predictor xᵢᵀW alone.
-
-    Attributes:
-        inputs: `inputs(datum) -> x`, shape (d,).
-        log_likelihood: `log_likelihood(predictor, datum) -> scalar`, the predictor of shape () or (k,).
-        residual: `residual(predictors, rows)`, the derivative of the log likelihood by the predictor for
-            b rows at once: shape (b,) or (b, k).
-    """
-
-    inputs: Callable[[Data], Array]
-    log_likelihood: Callable[[Array, Data], Array]
-    residual: Callable[[Array, Data], Array]
+from ewsg_jax.linear import LinearPredictor, OfDatum, Residual, checked_residual
+from ewsg_jax.rows import gathering
+from ewsg_jax.rows.gathering import CHUNK_SIZE, Batch, num_rows, sum_over_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +34,9 @@ class Posterior:
         bound: a lower bound of the likelihood, one of `ewsg_jax.bounds`, for `flymc`.
         check_values: `check_values(position, data)` raises what is wrong with the numbers in the data, such as
             labels that the model does not know; asked by `check` where they are known.
+        name: what it is printed as, such as the call that makes it.
+
+    Two are equal where their functions are: compiled programs are then shared.
 
     Raises:
         TypeError: an argument is of the wrong kind.
@@ -65,6 +55,8 @@ class Posterior:
     predictor: LinearPredictor | None = None
     bound: Bound | None = None
     check_values: Callable[[Position, Data], None] | None = None
+    _: KW_ONLY
+    name: str | None = None
     # Shapes and dtypes that `check` has found to be right: steps repeat it.
     _checked: set[Hashable] = field(default_factory=set, init=False, repr=False)
 
@@ -78,6 +70,26 @@ class Posterior:
         if self.check_values is not None:
             _check.function("check_values", self.check_values, "(position, data), or None")
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Posterior):
+            return NotImplemented
+        return self is other or all(map(_is_equal, self._functions(), other._functions()))
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(_hash, self._functions())))
+
+    def __repr__(self) -> str:
+        if self.name is not None:
+            return self.name
+        return f"Posterior({text(self.log_likelihood)}, {text(self.log_prior)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was found to be right is found again.
+        return vars(self) | {"_checked": set()}
+
+    def _functions(self) -> tuple[Any, ...]:
+        return self.log_likelihood, self.log_prior, self.predictor, self.bound, self.check_values
+
     @classmethod
     def linear(
         cls,
@@ -88,6 +100,7 @@ class Posterior:
         residual: Callable[[Array, Data], Array] | None = None,
         bound: Bound | None = None,
         check_values: Callable[[Array, Data], None] | None = None,
+        name: str | None = None,
     ) -> "Posterior":
         """Declare a model whose data enter through linear predictors xᵢᵀW only.
 
@@ -101,6 +114,7 @@ class Posterior:
                 `residual(predictors, rows)` for b rows at once. Default: automatic differentiation.
             bound: a lower bound of the likelihood, one of `ewsg_jax.bounds`, for `flymc`.
             check_values: as for `Posterior`.
+            name: as for `Posterior`.
 
         Raises:
             TypeError: an argument is of the wrong kind.
@@ -121,14 +135,8 @@ class Posterior:
         _check.function("inputs", inputs, "(datum) -> x")
         if residual is not None:
             _check.function("residual", residual, "(predictors, rows) -> derivatives")
-        predictor = LinearPredictor(inputs, log_likelihood, residual or jax.vmap(jax.grad(log_likelihood)))
-
-        def of_datum(w: Array, datum: Data) -> Array:
-            x = inputs(datum)
-            check_predictor(x, w)
-            return log_likelihood(x @ w, datum)
-
-        return cls(of_datum, log_prior, predictor, bound, check_values)
+        predictor = LinearPredictor(inputs, log_likelihood, residual or Residual(log_likelihood))
+        return cls(OfDatum(predictor), log_prior, predictor, bound, check_values, name=name)
 
     def transformed(self, bijector: Transform) -> "Posterior":
         """Return this posterior over unconstrained positions u, for parameters θ = bijector.forward(u) with bounds.
@@ -157,18 +165,8 @@ class Posterior:
         """
         transform("bijector", bijector)
 
-        def log_likelihood(position: Position, datum: Data) -> Array:
-            return self.log_likelihood(bijector.forward(position), datum)
-
-        def log_prior(position: Position) -> Array:
-            _scalar("bijector.log_det", "this position", bijector.log_det, _check.shapes(position))
-            return self.log_prior(bijector.forward(position)) + bijector.log_det(position)
-
-        def check_values(position: Position, data: Data) -> None:
-            if self.check_values is not None:
-                self.check_values(bijector.forward(position), data)
-
-        return Posterior(log_likelihood, log_prior, check_values=check_values)
+        whole = self, bijector
+        return Posterior(_LogLikelihood(*whole), _LogPrior(*whole), check_values=_CheckValues(*whole))
 
     def prior_gradient(self, position: Position) -> Position:
         """Return ∇V₀, shaped like the position.
@@ -195,9 +193,9 @@ class Posterior:
         """
         _check.data(data)
         self.check(position, _check.shapes(data))
-        indices = _rows.indices_of(batch)
+        indices = gathering.indices_of(batch)
         _check.indices("batch", indices, num_rows(data))
-        sum_over_batch = self._sum_of_gradients(position, _rows.rows_of(batch, data), weights)
+        sum_over_batch = self._sum_of_gradients(position, gathering.rows_of(batch, data), weights)
         return sum_over_batch if weights is not None else _to_all_rows(sum_over_batch, indices.shape[0], data)
 
     def row_gradients(self, position: Position, rows: Data) -> PyTree:
@@ -308,6 +306,50 @@ class Posterior:
             return jax.grad(lambda p: -jnp.sum(weighted(self.log_likelihoods(p, rows))))(position)
         total = self.sum_of_rows(weighted(self.row_gradients(position, rows)), rows)
         return total.astype(position.dtype)
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """Something of a posterior at the constrained position of an unconstrained one."""
+
+    posterior: Posterior
+    bijector: Transform
+
+
+class _LogLikelihood(_Moved):
+    def __call__(self, position: Position, datum: Data) -> Array:
+        return self.posterior.log_likelihood(self.bijector.forward(position), datum)
+
+
+class _LogPrior(_Moved):
+    def __call__(self, position: Position) -> Array:
+        _scalar("bijector.log_det", "this position", self.bijector.log_det, _check.shapes(position))
+        return self.posterior.log_prior(self.bijector.forward(position)) + self.bijector.log_det(position)
+
+
+class _CheckValues(_Moved):
+    def __call__(self, position: Position, data: Data) -> None:
+        if self.posterior.check_values is not None:
+            self.posterior.check_values(self.bijector.forward(position), data)
+
+
+def _hash(value: object) -> int:
+    """Return a hash, that of its identity where a value has none of its own."""
+    try:
+        return hash(value)
+    except TypeError:
+        return id(value)
+
+
+def _is_equal(mine: object, other: object) -> bool:
+    """Return whether two functions are one, or equal by values that have a hash."""
+    if mine is other or type(mine) is not type(other):
+        return mine is other
+    try:
+        hash(mine), hash(other)
+    except TypeError:
+        return False
+    return bool(mine == other)
 
 
 def _to_all_rows(sum_over_batch: Position, batch_size: int, data: Data) -> Position:

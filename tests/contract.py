@@ -10,6 +10,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
+from tests.parts import altered
 
 X = np.random.default_rng(0).normal(size=(7, 3))
 DATA = {"x": X, "y": (X @ np.array([1.0, -2.0, 0.5]) > 0).astype(float)}
@@ -101,10 +102,11 @@ def flat_bound():
         ones = jnp.ones((x.shape[0], flat(position).size - x.shape[1]), x.dtype)
         return data | {"x": jnp.concatenate([ones, x], axis=1)}
 
-    return ewsg.bounds.Bound(
-        lambda center, data, chunk_size: bound.summarize(flat(center), rows(center, data), chunk_size),
-        lambda position, center, summary: bound.total(flat(position), flat(center), summary),
-        lambda position, center, data: bound.gaps(flat(position), flat(center), rows(center, data)),
+    return altered(
+        bound,
+        summarize=lambda center, data, chunk_size: bound.summarize(flat(center), rows(center, data), chunk_size),
+        total=lambda position, center, summary: bound.total(flat(position), flat(center), summary),
+        gaps=lambda position, center, data: bound.gaps(flat(position), flat(center), rows(center, data)),
     )
 
 

@@ -3,7 +3,6 @@
 Randomness is compared bit for bit; positions in float64 over at most 20 steps, to rounding.
 """
 
-import dataclasses
 import functools
 
 import chex
@@ -16,6 +15,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 import ewsg_jax as ewsg
 from ewsg_jax import _random
 from tests import contract
+from tests.parts import altered
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -231,7 +231,7 @@ def test_one_trace(name, options):
         counted_prior if name == "random_walk_metropolis" else model.log_prior,
         inputs=model.predictor.inputs,
         residual=counted,
-        bound=dataclasses.replace(model.bound, gaps=counted_bound),
+        bound=altered(model.bound, gaps=counted_bound),
     )
     kernel, data = contract.build(name, options, posterior), contract.data(jnp.float32)
     position = jnp.asarray(contract.POSITION, jnp.float32)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax._rows import num_rows, sum_over_rows
+from ewsg_jax.rows.gathering import num_rows, sum_over_rows
 from tests.oracles import enumeration
 
 N = 7

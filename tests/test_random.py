@@ -1,6 +1,5 @@
 """Row numbers and noise: laws shown by arithmetic over all words, not by sampling."""
 
-import dataclasses
 import functools
 import itertools
 from collections import Counter
@@ -12,6 +11,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax import _random, _tree
+from tests.parts import altered
 
 ONE_WORD = [1, 2, 3, 7, 1000, 399_999, 400_000]
 TWO_WORDS = [400_001, 464_809, 2**31 - 1]
@@ -166,12 +166,12 @@ def test_batch_and_noise_have_different_keys():
     estimator = ewsg.gradients.uniform(ewsg.models.gaussian_location(), batch_size=1)
     memory_keys, dynamics_keys = [], []
     kernel = ewsg.kernel(
-        dataclasses.replace(
+        altered(
             dynamics,
             init=lambda key, position: dynamics_keys.append(key) or dynamics.init(key, position),
             draw=lambda key, state: key,
         ),
-        dataclasses.replace(
+        altered(
             estimator,
             init=lambda key, position, data: memory_keys.append(key) or (),
             draw=lambda key, data: key,

@@ -3,13 +3,12 @@
 # The arguments are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
+from tests.parts import altered
 from tests.wrong_calls import (
     A_POSTERIOR,
     DATA,
@@ -120,7 +119,7 @@ of(
         "bound",
         "an array of shape ()",
         "one number for each of 6 rows",
-        lambda: fly(bound=dataclasses.replace(LOGISTIC.bound, gaps=lambda p, c, rows: jnp.float32(0))),
+        lambda: fly(bound=altered(LOGISTIC.bound, gaps=lambda p, c, rows: jnp.float32(0))),
     ),
     (
         "more bright data than there is room for",

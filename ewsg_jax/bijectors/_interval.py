@@ -8,8 +8,31 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check
+from ewsg_jax._module import module, static
 from ewsg_jax._types import Array
-from ewsg_jax.bijectors._protocol import Bijector, leafwise, lies_inside
+from ewsg_jax.bijectors._protocol import Bijector, Leafwise, lies_inside
+
+
+@module
+class Interval(Leafwise):
+    """The bijector of `interval`."""
+
+    low: float = static()
+    high: float = static()
+
+    def forward_leaf(self, x: Array) -> Array:
+        # The distance from the nearer bound, so that small ones keep their digits; not by |x|, which has a kink.
+        first, last = _innermost(self.low, self.high, x.dtype)
+        width = np.asarray(self.high, x.dtype) - np.asarray(self.low, x.dtype)
+        from_bound = width * jax.nn.sigmoid(jnp.where(x < 0, x, -x))
+        return jnp.clip(jnp.where(x < 0, self.low + from_bound, self.high - from_bound), first, last)
+
+    def inverse_leaf(self, y: Array) -> Array:
+        lies_inside(f"between {self.low} and {self.high}", (y > self.low) & (y < self.high))
+        return jnp.log(y - self.low) - jnp.log(self.high - y)
+
+    def log_det_parts(self, x: Array) -> Array:
+        return math.log(self.high - self.low) - jax.nn.softplus(x) - jax.nn.softplus(-x)
 
 
 def interval(low: float, high: float) -> Bijector:
@@ -44,22 +67,7 @@ def interval(low: float, high: float) -> Bijector:
             raise ValueError(f"{name} must be a finite number; got {bound}")
     if not low < high:
         raise ValueError(f"low must be less than high; got low={low}, high={high}")
-
-    def forward(x: Array) -> Array:
-        # The distance from the nearer bound, so that small ones keep their digits; not by |x|, which has a kink.
-        first, last = _innermost(low, high, x.dtype)
-        width = np.asarray(high, x.dtype) - np.asarray(low, x.dtype)
-        from_bound = width * jax.nn.sigmoid(jnp.where(x < 0, x, -x))
-        return jnp.clip(jnp.where(x < 0, low + from_bound, high - from_bound), first, last)
-
-    def inverse(y: Array) -> Array:
-        lies_inside(f"between {low} and {high}", (y > low) & (y < high))
-        return jnp.log(y - low) - jnp.log(high - y)
-
-    def log_det(x: Array) -> Array:
-        return math.log(high - low) - jax.nn.softplus(x) - jax.nn.softplus(-x)
-
-    return leafwise(forward, inverse, log_det)
+    return Interval(low=low, high=high)
 
 
 def _innermost(low: float, high: float, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:

@@ -3,9 +3,24 @@
 import jax
 import jax.numpy as jnp
 
+from ewsg_jax._module import module
 from ewsg_jax._types import Array
 from ewsg_jax.bijectors._positive import inverse_softplus, softplus
-from ewsg_jax.bijectors._protocol import Bijector, has_last_axis, leafwise, lies_inside
+from ewsg_jax.bijectors._protocol import Bijector, Leafwise, has_last_axis, lies_inside
+
+
+@module
+class Ordered(Leafwise):
+    """The bijector of `ordered`."""
+
+    def forward_leaf(self, x: Array) -> Array:
+        return _forward(x)
+
+    def inverse_leaf(self, y: Array) -> Array:
+        return _inverse(y)
+
+    def log_det_parts(self, x: Array) -> Array:
+        return _log_slopes(x)
 
 
 def ordered() -> Bijector:
@@ -26,7 +41,7 @@ def ordered() -> Bijector:
         >>> ordered.inverse(jnp.array([-1.0, 0.0, 5.0])).round(3)
         Array([-1.   ,  0.541,  4.993], dtype=float32)
     """
-    return leafwise(_forward, _inverse, _log_slopes)
+    return Ordered()
 
 
 def _forward(x: Array) -> Array:

@@ -3,8 +3,23 @@
 import jax
 import jax.numpy as jnp
 
+from ewsg_jax._module import module
 from ewsg_jax._types import Array
-from ewsg_jax.bijectors._protocol import Bijector, leafwise, lies_inside
+from ewsg_jax.bijectors._protocol import Bijector, Leafwise, lies_inside
+
+
+@module
+class Positive(Leafwise):
+    """The bijector of `positive`."""
+
+    def forward_leaf(self, x: Array) -> Array:
+        return softplus(x)
+
+    def inverse_leaf(self, y: Array) -> Array:
+        return inverse_softplus(y)
+
+    def log_det_parts(self, x: Array) -> Array:
+        return jax.nn.log_sigmoid(x)
 
 
 def positive() -> Bijector:
@@ -28,7 +43,7 @@ def positive() -> Bijector:
         >>> positive.inverse(jnp.array([0.3132617, 3.0485873])).round(5)
         Array([-1.,  3.], dtype=float32)
     """
-    return leafwise(softplus, inverse_softplus, jax.nn.log_sigmoid)
+    return Positive()
 
 
 def softplus(x: Array) -> Array:

@@ -1,15 +1,15 @@
 """What a map from unconstrained to constrained positions is."""
 
+import abc
 import functools
 import operator
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _check
+from ewsg_jax._module import Part, module
 from ewsg_jax._types import Array, Position
 
 
@@ -25,19 +25,49 @@ class Transform(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class Bijector:
-    """A smooth one-to-one map from unconstrained positions u to constrained positions θ.
+@module
+class Bijector(Part, abc.ABC):
+    """A smooth one-to-one map from unconstrained positions u to constrained positions θ."""
 
-    Attributes:
-        forward: `forward(u) -> θ`.
-        inverse: `inverse(θ) -> u`: where a chain that is to begin at θ starts.
-        log_det: `log_det(u) -> log|det ∂θ/∂u|`, a scalar, summed over the whole tree.
-    """
+    @abc.abstractmethod
+    def forward(self, position: Position, /) -> Position:
+        """Return θ."""
 
-    forward: Callable[[Position], Position]
-    inverse: Callable[[Position], Position]
-    log_det: Callable[[Position], Array]
+    @abc.abstractmethod
+    def inverse(self, position: Position, /) -> Position:
+        """Return u: where a chain that is to begin at θ starts."""
+
+    @abc.abstractmethod
+    def log_det(self, position: Position, /) -> Array:
+        """Return log|det ∂θ/∂u| at u, a scalar, summed over the whole tree."""
+
+
+@module
+class Leafwise(Bijector):
+    """A bijector that maps every leaf of a position by itself."""
+
+    @abc.abstractmethod
+    def forward_leaf(self, x: Array) -> Array:
+        """Map one leaf, in its dtype."""
+
+    @abc.abstractmethod
+    def inverse_leaf(self, y: Array) -> Array:
+        """Map one leaf back."""
+
+    @abc.abstractmethod
+    def log_det_parts(self, x: Array) -> Array:
+        """Return parts of a leaf's log determinant, of any shape; they are summed in float32 at least."""
+
+    def forward(self, position: Position, /) -> Position:
+        return jax.tree.map(self.forward_leaf, _check.position(position))
+
+    def inverse(self, position: Position, /) -> Position:
+        return jax.tree.map(self.inverse_leaf, _check.position(position))
+
+    def log_det(self, position: Position, /) -> Array:
+        leaves = jax.tree.leaves(_check.position(position))
+        parts = [jnp.sum(self.log_det_parts(x), dtype=jnp.promote_types(x.dtype, jnp.float32)) for x in leaves]
+        return functools.reduce(operator.add, parts)
 
 
 def is_transform(value: Any) -> bool:
@@ -53,28 +83,6 @@ def transform(name: str, value: Any) -> Transform:
             f"ewsg_jax.bijectors makes them; got {_check.describe(value)}"
         )
     return value
-
-
-def leafwise(
-    forward: Callable[[Array], Array], inverse: Callable[[Array], Array], log_det: Callable[[Array], Array]
-) -> Bijector:
-    """Return the bijector that maps every leaf of a position by itself.
-
-    Args:
-        forward: maps one leaf, in its dtype.
-        inverse: maps it back.
-        log_det: parts of the leaf's log determinant, of any shape; they are summed in float32 at least.
-    """
-
-    def every(function: Callable[[Array], Array]) -> Callable[[Position], Position]:
-        return lambda position: jax.tree.map(function, _check.position(position))
-
-    def total(position: Position) -> Array:
-        leaves = jax.tree.leaves(_check.position(position))
-        parts = [jnp.sum(log_det(x), dtype=jnp.promote_types(x.dtype, jnp.float32)) for x in leaves]
-        return functools.reduce(operator.add, parts)
-
-    return Bijector(every(forward), every(inverse), total)
 
 
 def lies_inside(takes: str, inside: Array) -> None:

@@ -3,8 +3,23 @@
 import jax
 import jax.numpy as jnp
 
+from ewsg_jax._module import module
 from ewsg_jax._types import Array
-from ewsg_jax.bijectors._protocol import Bijector, has_last_axis, leafwise, lies_inside
+from ewsg_jax.bijectors._protocol import Bijector, Leafwise, has_last_axis, lies_inside
+
+
+@module
+class Simplex(Leafwise):
+    """The bijector of `simplex`."""
+
+    def forward_leaf(self, x: Array) -> Array:
+        return _forward(x)
+
+    def inverse_leaf(self, y: Array) -> Array:
+        return _inverse(y)
+
+    def log_det_parts(self, x: Array) -> Array:
+        return _log_parts(x)
 
 
 def simplex() -> Bijector:
@@ -28,7 +43,7 @@ def simplex() -> Bijector:
         >>> simplex.inverse(jnp.array([0.5, 0.25, 0.25])).round(3)
         Array([0.693, 0.   ], dtype=float32)
     """
-    return leafwise(_forward, _inverse, _log_parts)
+    return Simplex()
 
 
 def _log_parts(x: Array) -> Array:

@@ -2,13 +2,54 @@
 
 import functools
 import operator
+from collections.abc import Iterable
 from typing import Any
 
 import jax
 
 from ewsg_jax import _check
+from ewsg_jax._module import module
 from ewsg_jax._types import Array, Position, PyTree
 from ewsg_jax.bijectors._protocol import Bijector, is_transform, transform
+
+
+@module
+class Tree(Bijector):
+    """The bijector of `tree`."""
+
+    bijectors: PyTree
+
+    def forward(self, position: Position, /) -> Position:
+        return self._unflatten(
+            part.forward(x) for part, x in zip(self._parts(), self._split(position), strict=True)
+        )
+
+    def inverse(self, position: Position, /) -> Position:
+        backward = [
+            _check.function(f"bijectors{place}.inverse", getattr(part, "inverse", None), "(θ) -> u")
+            for place, part in _places(self.bijectors)
+        ]
+        return self._unflatten(function(x) for function, x in zip(backward, self._split(position), strict=True))
+
+    def log_det(self, position: Position, /) -> Array:
+        dets = [part.log_det(x) for part, x in zip(self._parts(), self._split(position), strict=True)]
+        return functools.reduce(operator.add, dets)
+
+    def _parts(self) -> list[Any]:
+        return jax.tree.leaves(self.bijectors, is_leaf=is_transform)
+
+    def _structure(self) -> Any:
+        return jax.tree.structure(self.bijectors, is_leaf=is_transform)
+
+    def _split(self, position: Position) -> list[Any]:
+        structure = self._structure()
+        try:
+            return structure.flatten_up_to(position)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"position must have the tree of the bijectors, {structure}; {error}") from error
+
+    def _unflatten(self, parts: Iterable[PyTree]) -> Position:
+        return jax.tree.unflatten(self._structure(), parts)
 
 
 def tree(bijectors: PyTree) -> Bijector:
@@ -30,34 +71,15 @@ def tree(bijectors: PyTree) -> Bijector:
         >>> both.forward(u)
         {'mean': Array([3.], dtype=float32), 'scale': Array(1., dtype=float32)}
     """
-    leaves = jax.tree_util.tree_leaves_with_path(bijectors, is_leaf=is_transform)
-    if not leaves:
+    places = _places(bijectors)
+    if not places:
         raise TypeError(f"bijectors must be a tree with bijectors as leaves; got {_check.describe(bijectors)}")
-    parts = [transform(f"bijectors{jax.tree_util.keystr(path)}", leaf) for path, leaf in leaves]
-    structure = jax.tree.structure(bijectors, is_leaf=is_transform)
+    for place, part in places:
+        transform(f"bijectors{place}", part)
+    return Tree(bijectors=bijectors)
 
-    def split(position: Position) -> list[Any]:
-        try:
-            return structure.flatten_up_to(position)
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"position must have the tree of the bijectors, {structure}; {error}") from error
 
-    def forward(position: Position) -> Position:
-        moved = [part.forward(x) for part, x in zip(parts, split(position), strict=True)]
-        return jax.tree.unflatten(structure, moved)
-
-    def inverse(position: Position) -> Position:
-        backward = [
-            _check.function(
-                f"bijectors{jax.tree_util.keystr(path)}.inverse", getattr(leaf, "inverse", None), "(θ) -> u"
-            )
-            for path, leaf in leaves
-        ]
-        moved = [function(x) for function, x in zip(backward, split(position), strict=True)]
-        return jax.tree.unflatten(structure, moved)
-
-    def log_det(position: Position) -> Array:
-        dets = [part.log_det(x) for part, x in zip(parts, split(position), strict=True)]
-        return functools.reduce(operator.add, dets)
-
-    return Bijector(forward, inverse, log_det)
+def _places(bijectors: PyTree) -> list[tuple[str, Any]]:
+    """Return the bijectors with their places in the tree."""
+    leaves = jax.tree_util.tree_leaves_with_path(bijectors, is_leaf=is_transform)
+    return [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves]

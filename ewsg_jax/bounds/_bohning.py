@@ -10,13 +10,46 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _check, _tree
-from ewsg_jax._rows import sum_over_rows
+from ewsg_jax._module import hashable, module, static
 from ewsg_jax._types import Array, Data
-from ewsg_jax.bounds._protocol import Bound, Inputs, Summary, row_x, row_y
+from ewsg_jax.bounds._protocol import Bound, Inputs, row_x, row_y
 from ewsg_jax.bounds._remainders import log_partition
+from ewsg_jax.rows.gathering import sum_over_rows
 
 
-def bohning(*, inputs: Inputs = row_x, targets: Inputs = row_y) -> Bound:
+@module
+class Bohning(Bound[tuple[Array, Array]]):
+    """The bound of `bohning`."""
+
+    inputs: Inputs = static(default=row_x)
+    targets: Inputs = static(default=row_y)
+
+    def summarize(self, center: Array, data: Data, chunk_size: int) -> tuple[Array, Array]:
+        center = _tree.widened(center)
+
+        def of_rows(rows: Data) -> tuple[Array, Array]:
+            x, y = jax.vmap(self.inputs)(rows), jax.vmap(self.targets)(rows)
+            predictors = x @ center
+            residuals = jax.nn.one_hot(y, center.shape[-1], dtype=predictors.dtype) - jax.nn.softmax(predictors)
+            x = x.astype(predictors.dtype)
+            return jnp.tensordot(x, residuals, axes=(0, 0)), jnp.tensordot(x, x, axes=(0, 0))
+
+        return sum_over_rows(of_rows, data, chunk_size)
+
+    def total(self, position: Array, center: Array, summary: tuple[Array, Array]) -> Array:
+        slope, moments = summary
+        change = _tree.widened(position) - center
+        apart = change - jnp.mean(change, axis=-1, keepdims=True)
+        return jnp.sum(change * slope) - 0.25 * jnp.sum(apart * (moments @ apart))
+
+    def gaps(self, position: Array, center: Array, rows: Data) -> Array:
+        x = jax.vmap(self.inputs)(rows)
+        predictors, change = x @ _tree.widened(center), x @ (_tree.widened(position) - center)
+        apart = change - jnp.mean(change, axis=-1, keepdims=True)
+        return 0.25 * jnp.sum(jnp.square(apart), axis=-1) - log_partition(predictors, change)
+
+
+def bohning(*, inputs: Inputs = row_x, targets: Inputs = row_y) -> Bohning:
     """Return the bound of log L = (Wᵀx)_y − log Σₖ exp((Wᵀx)ₖ); `models.softmax_regression` has it.
 
     Args:
@@ -35,29 +68,4 @@ def bohning(*, inputs: Inputs = row_x, targets: Inputs = row_y) -> Bound:
     """
     _check.function("inputs", inputs, "(datum) -> x")
     _check.function("targets", targets, "(datum) -> y")
-
-    def summarize(center: Array, data: Data, chunk_size: int) -> Summary:
-        center = _tree.widened(center)
-
-        def of_rows(rows: Data) -> Summary:
-            x, y = jax.vmap(inputs)(rows), jax.vmap(targets)(rows)
-            predictors = x @ center
-            residuals = jax.nn.one_hot(y, center.shape[-1], dtype=predictors.dtype) - jax.nn.softmax(predictors)
-            x = x.astype(predictors.dtype)
-            return jnp.tensordot(x, residuals, axes=(0, 0)), jnp.tensordot(x, x, axes=(0, 0))
-
-        return sum_over_rows(of_rows, data, chunk_size)
-
-    def total(position: Array, center: Array, summary: Summary) -> Array:
-        slope, moments = summary
-        change = _tree.widened(position) - center
-        apart = change - jnp.mean(change, axis=-1, keepdims=True)
-        return jnp.sum(change * slope) - 0.25 * jnp.sum(apart * (moments @ apart))
-
-    def gaps(position: Array, center: Array, rows: Data) -> Array:
-        x = jax.vmap(inputs)(rows)
-        predictors, change = x @ _tree.widened(center), x @ (_tree.widened(position) - center)
-        apart = change - jnp.mean(change, axis=-1, keepdims=True)
-        return 0.25 * jnp.sum(jnp.square(apart), axis=-1) - log_partition(predictors, change)
-
-    return Bound(summarize, total, gaps)
+    return Bohning(inputs=hashable(inputs), targets=hashable(targets))

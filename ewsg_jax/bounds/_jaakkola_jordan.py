@@ -12,13 +12,45 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _check, _tree
-from ewsg_jax._rows import sum_over_rows
+from ewsg_jax._module import hashable, module, static
 from ewsg_jax._types import Array, Data
-from ewsg_jax.bounds._protocol import Bound, Inputs, Summary, row_x, row_y
+from ewsg_jax.bounds._protocol import Bound, Inputs, row_x, row_y
 from ewsg_jax.bounds._remainders import log_partition
+from ewsg_jax.rows.gathering import sum_over_rows
 
 
-def jaakkola_jordan(*, inputs: Inputs = row_x, targets: Inputs = row_y) -> Bound:
+@module
+class JaakkolaJordan(Bound[tuple[Array, Array]]):
+    """The bound of `jaakkola_jordan`."""
+
+    inputs: Inputs = static(default=row_x)
+    targets: Inputs = static(default=row_y)
+
+    def summarize(self, center: Array, data: Data, chunk_size: int) -> tuple[Array, Array]:
+        center = _tree.widened(center)
+
+        def of_rows(rows: Data) -> tuple[Array, Array]:
+            x, y = jax.vmap(self.inputs)(rows), jax.vmap(self.targets)(rows)
+            at_center = x @ center
+            slope = jnp.tensordot(x, y - jax.nn.sigmoid(at_center), axes=(0, 0))
+            return slope, jnp.einsum("bi,b,bj->ij", x, _curvature(at_center), x)
+
+        return sum_over_rows(of_rows, data, chunk_size)
+
+    def total(self, position: Array, center: Array, summary: tuple[Array, Array]) -> Array:
+        slope, curvature = summary
+        change = _tree.widened(position) - center
+        return change @ slope - change @ curvature @ change
+
+    def gaps(self, position: Array, center: Array, rows: Data) -> Array:
+        x = jax.vmap(self.inputs)(rows)
+        at_center, change = x @ _tree.widened(center), x @ (_tree.widened(position) - center)
+        # The logit is one of two predictors, of which the other is 0.
+        remainder = log_partition(_with_zero(at_center), _with_zero(change))
+        return _curvature(at_center) * jnp.square(change) - remainder
+
+
+def jaakkola_jordan(*, inputs: Inputs = row_x, targets: Inputs = row_y) -> JaakkolaJordan:
     """Return the bound of log L = y xᵀθ − log(1 + exp(xᵀθ)); `models.logistic_regression` has it.
 
     Args:
@@ -37,31 +69,7 @@ def jaakkola_jordan(*, inputs: Inputs = row_x, targets: Inputs = row_y) -> Bound
     """
     _check.function("inputs", inputs, "(datum) -> x")
     _check.function("targets", targets, "(datum) -> y")
-
-    def summarize(center: Array, data: Data, chunk_size: int) -> Summary:
-        center = _tree.widened(center)
-
-        def of_rows(rows: Data) -> Summary:
-            x, y = jax.vmap(inputs)(rows), jax.vmap(targets)(rows)
-            at_center = x @ center
-            slope = jnp.tensordot(x, y - jax.nn.sigmoid(at_center), axes=(0, 0))
-            return slope, jnp.einsum("bi,b,bj->ij", x, _curvature(at_center), x)
-
-        return sum_over_rows(of_rows, data, chunk_size)
-
-    def total(position: Array, center: Array, summary: Summary) -> Array:
-        slope, curvature = summary
-        change = _tree.widened(position) - center
-        return change @ slope - change @ curvature @ change
-
-    def gaps(position: Array, center: Array, rows: Data) -> Array:
-        x = jax.vmap(inputs)(rows)
-        at_center, change = x @ _tree.widened(center), x @ (_tree.widened(position) - center)
-        # The logit is one of two predictors, of which the other is 0.
-        remainder = log_partition(_with_zero(at_center), _with_zero(change))
-        return _curvature(at_center) * jnp.square(change) - remainder
-
-    return Bound(summarize, total, gaps)
+    return JaakkolaJordan(inputs=hashable(inputs), targets=hashable(targets))
 
 
 def _curvature(at_center: Array) -> Array:

@@ -20,32 +20,27 @@ The gap log L − log B is of third order in θ − c.
 import jax.numpy as jnp
 
 from ewsg_jax import _tree
-from ewsg_jax._rows import num_rows, sum_over_rows
+from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data
-from ewsg_jax.bounds._protocol import Bound, Summary
+from ewsg_jax.bounds._protocol import Bound
 from ewsg_jax.bounds._remainders import exponential
+from ewsg_jax.rows.gathering import num_rows, sum_over_rows
 
 
-def normal_taylor() -> Bound:
-    """Return the bound of log L = −log σ − (x − μ)²/2σ² at the position (μ, log σ); `models.normal` has it.
+@module
+class NormalTaylor(Bound[tuple[Array, Array, Array]]):
+    """The bound of `normal_taylor`."""
 
-    Example:
-        >>> import jax.numpy as jnp, ewsg_jax as ewsg
-        >>> bound = ewsg.bounds.normal_taylor()
-        >>> bound.gaps(jnp.array([0.1, -0.1]), jnp.zeros(2), jnp.array([0.0, 2.0])).round(4)
-        Array([0.0013, 0.0108], dtype=float32)
-    """
-
-    def summarize(center: Array, data: Data, chunk_size: int) -> Summary:
+    def summarize(self, center: Array, data: Data, chunk_size: int) -> tuple[Array, Array, Array]:
         mean = _tree.widened(center)[0]
 
-        def of_rows(rows: Data) -> Summary:
+        def of_rows(rows: Data) -> tuple[Array, Array, Array]:
             return jnp.sum(rows - mean), jnp.sum(jnp.square(rows - mean))
 
         first, second = sum_over_rows(of_rows, data, chunk_size)
         return jnp.asarray(num_rows(data), first.dtype), first, second
 
-    def total(position: Array, center: Array, summary: Summary) -> Array:
+    def total(self, position: Array, center: Array, summary: tuple[Array, Array, Array]) -> Array:
         count, first, second = summary
         a, b, weight = _change(position, center)
         slope = a * weight * first + b * (weight * second - count)
@@ -53,7 +48,7 @@ def normal_taylor() -> Bound:
         moved = second - 2 * a * first + a * a * count
         return slope + curved - _remainder(a, b, weight, count, second, moved)
 
-    def gaps(position: Array, center: Array, rows: Data) -> Array:
+    def gaps(self, position: Array, center: Array, rows: Data) -> Array:
         a, b, weight = _change(position, center)
         r = rows - _tree.widened(center)[0]
         x = -2 * b
@@ -62,7 +57,17 @@ def normal_taylor() -> Bound:
         )
         return _remainder(a, b, weight, 1.0, jnp.square(r), jnp.square(r - a)) - 0.5 * weight * beyond
 
-    return Bound(summarize, total, gaps)
+
+def normal_taylor() -> NormalTaylor:
+    """Return the bound of log L = −log σ − (x − μ)²/2σ² at the position (μ, log σ); `models.normal` has it.
+
+    Example:
+        >>> import jax.numpy as jnp, ewsg_jax as ewsg
+        >>> bound = ewsg.bounds.normal_taylor()
+        >>> bound.gaps(jnp.array([0.1, -0.1]), jnp.zeros(2), jnp.array([0.0, 2.0])).round(4)
+        Array([0.0013, 0.0108], dtype=float32)
+    """
+    return NormalTaylor()
 
 
 def _change(position: Array, center: Array) -> tuple[Array, Array, Array]:

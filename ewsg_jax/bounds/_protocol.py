@@ -1,43 +1,46 @@
 """What a lower bound of the likelihood is."""
 
+import abc
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import jax
 
 from ewsg_jax import _check
-from ewsg_jax._rows import num_rows
+from ewsg_jax._module import Part, module
 from ewsg_jax._types import Array, Data, Position, PyTree
+from ewsg_jax.rows.gathering import num_rows
 
-Summary = Any
+Summary = TypeVar("Summary")
 """What the sum of a bound over all data depends on: a tree of arrays whose size does not depend on n."""
 
 
-@dataclass(frozen=True, eq=False)
-class Bound:
+@module
+class Bound(Part, abc.ABC, Generic[Summary]):
     """A lower bound Bᵢ(θ) of each datum's likelihood Lᵢ(θ), with Bᵢ(c) = Lᵢ(c) at a centre c: pure functions.
 
     Near the centre Σ log Bᵢ is large and its changes are small, and log Lᵢ − log Bᵢ is a small difference of large
-    numbers: so a bound gives differences, which lose no digits.
-
-    Attributes:
-        summarize: `summarize(center, data, chunk_size) -> summary`: one pass over the data, made once.
-        total: `total(position, center, summary) -> scalar`: Σᵢ (log Bᵢ(position) − log Bᵢ(center)), at a cost that
-            does not depend on n.
-        gaps: `gaps(position, center, rows) -> (b,)`: log Lᵢ − log Bᵢ of each row, at least 0 up to rounding.
+    numbers: so a bound gives differences, which lose no digits. Write all three.
     """
 
-    summarize: Callable[[Position, Data, int], Summary]
-    total: Callable[[Position, Position, Summary], Array]
-    gaps: Callable[[Position, Position, Data], Array]
+    @abc.abstractmethod
+    def summarize(self, center: Position, data: Data, chunk_size: int) -> Summary:
+        """Return the summary: one pass over the data, made once."""
+
+    @abc.abstractmethod
+    def total(self, position: Position, center: Position, summary: Summary) -> Array:
+        """Return Σᵢ (log Bᵢ(position) − log Bᵢ(center)), a scalar, at a cost that does not depend on n."""
+
+    @abc.abstractmethod
+    def gaps(self, position: Position, center: Position, rows: Data) -> Array:
+        """Return log Lᵢ − log Bᵢ of each row, shape (b,), at least 0 up to rounding."""
 
 
 Inputs = Callable[[Data], Array]
 """A function of a datum, such as `lambda row: row["x"]`."""
 
 
-def check_bound(bound: Bound, position: Position, data: Data) -> None:
+def check_bound(bound: Bound[Any], position: Position, data: Data) -> None:
     """Check by shapes that a bound goes with a position and data.
 
     Raises:

@@ -9,10 +9,44 @@ as 1/γ: on V = λθ²/2 it is stable only for hλ < γ. It is here to reproduce
 """
 
 from ewsg_jax import _tree
+from ewsg_jax._module import module, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, Position, PyTree
-from ewsg_jax.dynamics._protocol import Dynamics
-from ewsg_jax.dynamics._underdamped import Coefficients, UnderdampedState, explicit_weight, kick, underdamped
+from ewsg_jax.dynamics._underdamped import (
+    Kick,
+    Scales,
+    Underdamped,
+    UnderdampedState,
+    WeightTerms,
+    checked,
+    explicit_exponent,
+    kick,
+    kick_terms,
+)
+
+
+def drift_and_kick(c: Kick, noise: PyTree, state: UnderdampedState, gradient: Position) -> tuple[Position, PyTree]:
+    """Move the position and the momentum, both from the old values."""
+    position = _tree.combine((1, state.position), (c.step_size, state.momentum))
+    return position, kick(c, noise, state.momentum, gradient)
+
+
+@module
+class Euler(Underdamped):
+    """The dynamics of `euler`."""
+
+    noise: NoiseLaw = static(default="gaussian")
+
+    def terms(self, scales: Scales) -> Kick:
+        return kick_terms(scales)
+
+    def exponent(self, scales: Scales) -> WeightTerms:
+        return explicit_exponent(scales)
+
+    def update(
+        self, terms: Kick, noise: PyTree, state: UnderdampedState, gradient: Position
+    ) -> tuple[Position, PyTree]:
+        return drift_and_kick(terms, noise, state, gradient)
 
 
 def euler(
@@ -21,7 +55,7 @@ def euler(
     friction: Hyperparameter,
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
-) -> Dynamics:
+) -> Euler:
     """Drift with the old momentum and kick it with the gradient at the old position.
 
     Args:
@@ -37,19 +71,4 @@ def euler(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.euler(step_size=5e-2, friction=10.0)
     """
-
-    def move(
-        c: Coefficients, noise: PyTree, state: UnderdampedState, gradient: Position
-    ) -> tuple[Position, PyTree]:
-        position = _tree.combine((1, state.position), (c.step_size, state.momentum))
-        return position, kick(c, noise, state.momentum, gradient)
-
-    return underdamped(
-        step_size,
-        friction,
-        temperature,
-        noise,
-        move=move,
-        weight=explicit_weight,
-        frozen_noise=("momentum", "zero", "one", "rest"),
-    )
+    return Euler(**checked(step_size, friction, temperature, noise), noise=noise)

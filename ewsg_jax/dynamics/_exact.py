@@ -14,14 +14,14 @@ difference above is written without cancellation (`_functions`), so it keeps all
 γh → 0.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
-from ewsg_jax import _check, _tree
-from ewsg_jax._types import Array, Hyperparameter, Position, PyTree
-from ewsg_jax.dynamics._protocol import Dynamics
-from ewsg_jax.dynamics._underdamped import Coefficients, UnderdampedState, WeightTerms, underdamped
+from ewsg_jax import _check, _random, _tree
+from ewsg_jax._module import module, number
+from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
+from ewsg_jax.dynamics._underdamped import Scales, Underdamped, UnderdampedState, WeightTerms, checked
 
 FRACTION_DEPTH = 12
 """Levels of the continued fraction of tanh: to rounding in float64 for arguments up to 1."""
@@ -37,13 +37,61 @@ class Functions(NamedTuple):
     lag: Array
 
 
+class Terms(NamedTuple):
+    """What momentum, gradient and the two noises are multiplied by, in the new velocity and the new position."""
+
+    velocity: tuple[Any, Any, Any]
+    position: tuple[Any, Any, Any, Any]
+
+
+@module
+class Exact(Underdamped):
+    """The dynamics of `exact`."""
+
+    frozen_noise: ClassVar = ("momentum", "zero", "one")
+
+    inverse_mass: Any
+
+    def draw(self, key: Key, state: UnderdampedState) -> PyTree:
+        return _random.noise(key, (state.position, state.position))
+
+    def terms(self, scales: Scales) -> Terms:
+        h, gamma, u = scales.step_size, scales.friction, self.inverse_mass
+        a = gamma * h
+        f = _functions(a)
+        spread = jnp.sqrt(u * scales.temperature)
+        return Terms(
+            (f.decay, -u * h * f.phi1, spread * jnp.sqrt(-jnp.expm1(-2 * a))),
+            (
+                h * f.phi1,
+                -u * h * h * f.phi2,
+                spread / gamma * a * f.phi1 * jnp.sqrt(f.tanh),
+                spread / gamma * 2 * jnp.sqrt(f.lag),
+            ),
+        )
+
+    def exponent(self, scales: Scales) -> WeightTerms:
+        # The joint law of (θ', v') at v' = v, θ' = θ + h v: both residuals are multiples of v + (u/γ) g,
+        # and their Mahalanobis norm is γh/(2uT) times its square.
+        u = self.inverse_mass
+        scale = jnp.sqrt(scales.friction * scales.step_size / (2 * u * scales.temperature))
+        return WeightTerms(scale * u / scales.friction, {"momentum": scale})
+
+    def update(
+        self, terms: Terms, noise: tuple[PyTree, PyTree], state: UnderdampedState, gradient: Position
+    ) -> tuple[Position, PyTree]:
+        velocity = zip(terms.velocity, (state.momentum, gradient, noise[0]), strict=True)
+        position = zip(terms.position, (state.momentum, gradient, *noise), strict=True)
+        return _tree.combine((1, state.position), *position), _tree.combine(*velocity)
+
+
 def exact(
     step_size: Hyperparameter,
     *,
     friction: Hyperparameter = 2.0,
     temperature: Hyperparameter = 1.0,
     inverse_mass: float = 1.0,
-) -> Dynamics:
+) -> Exact:
     """Solve the step with its gradient frozen at the old position.
 
     The momentum of the state is the velocity v, of variance u·T. The noise is Gaussian, as the law of the step
@@ -63,45 +111,7 @@ def exact(
         >>> dynamics = ewsg.dynamics.exact(step_size=1e-2, friction=2.0, inverse_mass=0.25)
     """
     _check.positive("inverse_mass", inverse_mass)
-    u = inverse_mass
-
-    def move(
-        c: Coefficients, noise: tuple[PyTree, PyTree], state: UnderdampedState, gradient: Position
-    ) -> tuple[Position, PyTree]:
-        h, gamma = c.step_size, c.friction
-        a = gamma * h
-        f = _functions(a)
-        spread = jnp.sqrt(u * c.temperature)
-        velocity = _tree.combine(
-            (f.decay, state.momentum),
-            (-u * h * f.phi1, gradient),
-            (spread * jnp.sqrt(-jnp.expm1(-2 * a)), noise[0]),
-        )
-        position = _tree.combine(
-            (1, state.position),
-            (h * f.phi1, state.momentum),
-            (-u * h * h * f.phi2, gradient),
-            (spread / gamma * a * f.phi1 * jnp.sqrt(f.tanh), noise[0]),
-            (spread / gamma * 2 * jnp.sqrt(f.lag), noise[1]),
-        )
-        return position, velocity
-
-    def weight(c: Coefficients) -> WeightTerms:
-        # The joint law of (θ', v') at v' = v, θ' = θ + h v: both residuals are multiples of v + (u/γ) g,
-        # and their Mahalanobis norm is γh/(2uT) times its square.
-        scale = jnp.sqrt(c.friction * c.step_size / (2 * u * c.temperature))
-        return WeightTerms(scale * u / c.friction, {"momentum": scale})
-
-    return underdamped(
-        step_size,
-        friction,
-        temperature,
-        "gaussian",
-        move=move,
-        weight=weight,
-        frozen_noise=("momentum", "zero", "one"),
-        noises_per_coordinate=2,
-    )
+    return Exact(**checked(step_size, friction, temperature), inverse_mass=number(inverse_mass))
 
 
 def _functions(a: Any) -> Functions:

@@ -6,21 +6,15 @@ Targets exp(−V/T) with a bias of order h: on V = λθ²/2 the stationary varia
 Stable for hλ < 2. A stochastic gradient adds h·Cov(g)/2 to the temperature of each direction.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
-from ewsg_jax import _random, _tree
+from ewsg_jax import _tree
+from ewsg_jax._module import Constant, Schedule, hyperparameter, module, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
-from ewsg_jax.dynamics._protocol import (
-    Dynamics,
-    Probe,
-    check_hyperparameters,
-    check_noise,
-    half_squared_sum,
-    value_at,
-)
+from ewsg_jax.dynamics._protocol import Dynamics, Probe, check_hyperparameters, check_noise, half_squared_sum
 from ewsg_jax.gradients._protocol import Estimate
 
 
@@ -29,6 +23,42 @@ class LangevinState(NamedTuple):
 
     position: Position
     step: Array
+
+
+class Coefficients(NamedTuple):
+    """−h, √(2hT), and √(h/2T) of the weight."""
+
+    drift: Any
+    noise: Any
+    weight: Any
+
+
+@module
+class Langevin(Dynamics[LangevinState]):
+    """The dynamics of `langevin`."""
+
+    frozen_noise: ClassVar = ("momentum", "zero", "one")
+
+    step_size: Constant | Schedule
+    temperature: Constant | Schedule
+    noise: NoiseLaw = static(default="gaussian")
+
+    def init(self, key: Key, position: Position) -> LangevinState:
+        return LangevinState(position, jnp.int32(0))
+
+    def coefficients(self, step: Array) -> Coefficients:
+        h, t = self.step_size(step), self.temperature(step)
+        return Coefficients(-h, jnp.sqrt(2 * h * t), jnp.sqrt(h / (2 * t)))
+
+    def weight(self, prepared: LangevinState, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
+        # θ' = θ is the most likely value, so x = 0 is what "momentum" means without a momentum.
+        name = "zero" if isinstance(frozen_noise, str) and frozen_noise == "momentum" else frozen_noise
+        return half_squared_sum(name, {}, self.at(prepared.step).weight, estimate.gradient)
+
+    def move(self, noise: PyTree, prepared: LangevinState, estimate: Estimate, probe: Probe) -> LangevinState:
+        c = self.at(prepared.step)
+        position = _tree.combine((1, prepared.position), (c.drift, estimate.gradient), (c.noise, noise))
+        return LangevinState(position, prepared.step + 1)
 
 
 def langevin(
@@ -50,33 +80,4 @@ def langevin(
     """
     check_hyperparameters(step_size=step_size, temperature=temperature)
     check_noise(noise)
-
-    def init(key: Key, position: Position) -> LangevinState:
-        return LangevinState(position, jnp.int32(0))
-
-    def draw(key: Key, state: LangevinState) -> PyTree:
-        return _random.noise(key, state.position, noise)
-
-    def point(state: LangevinState) -> Position:
-        return state.position
-
-    def weight(state: LangevinState, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
-        # θ' = θ is the most likely value, so x = 0 is what "momentum" means without a momentum.
-        h, temperature_now = value_at(step_size, state.step), value_at(temperature, state.step)
-        name = "zero" if isinstance(frozen_noise, str) and frozen_noise == "momentum" else frozen_noise
-        return half_squared_sum(name, {}, jnp.sqrt(h / (2 * temperature_now)), estimate.gradient)
-
-    def move(noise: PyTree, state: LangevinState, estimate: Estimate, probe: Probe) -> LangevinState:
-        h, temperature_now = value_at(step_size, state.step), value_at(temperature, state.step)
-        position = _tree.combine(
-            (1, state.position), (-h, estimate.gradient), (jnp.sqrt(2 * h * temperature_now), noise)
-        )
-        return LangevinState(position, state.step + 1)
-
-    def restart(state: LangevinState, point: Position) -> LangevinState:
-        return state._replace(position=point)
-
-    def step_size_at(step: Array) -> Any:
-        return value_at(step_size, step)
-
-    return Dynamics(init, draw, point, weight, move, restart, step_size_at, ("momentum", "zero", "one"))
+    return Langevin(step_size=hyperparameter(step_size), temperature=hyperparameter(temperature), noise=noise)

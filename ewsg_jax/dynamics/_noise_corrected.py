@@ -11,16 +11,73 @@ the explicit step needs hΓ < 2 in every direction (on V = λθ²/2 the semi-imp
 roughly h² Cov/(2T) < 2, and chains beyond it diverge.
 """
 
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 from ewsg_jax import _check, _tree
+from ewsg_jax._module import module, static
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Hyperparameter, PyTree
-from ewsg_jax.dynamics._euler import euler
-from ewsg_jax.dynamics._protocol import Dynamics, Probe, value_at
-from ewsg_jax.dynamics._semi_implicit import semi_implicit
-from ewsg_jax.dynamics._underdamped import UnderdampedState
+from ewsg_jax._types import Array, Hyperparameter, Position, PyTree
+from ewsg_jax.dynamics._euler import drift_and_kick
+from ewsg_jax.dynamics._protocol import Probe
+from ewsg_jax.dynamics._semi_implicit import kick_then_drift
+from ewsg_jax.dynamics._underdamped import (
+    Kick,
+    Scales,
+    Underdamped,
+    UnderdampedState,
+    WeightTerms,
+    checked,
+    explicit_exponent,
+    kick_terms,
+)
 from ewsg_jax.gradients._protocol import Estimate
+
+UPDATES = {"semi_implicit": kick_then_drift, "euler": drift_and_kick}
+
+
+class Terms(NamedTuple):
+    """What the scheme multiplies by, and h/(2T)."""
+
+    kick: Kick
+    damping: Any
+
+
+@module
+class NoiseCorrected(Underdamped):
+    """The dynamics of `noise_corrected`."""
+
+    needs_covariance = True
+
+    noise: NoiseLaw = static(default="gaussian")
+    integrator: str = static(default="semi_implicit")
+
+    def terms(self, scales: Scales) -> Terms:
+        return Terms(kick_terms(scales), scales.step_size / (2 * scales.temperature))
+
+    def exponent(self, scales: Scales) -> WeightTerms:
+        return explicit_exponent(scales)
+
+    def corrected(self, state: UnderdampedState, estimate: Estimate) -> Estimate:
+        """Return the estimate with the force of the added friction: Γ p = γ p + h Cov p/(2T)."""
+        damping = estimate.covariance.times(state.momentum)
+        gradient = _tree.combine((1, estimate.gradient), (self.at(state.step).update.damping, damping))
+        return estimate._replace(gradient=gradient)
+
+    def weight(
+        self, prepared: UnderdampedState, estimate: Estimate, frozen_noise: str | PyTree = "momentum"
+    ) -> Array:
+        # x = √h Γp/σ and x = (−1 + hΓ)p/(σ√h) hold the friction; the others do not.
+        has_friction = isinstance(frozen_noise, str) and frozen_noise in ("momentum", "rest")
+        seen = self.corrected(prepared, estimate) if has_friction else estimate
+        return super().weight(prepared, seen, frozen_noise)
+
+    def move(self, noise: PyTree, prepared: UnderdampedState, estimate: Estimate, probe: Probe) -> UnderdampedState:
+        return super().move(noise, prepared, self.corrected(prepared, estimate), probe)
+
+    def update(
+        self, terms: Terms, noise: PyTree, state: UnderdampedState, gradient: Position
+    ) -> tuple[Position, PyTree]:
+        return UPDATES[self.integrator](terms.kick, noise, state, gradient)
 
 
 def noise_corrected(
@@ -30,7 +87,7 @@ def noise_corrected(
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
     integrator: Literal["semi_implicit", "euler"] = "semi_implicit",
-) -> Dynamics:
+) -> NoiseCorrected:
     """Damp the momentum by the friction and by the covariance of the gradient.
 
     Args:
@@ -48,33 +105,5 @@ def noise_corrected(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.noise_corrected(step_size=1e-2, friction=1.0)
     """
-    _check.one_of("integrator", integrator, ("semi_implicit", "euler"))
-    build = euler if integrator == "euler" else semi_implicit
-    plain = build(step_size, friction=friction, temperature=temperature, noise=noise)
-
-    def corrected(state: UnderdampedState, estimate: Estimate) -> Estimate:
-        """The estimate with the force of the added friction: Γ p = γ p + h Cov p/(2T)."""
-        h, temperature_now = value_at(step_size, state.step), value_at(temperature, state.step)
-        damping = estimate.covariance.times(state.momentum)
-        gradient = _tree.combine((1, estimate.gradient), (h / (2 * temperature_now), damping))
-        return estimate._replace(gradient=gradient)
-
-    def weight(state: UnderdampedState, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
-        # x = √h Γp/σ and x = (−1 + hΓ)p/(σ√h) hold the friction; the others do not.
-        has_friction = isinstance(frozen_noise, str) and frozen_noise in ("momentum", "rest")
-        return plain.weight(state, corrected(state, estimate) if has_friction else estimate, frozen_noise)
-
-    def move(noise: PyTree, state: UnderdampedState, estimate: Estimate, probe: Probe) -> UnderdampedState:
-        return plain.move(noise, state, corrected(state, estimate), probe)
-
-    return Dynamics(
-        plain.init,
-        plain.draw,
-        plain.point,
-        weight,
-        move,
-        plain.restart,
-        plain.step_size,
-        plain.frozen_noise,
-        needs_covariance=True,
-    )
+    _check.one_of("integrator", integrator, UPDATES)
+    return NoiseCorrected(**checked(step_size, friction, temperature, noise), noise=noise, integrator=integrator)

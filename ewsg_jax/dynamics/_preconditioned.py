@@ -22,14 +22,14 @@ out the others, so h must be small beside 1 − α.) Where ḡ passes through 0,
 |ḡ|.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _check, _random, _tree
+from ewsg_jax._module import Constant, Schedule, hyperparameter, module, number, static
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._rows import num_rows
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics._protocol import (
     Dynamics,
@@ -39,9 +39,9 @@ from ewsg_jax.dynamics._protocol import (
     check_hyperparameters,
     check_noise,
     half_squared_sum,
-    value_at,
 )
 from ewsg_jax.gradients._protocol import Estimate
+from ewsg_jax.rows.gathering import num_rows
 
 
 class PreconditionedState(NamedTuple):
@@ -62,6 +62,112 @@ class Prepared(NamedTuple):
     num_rows: int
 
 
+class Coefficients(NamedTuple):
+    """h, T, 2hT, and −√(hT/2) and √(h/2T) of the weight; 1 − α."""
+
+    step_size: Any
+    temperature: Any
+    heat: Any
+    frozen: Any
+    weight: Any
+    renewed: Any
+
+
+@module
+class Preconditioned(Dynamics[PreconditionedState]):
+    """The dynamics of `preconditioned`."""
+
+    frozen_noise: ClassVar = ("momentum", "zero", "one")
+
+    step_size: Constant | Schedule
+    decay: Any
+    damping: Any
+    temperature: Constant | Schedule
+    correction: bool = static(default=False)
+    noise: NoiseLaw = static(default="gaussian")
+
+    @property
+    def probes(self) -> int:
+        return int(self.correction)
+
+    def init(self, key: Key, position: Position) -> PreconditionedState:
+        zero = _tree.widened(_tree.zeros_like(position))
+        return PreconditionedState(position, zero, _tree.copy(zero) if self.correction else (), jnp.int32(0))
+
+    def draw(self, key: Key, state: PreconditionedState) -> PyTree:
+        if not self.correction:
+            return _random.noise(key, state.position, self.noise)
+        noise_key, signs_key = jax.random.split(key)
+        signs = _random.noise(signs_key, state.position, "rademacher")
+        return _random.noise(noise_key, state.position, self.noise), signs
+
+    def coefficients(self, step: Array) -> Coefficients:
+        h, t = self.step_size(step), self.temperature(step)
+        return Coefficients(h, t, 2 * h * t, -jnp.sqrt(h * t / 2), jnp.sqrt(h / (2 * t)), 1 - self.decay)
+
+    def prepare(self, state: PreconditionedState, prior_gradient: PriorGradient, data: Data) -> Prepared:
+        return Prepared(state, prior_gradient(state.position), prior_gradient, num_rows(data))
+
+    def scale(self, mean_square: Array) -> Array:
+        """Return G."""
+        return 1 / (self.damping + jnp.sqrt(mean_square))
+
+    def divergence(self, mean_square: Array, slope: Array) -> Array:
+        """Return Γ/T; 0 where no gradient has been seen."""
+        root = jnp.sqrt(mean_square)
+        return jnp.where(root > 0, -(self.scale(mean_square) ** 2) * slope / jnp.where(root > 0, 2 * root, 1), 0)
+
+    def weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
+        state, c = prepared.state, self.at(prepared.state.step)
+        root = jax.tree.map(lambda m: jnp.sqrt(self.scale(m)), state.mean_square)
+        scaled = jax.tree.map(lambda r, g: r * g, root, estimate.gradient)
+        # θ' = θ is the most likely value: x undoes the drift Γ, and is 0 where there is none.
+        named: dict[str, Term] = {}
+        if self.correction:
+            drift = jax.tree.map(lambda m, d, r: self.divergence(m, d) / r, state.mean_square, state.slope, root)
+            named["momentum"] = (c.frozen, drift)
+        elif isinstance(frozen_noise, str) and frozen_noise == "momentum":
+            frozen_noise = "zero"
+        return half_squared_sum(frozen_noise, named, c.weight, scaled)
+
+    def move(self, noise: PyTree, prepared: Prepared, estimate: Estimate, probe: Probe) -> PreconditionedState:
+        state, g, c = prepared.state, estimate.gradient, self.at(prepared.state.step)
+        h, t = c.step_size, c.temperature
+        mean = _per_row(g, prepared.prior_gradient, prepared.num_rows)
+
+        def averaged(old: Array, new: Array) -> Array:
+            # With the correction the first steps are averaged evenly, for the first alone may be near 0.
+            count = state.step.astype(old.dtype)
+            kept = jnp.minimum(self.decay, count / (count + 1)) if self.correction else self.decay
+            return (kept * old + (1 - kept if self.correction else c.renewed) * new).astype(old.dtype)
+
+        mean_square = jax.tree.map(lambda m, x: averaged(m, x * x), state.mean_square, mean)
+        if not self.correction:
+            used, slope = mean_square, ()
+            drift = jax.tree.map(lambda m, x: self.scale(m) * x, mean_square, g)
+        else:
+            noise, signs = noise
+            # Before the first step nothing is stored.
+            used = _tree.where(state.step == 0, mean_square, state.mean_square)
+            drift = jax.tree.map(
+                lambda m, x, d: self.scale(m) * x - t * self.divergence(m, d), used, g, state.slope
+            )
+            change = _diagonal(probe, state.position, signs)
+            prior_change = _diagonal(prepared.prior_gradient_at, state.position, signs)
+            mean_change = _per_row(change, prior_change, prepared.num_rows)
+
+            def derivative(d: Array, m: Array, c: Array, x: Array, dx: Array) -> Array:
+                return averaged(jnp.clip(1 - h * self.scale(m) * c, 0, 1) * d, 2 * x * dx)
+
+            slope = jax.tree.map(derivative, state.slope, used, change, mean, mean_change)
+
+        def leaf(x: Array, m: Array, drift: Array, xi: Array) -> Array:
+            return (x - h * drift + jnp.sqrt(c.heat * self.scale(m)) * xi).astype(x.dtype)
+
+        position = jax.tree.map(leaf, state.position, used, drift, noise)
+        return PreconditionedState(position, mean_square, slope, state.step + 1)
+
+
 def preconditioned(
     step_size: Hyperparameter,
     *,
@@ -70,7 +176,7 @@ def preconditioned(
     correction: bool = False,
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
-) -> Dynamics:
+) -> Preconditioned:
     """Scale each coordinate by the inverse root of a running mean of its squared gradients.
 
     Args:
@@ -101,89 +207,13 @@ def preconditioned(
     damping = 1e-5 if damping is None else damping
     _check.positive("damping", damping)
     check_noise(noise)
-
-    def init(key: Key, position: Position) -> PreconditionedState:
-        zero = _tree.widened(_tree.zeros_like(position))
-        return PreconditionedState(position, zero, _tree.copy(zero) if correction else (), jnp.int32(0))
-
-    def draw(key: Key, state: PreconditionedState) -> PyTree:
-        if not correction:
-            return _random.noise(key, state.position, noise)
-        noise_key, signs_key = jax.random.split(key)
-        signs = _random.noise(signs_key, state.position, "rademacher")
-        return _random.noise(noise_key, state.position, noise), signs
-
-    def point(state: PreconditionedState) -> Position:
-        return state.position
-
-    def prepare(state: PreconditionedState, prior_gradient: PriorGradient, data: Data) -> Prepared:
-        return Prepared(state, prior_gradient(state.position), prior_gradient, num_rows(data))
-
-    def scale(mean_square: Array) -> Array:
-        return 1 / (damping + jnp.sqrt(mean_square))
-
-    def divergence(mean_square: Array, slope: Array) -> Array:
-        """Γ/T; 0 where no gradient has been seen."""
-        root = jnp.sqrt(mean_square)
-        return jnp.where(root > 0, -(scale(mean_square) ** 2) * slope / jnp.where(root > 0, 2 * root, 1), 0)
-
-    def weight(prepared: Prepared, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
-        state = prepared.state
-        h, t = value_at(step_size, state.step), value_at(temperature, state.step)
-        root = jax.tree.map(lambda m: jnp.sqrt(scale(m)), state.mean_square)
-        scaled = jax.tree.map(lambda r, g: r * g, root, estimate.gradient)
-        # θ' = θ is the most likely value: x undoes the drift Γ, and is 0 where there is none.
-        named: dict[str, Term] = {}
-        if correction:
-            drift = jax.tree.map(lambda m, d, r: divergence(m, d) / r, state.mean_square, state.slope, root)
-            named["momentum"] = (-jnp.sqrt(h * t / 2), drift)
-        elif isinstance(frozen_noise, str) and frozen_noise == "momentum":
-            frozen_noise = "zero"
-        return half_squared_sum(frozen_noise, named, jnp.sqrt(h / (2 * t)), scaled)
-
-    def move(noise: PyTree, prepared: Prepared, estimate: Estimate, probe: Probe) -> PreconditionedState:
-        state, g = prepared.state, estimate.gradient
-        h, t = value_at(step_size, state.step), value_at(temperature, state.step)
-        mean = _per_row(g, prepared.prior_gradient, prepared.num_rows)
-
-        def averaged(old: Array, new: Array) -> Array:
-            # With the correction the first steps are averaged evenly, for the first alone may be near 0.
-            count = state.step.astype(old.dtype)
-            kept = jnp.minimum(decay, count / (count + 1)) if correction else decay
-            return (kept * old + (1 - kept) * new).astype(old.dtype)
-
-        mean_square = jax.tree.map(lambda m, x: averaged(m, x * x), state.mean_square, mean)
-        if not correction:
-            used, slope, drift = mean_square, (), jax.tree.map(lambda m, x: scale(m) * x, mean_square, g)
-        else:
-            noise, signs = noise
-            # Before the first step nothing is stored.
-            used = _tree.where(state.step == 0, mean_square, state.mean_square)
-            drift = jax.tree.map(lambda m, x, d: scale(m) * x - t * divergence(m, d), used, g, state.slope)
-            change = _diagonal(probe, state.position, signs)
-            prior_change = _diagonal(prepared.prior_gradient_at, state.position, signs)
-            mean_change = _per_row(change, prior_change, prepared.num_rows)
-
-            def derivative(d: Array, m: Array, c: Array, x: Array, dx: Array) -> Array:
-                return averaged(jnp.clip(1 - h * scale(m) * c, 0, 1) * d, 2 * x * dx)
-
-            slope = jax.tree.map(derivative, state.slope, used, change, mean, mean_change)
-
-        def leaf(x: Array, m: Array, drift: Array, xi: Array) -> Array:
-            return (x - h * drift + jnp.sqrt(2 * h * t * scale(m)) * xi).astype(x.dtype)
-
-        position = jax.tree.map(leaf, state.position, used, drift, noise)
-        return PreconditionedState(position, mean_square, slope, state.step + 1)
-
-    def restart(state: PreconditionedState, point: Position) -> PreconditionedState:
-        return state._replace(position=point)
-
-    def step_size_at(step: Array) -> Any:
-        return value_at(step_size, step)
-
-    names = ("momentum", "zero", "one")
-    return Dynamics(
-        init, draw, point, weight, move, restart, step_size_at, names, prepare=prepare, probes=int(correction)
+    return Preconditioned(
+        step_size=hyperparameter(step_size),
+        decay=number(decay),
+        damping=number(damping),
+        correction=bool(correction),
+        temperature=hyperparameter(temperature),
+        noise=noise,
     )
 
 

@@ -1,18 +1,20 @@
 """What a dynamics is, and the parts that all of them share."""
 
+import abc
+import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, _tree
+from ewsg_jax import _check, _random, _tree
+from ewsg_jax._module import Constant, Part, Schedule, module
 from ewsg_jax._random import NOISE_LAWS, NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.gradients._protocol import Estimate
 
-State = Any
+State = TypeVar("State", bound=NamedTuple)
 """A NamedTuple with at least `position` and `step` (int32, the number of moves made)."""
 
 
@@ -30,47 +32,81 @@ PriorGradient = Callable[[Position], Position]
 """∇V₀ at a point, shaped like the position."""
 
 
-def as_it_is(state: State, prior_gradient: PriorGradient, data: Data) -> State:
-    """Return the state: what most dynamics need to know before a gradient is estimated."""
-    return state
+@module
+class Dynamics(Part, abc.ABC, Generic[State]):
+    """What a gradient and a noise do to the state. Write `init` and `move`; the rest has a default.
 
-
-@dataclass(frozen=True, eq=False)
-class Dynamics:
-    """What a gradient and a noise do to the state: pure functions.
+    A dynamics with a `weight` may go under exponential weights; it says by `frozen_noise` which x it knows.
 
     Attributes:
-        init: `init(key, position) -> state`.
-        draw: `draw(key, state) -> noise`, from shapes and the step counter alone.
-        point: `point(state) -> position`: where the gradient is wanted.
-        weight: `weight(prepared, estimate, frozen_noise) -> log weight`, ½‖x + a‖² (methods with exponential
-            weights): a is the estimate in units of the noise, x the frozen noise.
-        move: `move(noise, prepared, estimate, probe) -> state`.
-        restart: `restart(state, point) -> state`: the state with its evaluation point moved there.
-        step_size: `step_size(step) -> number`.
-        frozen_noise: the names of x that `weight` takes.
-        needs_covariance: whether it asks for estimates with their covariance.
-        prepare: `prepare(state, prior_gradient, data) -> prepared`: what is worked out once a step, before any
-            gradient is estimated; the state itself unless said.
-        probes: how often `move` calls `probe`.
+        step_size: h, a number or a schedule of the step.
+        constants: what `coefficients` returns at every step, worked out once for a run; made by `hoisted`.
     """
 
-    init: Callable[[Key, Position], State]
-    draw: Callable[[Key, State], PyTree]
-    point: Callable[[State], Position]
-    weight: Callable[..., Array]
-    move: Callable[[PyTree, Any, Estimate, Probe], State]
-    restart: Callable[[State, Position], State]
-    step_size: Callable[[Array], Any]
-    frozen_noise: tuple[str, ...]
-    needs_covariance: bool = False
-    prepare: Callable[[State, PriorGradient, Data], Any] = as_it_is
-    probes: int = 0
+    frozen_noise: ClassVar[tuple[str, ...]] = ()
+    """The names of x that `weight` takes."""
+    needs_covariance: ClassVar[bool] = False
+    """Whether it asks for estimates with their covariance."""
 
+    step_size: Constant | Schedule
+    constants: Any = dataclasses.field(default=None, repr=False)
 
-def value_at(hyperparameter: Hyperparameter, step: Array) -> Any:
-    """Return the value of a number, a traced scalar or a schedule at a step."""
-    return hyperparameter(step) if callable(hyperparameter) else hyperparameter
+    @abc.abstractmethod
+    def init(self, key: Key, position: Position) -> State:
+        """Return the first state of a chain."""
+
+    @abc.abstractmethod
+    def move(self, noise: PyTree, prepared: Any, estimate: Estimate, probe: Probe) -> State:
+        """Return the state after a step with this noise and this estimate of the gradient."""
+
+    @property
+    def noise_law(self) -> NoiseLaw:
+        """The law of the noise."""
+        return getattr(self, "noise", "gaussian")
+
+    @property
+    def probes(self) -> int:
+        """How often `move` calls `probe`."""
+        return 0
+
+    def draw(self, key: Key, state: State) -> PyTree:
+        """Return the noise of a step, from shapes and the step counter alone."""
+        return _random.noise(key, state.position, self.noise_law)
+
+    def point(self, state: State) -> Position:
+        """Return where the gradient is wanted."""
+        return state.position
+
+    def prepare(self, state: State, prior_gradient: PriorGradient, data: Data) -> Any:
+        """Return what is worked out once a step, before any gradient is estimated; `weight` and `move` get it."""
+        return state
+
+    def weight(self, prepared: Any, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
+        """Return ½‖x + a‖²: a is the estimate in units of the noise, x the frozen noise."""
+        raise NotImplementedError(f"{type(self).__name__} has no weight")
+
+    def restart(self, state: State, point: Position) -> State:
+        """Return the state with its evaluation point moved there."""
+        return state._replace(position=point)
+
+    def step_size_at(self, step: Array) -> Any:
+        """Return the h of the step after so many."""
+        return self.step_size(step)
+
+    def coefficients(self, step: Array) -> Any:
+        """Return what `move` and `weight` multiply by at a step: a tree of scalars."""
+        return ()
+
+    def at(self, step: Array) -> Any:
+        """Return the coefficients at a step, where they are constant without working them out again."""
+        return self.coefficients(step) if self.constants is None else self.constants
+
+    def hoisted(self) -> Self:
+        """Return the same dynamics with its coefficients worked out, where no schedule changes them."""
+        parts = jax.tree.leaves(self, is_leaf=lambda x: isinstance(x, Schedule))
+        if self.constants is not None or any(isinstance(x, Schedule) for x in parts):
+            return self
+        return dataclasses.replace(self, constants=self.coefficients(jnp.int32(0)))
 
 
 def check_hyperparameters(**named: Hyperparameter) -> None:

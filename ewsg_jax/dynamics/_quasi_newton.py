@@ -23,13 +23,14 @@ points for independent of the new ones beside them.) Measured for x ~ N(0, 1), y
 nearly Gaussian, and with a λ that is not small beside the changes of the curvature.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from ewsg_jax import _check, _random, _tree
+from ewsg_jax import _check, _tree
+from ewsg_jax._module import Constant, Schedule, hyperparameter, module, number, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics import _lbfgs
@@ -40,7 +41,6 @@ from ewsg_jax.dynamics._protocol import (
     check_hyperparameters,
     check_noise,
     half_squared_sum,
-    value_at,
 )
 from ewsg_jax.gradients._protocol import Estimate
 
@@ -73,6 +73,91 @@ class Prepared(NamedTuple):
     factor: _lbfgs.Factor
 
 
+class Coefficients(NamedTuple):
+    """−h, √(2hT), and √(h/2T) of the weight."""
+
+    drift: Any
+    noise: Any
+    weight: Any
+
+
+@module
+class QuasiNewton(Dynamics[QuasiNewtonState]):
+    """The dynamics of `quasi_newton`."""
+
+    frozen_noise: ClassVar = ("momentum", "zero", "one")
+
+    step_size: Constant | Schedule
+    memory_size: int = static(default=5)
+    trust_region: Any
+    initial_scale: Any
+    curvature_threshold: Any
+    temperature: Constant | Schedule
+    noise: NoiseLaw = static(default="gaussian")
+
+    @property
+    def probes(self) -> int:
+        return 1
+
+    def init(self, key: Key, position: Position) -> QuasiNewtonState:
+        # The start stands for the points before it, which never were.
+        size = self.memory_size
+        points = jax.tree.map(lambda x: jnp.repeat(x[None], size, axis=0), position)
+        pairs = jax.tree.map(lambda x: jnp.zeros((2, size - 1, *x.shape), x.dtype), position)
+        usable = jnp.zeros(size - 1, bool)
+        return QuasiNewtonState(position, _tree.copy(position), points, pairs, usable, jnp.int32(0))
+
+    def point(self, state: QuasiNewtonState) -> Position:
+        return state.point
+
+    def step_size_at(self, step: Array) -> Any:
+        return self.step_size(step - step % self.memory_size)
+
+    def coefficients(self, step: Array) -> Coefficients:
+        h, t = self.step_size_at(step), self.temperature(step)
+        return Coefficients(-h, jnp.sqrt(2 * h * t), jnp.sqrt(h / (2 * t)))
+
+    def prepare(self, state: QuasiNewtonState, prior_gradient: PriorGradient, data: Data) -> Prepared:
+        # The place of the oldest pair is that of the one which this step makes.
+        oldest = (state.step + 1) % (self.memory_size - 1)
+        return Prepared(state, _lbfgs.factor(state.pairs, state.usable, oldest, self.initial_scale))
+
+    def weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
+        # θ_t = θ_{t−M} is the most likely value, so x = 0 is what "momentum" means without a momentum.
+        name = "zero" if isinstance(frozen_noise, str) and frozen_noise == "momentum" else frozen_noise
+        force = _lbfgs.transposed_times(prepared.factor, estimate.gradient)
+        return half_squared_sum(name, {}, self.at(prepared.state.step).weight, force)
+
+    def move(self, noise: PyTree, prepared: Prepared, estimate: Estimate, probe: Probe) -> QuasiNewtonState:
+        (state, factor), g, size = prepared, estimate.gradient, self.memory_size
+        c = self.at(state.step)
+        kick = _tree.combine((c.drift, _lbfgs.transposed_times(factor, g)), (c.noise, noise))
+        end = _tree.combine((1, state.point), (1, _lbfgs.times(factor, kick)))
+
+        # As the points were rounded, so that s and y belong together.
+        s = _tree.combine((1, end), (-1, state.point))
+        y = _tree.combine((1, probe(end)), (-1, g), (self.trust_region, s))
+        step = state.step + 1
+        place = step % (size - 1)
+        # In the first M steps θ_{t−M} is none of the chain's points, or the one that other steps begin from.
+        usable = (step >= size) & _lbfgs.is_usable(s, y, self.curvature_threshold)
+        points = jax.tree.map(lambda x, new: _set(x, new, step % size), state.points, end)
+        return QuasiNewtonState(
+            end,
+            # Read once written: a read before would have a compiled loop copy all points first.
+            jax.tree.map(lambda x: jax.lax.dynamic_index_in_dim(x, (step + 1) % size, keepdims=False), points),
+            points,
+            jax.tree.map(lambda x, s, y: _set(_set(x, s, 0, place), y, 1, place), state.pairs, s, y),
+            _set(state.usable, usable, place),
+            step,
+        )
+
+    def restart(self, state: QuasiNewtonState, point: Position) -> QuasiNewtonState:
+        # Where it moved, to a point that the pairs may know, the history begins anew: H stays no function of it.
+        stayed = _is_equal(point, state.point)
+        return state._replace(point=point, usable=state.usable & stayed)
+
+
 def quasi_newton(
     step_size: Hyperparameter,
     *,
@@ -82,7 +167,7 @@ def quasi_newton(
     curvature_threshold: ArrayLike = 1e-4,
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
-) -> Dynamics:
+) -> QuasiNewton:
     """Move M interleaved chains, each with a matrix that L-BFGS makes of the steps of the others.
 
     Targets exp(−V/T) with a bias of order h where V is a quadratic; elsewhere a bias stays as h → 0, for the matrix
@@ -107,81 +192,19 @@ def quasi_newton(
         >>> dynamics = ewsg.dynamics.quasi_newton(step_size=1e-3, memory_size=3, trust_region=10.0)
     """
     check_hyperparameters(step_size=step_size, temperature=temperature)
-    size = _check.integer("memory_size", memory_size, minimum=2)
-    count = size - 1
+    _check.integer("memory_size", memory_size, minimum=2)
     _check.positive("trust_region", trust_region)
     _check.positive("initial_scale", initial_scale)
     _check.positive("curvature_threshold", curvature_threshold)
     check_noise(noise)
-
-    def init(key: Key, position: Position) -> QuasiNewtonState:
-        # The start stands for the points before it, which never were.
-        points = jax.tree.map(lambda x: jnp.repeat(x[None], size, axis=0), position)
-        pairs = jax.tree.map(lambda x: jnp.zeros((2, count, *x.shape), x.dtype), position)
-        usable = jnp.zeros(count, bool)
-        return QuasiNewtonState(position, _tree.copy(position), points, pairs, usable, jnp.int32(0))
-
-    def draw(key: Key, state: QuasiNewtonState) -> PyTree:
-        return _random.noise(key, state.position, noise)
-
-    def point(state: QuasiNewtonState) -> Position:
-        return state.point
-
-    def prepare(state: QuasiNewtonState, prior_gradient: PriorGradient, data: Data) -> Prepared:
-        # The place of the oldest pair is that of the one which this step makes.
-        oldest = (state.step + 1) % count
-        return Prepared(state, _lbfgs.factor(state.pairs, state.usable, oldest, initial_scale))
-
-    def weight(prepared: Prepared, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
-        # θ_t = θ_{t−M} is the most likely value, so x = 0 is what "momentum" means without a momentum.
-        h, temperature_now = step_size_at(prepared.state.step), value_at(temperature, prepared.state.step)
-        name = "zero" if isinstance(frozen_noise, str) and frozen_noise == "momentum" else frozen_noise
-        force = _lbfgs.transposed_times(prepared.factor, estimate.gradient)
-        return half_squared_sum(name, {}, jnp.sqrt(h / (2 * temperature_now)), force)
-
-    def move(noise: PyTree, prepared: Prepared, estimate: Estimate, probe: Probe) -> QuasiNewtonState:
-        (state, factor), g = prepared, estimate.gradient
-        h, temperature_now = step_size_at(state.step), value_at(temperature, state.step)
-        kick = _tree.combine((-h, _lbfgs.transposed_times(factor, g)), (jnp.sqrt(2 * h * temperature_now), noise))
-        end = _tree.combine((1, state.point), (1, _lbfgs.times(factor, kick)))
-
-        # As the points were rounded, so that s and y belong together.
-        s = _tree.combine((1, end), (-1, state.point))
-        y = _tree.combine((1, probe(end)), (-1, g), (trust_region, s))
-        step = state.step + 1
-        place = step % count
-        # In the first M steps θ_{t−M} is none of the chain's points, or the one that other steps begin from.
-        usable = (step >= size) & _lbfgs.is_usable(s, y, curvature_threshold)
-        points = jax.tree.map(lambda x, new: _set(x, new, step % size), state.points, end)
-        return QuasiNewtonState(
-            end,
-            # Read once written: a read before would have a compiled loop copy all points first.
-            jax.tree.map(lambda x: jax.lax.dynamic_index_in_dim(x, (step + 1) % size, keepdims=False), points),
-            points,
-            jax.tree.map(lambda x, s, y: _set(_set(x, s, 0, place), y, 1, place), state.pairs, s, y),
-            _set(state.usable, usable, place),
-            step,
-        )
-
-    def restart(state: QuasiNewtonState, point: Position) -> QuasiNewtonState:
-        # Where it moved, to a point that the pairs may know, the history begins anew: H stays no function of it.
-        stayed = _is_equal(point, state.point)
-        return state._replace(point=point, usable=state.usable & stayed)
-
-    def step_size_at(step: Array) -> Any:
-        return value_at(step_size, step - step % size)
-
-    return Dynamics(
-        init,
-        draw,
-        point,
-        weight,
-        move,
-        restart,
-        step_size_at,
-        ("momentum", "zero", "one"),
-        prepare=prepare,
-        probes=1,
+    return QuasiNewton(
+        step_size=hyperparameter(step_size),
+        memory_size=int(memory_size),
+        trust_region=number(trust_region),
+        initial_scale=number(initial_scale),
+        curvature_threshold=number(curvature_threshold),
+        temperature=hyperparameter(temperature),
+        noise=noise,
     )
 
 

@@ -9,13 +9,14 @@ stochastic gradient adds h·G⁻¹Cov(g)/2 to the temperature.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _check, _random, _tree
+from ewsg_jax import _check, _tree
+from ewsg_jax._module import Constant, Schedule, hashable, hyperparameter, module, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics._protocol import (
@@ -25,7 +26,6 @@ from ewsg_jax.dynamics._protocol import (
     check_hyperparameters,
     check_noise,
     half_squared_sum,
-    value_at,
 )
 from ewsg_jax.gradients._protocol import Estimate
 
@@ -48,6 +48,75 @@ class Prepared(NamedTuple):
     divergence: Array
 
 
+class Coefficients(NamedTuple):
+    """−h, T, √(2hT), and −√(hT/2) and √(h/2T) of the weight."""
+
+    drift: Any
+    temperature: Any
+    noise: Any
+    frozen: Any
+    weight: Any
+
+
+@module
+class Riemannian(Dynamics[RiemannianState]):
+    """The dynamics of `riemannian`."""
+
+    frozen_noise: ClassVar = ("momentum", "zero", "one")
+
+    step_size: Constant | Schedule
+    inverse_metric: OfPosition = static()
+    divergence: OfPosition | None = static(default=None)
+    temperature: Constant | Schedule
+    noise: NoiseLaw = static(default="gaussian")
+
+    def init(self, key: Key, position: Position) -> RiemannianState:
+        return RiemannianState(position, jnp.int32(0))
+
+    def coefficients(self, step: Array) -> Coefficients:
+        h, t = self.step_size(step), self.temperature(step)
+        return Coefficients(-h, t, jnp.sqrt(2 * h * t), -jnp.sqrt(h * t / 2), jnp.sqrt(h / (2 * t)))
+
+    def prepare(self, state: RiemannianState, prior_gradient: PriorGradient, data: Data) -> Prepared:
+        shapes = _check.shapes(state.position), _check.shapes(data)
+        is_dense = _is_matrix("inverse_metric", self.inverse_metric, *shapes, may_be=True)
+        flat, unravel = ravel_pytree(state.position)
+
+        def metric_at(x: Array) -> Array:
+            made = self.inverse_metric(unravel(x), data)
+            return _tree.widened(jnp.asarray(made)) if is_dense else _flat(made)
+
+        metric = metric_at(flat)
+        if self.divergence is None:
+            along = _column_derivative if is_dense else _entry_derivative
+            drift = jax.vmap(lambda j: along(metric_at, flat, j), out_axes=-1)(jnp.arange(flat.shape[0]))
+            drift = jnp.sum(drift, axis=-1) if is_dense else drift
+        else:
+            _is_matrix("divergence", self.divergence, *shapes, may_be=False)
+            drift = _flat(self.divergence(state.position, data))
+        factor = jnp.linalg.cholesky(metric) if is_dense else jnp.sqrt(metric)
+        return Prepared(state, metric, factor, drift)
+
+    def weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
+        factor, c = prepared.factor, self.at(prepared.state.step)
+        # θ' = θ is the most likely value: x undoes the drift Γ.
+        if factor.ndim == 2:
+            drift = jax.scipy.linalg.solve_triangular(factor, prepared.divergence, lower=True)
+        else:
+            drift = prepared.divergence / factor
+        scaled = _unflat(_times(factor.T, _flat(estimate.gradient)), estimate.gradient)
+        named = {"momentum": (c.frozen, _unflat(drift, estimate.gradient))}
+        return half_squared_sum(frozen_noise, named, c.weight, scaled)
+
+    def move(self, noise: PyTree, prepared: Prepared, estimate: Estimate, probe: Probe) -> RiemannianState:
+        state, c = prepared.state, self.at(prepared.state.step)
+        drift = _times(prepared.inverse_metric, _flat(estimate.gradient)) - c.temperature * prepared.divergence
+        change = c.drift * drift + c.noise * _times(prepared.factor, _flat(noise))
+        return RiemannianState(
+            _tree.combine((1, state.position), (1, _unflat(change, state.position))), state.step + 1
+        )
+
+
 def riemannian(
     step_size: Hyperparameter,
     *,
@@ -55,7 +124,7 @@ def riemannian(
     divergence: OfPosition | None = None,
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
-) -> Dynamics:
+) -> Riemannian:
     """Move along the gradient in a metric that changes with the position.
 
     Args:
@@ -81,66 +150,13 @@ def riemannian(
     if divergence is not None:
         _check.function("divergence", divergence, "(position, data) -> tree")
     check_noise(noise)
-
-    def init(key: Key, position: Position) -> RiemannianState:
-        return RiemannianState(position, jnp.int32(0))
-
-    def draw(key: Key, state: RiemannianState) -> PyTree:
-        return _random.noise(key, state.position, noise)
-
-    def point(state: RiemannianState) -> Position:
-        return state.position
-
-    def prepare(state: RiemannianState, prior_gradient: PriorGradient, data: Data) -> Prepared:
-        shapes = _check.shapes(state.position), _check.shapes(data)
-        is_dense = _is_matrix("inverse_metric", inverse_metric, *shapes, may_be=True)
-        flat, unravel = ravel_pytree(state.position)
-
-        def metric_at(x: Array) -> Array:
-            made = inverse_metric(unravel(x), data)
-            return _tree.widened(jnp.asarray(made)) if is_dense else _flat(made)
-
-        metric = metric_at(flat)
-        if divergence is None:
-            along = _column_derivative if is_dense else _entry_derivative
-            drift = jax.vmap(lambda j: along(metric_at, flat, j), out_axes=-1)(jnp.arange(flat.shape[0]))
-            drift = jnp.sum(drift, axis=-1) if is_dense else drift
-        else:
-            _is_matrix("divergence", divergence, *shapes, may_be=False)
-            drift = _flat(divergence(state.position, data))
-        factor = jnp.linalg.cholesky(metric) if is_dense else jnp.sqrt(metric)
-        return Prepared(state, metric, factor, drift)
-
-    def weight(prepared: Prepared, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
-        state, factor = prepared.state, prepared.factor
-        h, t = value_at(step_size, state.step), value_at(temperature, state.step)
-        # θ' = θ is the most likely value: x undoes the drift Γ.
-        if factor.ndim == 2:
-            drift = jax.scipy.linalg.solve_triangular(factor, prepared.divergence, lower=True)
-        else:
-            drift = prepared.divergence / factor
-        scaled = _unflat(_times(factor.T, _flat(estimate.gradient)), estimate.gradient)
-        named = {"momentum": (-jnp.sqrt(h * t / 2), _unflat(drift, estimate.gradient))}
-        return half_squared_sum(frozen_noise, named, jnp.sqrt(h / (2 * t)), scaled)
-
-    def move(noise: PyTree, prepared: Prepared, estimate: Estimate, probe: Probe) -> RiemannianState:
-        state = prepared.state
-        h, t = value_at(step_size, state.step), value_at(temperature, state.step)
-        drift = _times(prepared.inverse_metric, _flat(estimate.gradient)) - t * prepared.divergence
-        kicked = _times(prepared.factor, _flat(noise))
-        change = -h * drift + jnp.sqrt(2 * h * t) * kicked
-        return RiemannianState(
-            _tree.combine((1, state.position), (1, _unflat(change, state.position))), state.step + 1
-        )
-
-    def restart(state: RiemannianState, point: Position) -> RiemannianState:
-        return state._replace(position=point)
-
-    def step_size_at(step: Array) -> Any:
-        return value_at(step_size, step)
-
-    names = ("momentum", "zero", "one")
-    return Dynamics(init, draw, point, weight, move, restart, step_size_at, names, prepare=prepare)
+    return Riemannian(
+        step_size=hyperparameter(step_size),
+        inverse_metric=hashable(inverse_metric),
+        divergence=None if divergence is None else hashable(divergence),
+        temperature=hyperparameter(temperature),
+        noise=noise,
+    )
 
 
 def _flat(tree: PyTree) -> Array:

@@ -10,10 +10,44 @@ h²λ < 4 − 2γh, however small the friction. A stochastic gradient adds h·Co
 """
 
 from ewsg_jax import _tree
+from ewsg_jax._module import module, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, Position, PyTree
-from ewsg_jax.dynamics._protocol import Dynamics
-from ewsg_jax.dynamics._underdamped import Coefficients, UnderdampedState, explicit_weight, kick, underdamped
+from ewsg_jax.dynamics._underdamped import (
+    Kick,
+    Scales,
+    Underdamped,
+    UnderdampedState,
+    WeightTerms,
+    checked,
+    explicit_exponent,
+    kick,
+    kick_terms,
+)
+
+
+def kick_then_drift(c: Kick, noise: PyTree, state: UnderdampedState, gradient: Position) -> tuple[Position, PyTree]:
+    """Kick the momentum, then move the position with the new one."""
+    momentum = kick(c, noise, state.momentum, gradient)
+    return _tree.combine((1, state.position), (c.step_size, momentum)), momentum
+
+
+@module
+class SemiImplicit(Underdamped):
+    """The dynamics of `semi_implicit`."""
+
+    noise: NoiseLaw = static(default="gaussian")
+
+    def terms(self, scales: Scales) -> Kick:
+        return kick_terms(scales)
+
+    def exponent(self, scales: Scales) -> WeightTerms:
+        return explicit_exponent(scales)
+
+    def update(
+        self, terms: Kick, noise: PyTree, state: UnderdampedState, gradient: Position
+    ) -> tuple[Position, PyTree]:
+        return kick_then_drift(terms, noise, state, gradient)
 
 
 def semi_implicit(
@@ -22,7 +56,7 @@ def semi_implicit(
     friction: Hyperparameter,
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
-) -> Dynamics:
+) -> SemiImplicit:
     """Kick the momentum, then drift with the new momentum.
 
     Args:
@@ -38,19 +72,4 @@ def semi_implicit(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.semi_implicit(step_size=1e-2, friction=1.0)
     """
-
-    def move(
-        c: Coefficients, noise: PyTree, state: UnderdampedState, gradient: Position
-    ) -> tuple[Position, PyTree]:
-        momentum = kick(c, noise, state.momentum, gradient)
-        return _tree.combine((1, state.position), (c.step_size, momentum)), momentum
-
-    return underdamped(
-        step_size,
-        friction,
-        temperature,
-        noise,
-        move=move,
-        weight=explicit_weight,
-        frozen_noise=("momentum", "zero", "one", "rest"),
-    )
+    return SemiImplicit(**checked(step_size, friction, temperature, noise), noise=noise)

@@ -8,17 +8,55 @@ Targets exp(−(V(θ) + ‖p‖²/2)/T) with a bias of order h². On V = λθ²/
 h²λ < 4 cosh(γh/2)). One gradient a step, as the first-order schemes.
 """
 
+from typing import Any, NamedTuple
+
 import jax.numpy as jnp
 
 from ewsg_jax import _tree
+from ewsg_jax._module import module
 from ewsg_jax._types import Hyperparameter, Position, PyTree
-from ewsg_jax.dynamics._protocol import Dynamics
-from ewsg_jax.dynamics._underdamped import Coefficients, UnderdampedState, WeightTerms, underdamped
+from ewsg_jax.dynamics._underdamped import Scales, Underdamped, UnderdampedState, WeightTerms, checked
+
+
+class Terms(NamedTuple):
+    """h/2, and e^{−γh}, −h e^{−γh/2} and e^{−γh/2} σ√h."""
+
+    half: Any
+    decay: Any
+    gradient: Any
+    noise: Any
+
+
+@module
+class Splitting(Underdamped):
+    """The dynamics of `splitting`."""
+
+    def terms(self, scales: Scales) -> Terms:
+        h = scales.step_size
+        decay = jnp.exp(-scales.friction * h / 2)
+        return Terms(h / 2, decay * decay, -h * decay, decay * scales.noise_scale * jnp.sqrt(h))
+
+    def exponent(self, scales: Scales) -> WeightTerms:
+        # ξ = (e^{γh/2} p' − e^{−γh/2} p + h g)/(σ√h), at p' = p and at p' = 0.
+        unit = scales.noise_scale * jnp.sqrt(scales.step_size)
+        half = scales.friction * scales.step_size / 2
+        return WeightTerms(
+            scales.step_size / unit, {"momentum": 2 * jnp.sinh(half) / unit, "rest": -jnp.exp(-half) / unit}
+        )
+
+    def point(self, state: UnderdampedState) -> Position:
+        return _tree.combine((1, state.position), (self.at(state.step).update.half, state.momentum))
+
+    def update(
+        self, terms: Terms, noise: PyTree, state: UnderdampedState, gradient: Position
+    ) -> tuple[Position, PyTree]:
+        momentum = _tree.combine((terms.decay, state.momentum), (terms.gradient, gradient), (terms.noise, noise))
+        return _tree.combine((1, self.point(state)), (terms.half, momentum)), momentum
 
 
 def splitting(
     step_size: Hyperparameter, *, friction: Hyperparameter, temperature: Hyperparameter = 1.0
-) -> Dynamics:
+) -> Splitting:
     """Drift half, kick with damping and noise on both sides of it, drift half.
 
     The noise is Gaussian: ±1 noise would give the momentum a kurtosis of order h and cost the second order.
@@ -35,37 +73,4 @@ def splitting(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.splitting(step_size=1e-2, friction=1.0)
     """
-
-    def middle(c: Coefficients, state: UnderdampedState) -> Position:
-        return _tree.combine((1, state.position), (c.step_size / 2, state.momentum))
-
-    def move(
-        c: Coefficients, noise: PyTree, state: UnderdampedState, gradient: Position
-    ) -> tuple[Position, PyTree]:
-        h = c.step_size
-        decay = jnp.exp(-c.friction * h / 2)
-        momentum = _tree.combine(
-            (decay * decay, state.momentum),
-            (-h * decay, gradient),
-            (decay * c.noise_scale * jnp.sqrt(h), noise),
-        )
-        return _tree.combine((1, middle(c, state)), (h / 2, momentum)), momentum
-
-    def weight(c: Coefficients) -> WeightTerms:
-        # ξ = (e^{γh/2} p' − e^{−γh/2} p + h g)/(σ√h), at p' = p and at p' = 0.
-        unit = c.noise_scale * jnp.sqrt(c.step_size)
-        half = c.friction * c.step_size / 2
-        return WeightTerms(
-            c.step_size / unit, {"momentum": 2 * jnp.sinh(half) / unit, "rest": -jnp.exp(-half) / unit}
-        )
-
-    return underdamped(
-        step_size,
-        friction,
-        temperature,
-        "gaussian",
-        move=move,
-        weight=weight,
-        frozen_noise=("momentum", "zero", "one", "rest"),
-        point=middle,
-    )
+    return Splitting(**checked(step_size, friction, temperature))

@@ -16,24 +16,17 @@ gradient's noise ζ lies h(γ²/2 − T/(2d)) above γ.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _random, _tree
+from ewsg_jax._module import Constant, Schedule, module, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
-from ewsg_jax.dynamics._protocol import (
-    Dynamics,
-    Probe,
-    Term,
-    check_hyperparameters,
-    check_noise,
-    half_squared_sum,
-    value_at,
-)
-from ewsg_jax.dynamics._underdamped import Coefficients, explicit_weight, kick
+from ewsg_jax.dynamics._protocol import Dynamics, Probe, Term, half_squared_sum
+from ewsg_jax.dynamics._underdamped import Kick, Scales, checked, explicit_exponent, kick
 from ewsg_jax.gradients._protocol import Estimate
 
 
@@ -46,13 +39,65 @@ class ThermostatState(NamedTuple):
     step: Array
 
 
+class Coefficients(NamedTuple):
+    """h, T, −h, √(2γT) and √(2γTh)."""
+
+    step_size: Any
+    temperature: Any
+    gradient: Any
+    noise_scale: Any
+    noise: Any
+
+
+@module
+class Thermostat(Dynamics[ThermostatState]):
+    """The dynamics of `thermostat`."""
+
+    frozen_noise: ClassVar = ("momentum", "zero", "one", "rest")
+
+    step_size: Constant | Schedule
+    friction: Constant | Schedule
+    temperature: Constant | Schedule
+    noise: NoiseLaw = static(default="gaussian")
+
+    def init(self, key: Key, position: Position) -> ThermostatState:
+        first = jnp.int32(0)
+        momentum = _tree.combine((jnp.sqrt(self.temperature(first)), _random.noise(key, position)))
+        dtype = jnp.result_type(*(x.dtype for x in jax.tree.leaves(_tree.widened(position))))
+        return ThermostatState(position, momentum, jnp.asarray(self.friction(first), dtype), first)
+
+    def coefficients(self, step: Array) -> Coefficients:
+        h, gamma, t = self.step_size(step), self.friction(step), self.temperature(step)
+        noise_scale = jnp.sqrt(2 * gamma * t)
+        return Coefficients(h, t, -h, noise_scale, noise_scale * jnp.sqrt(h))
+
+    def weight(
+        self, prepared: ThermostatState, estimate: Estimate, frozen_noise: str | PyTree = "momentum"
+    ) -> Array:
+        # That of the underdamped dynamics whose friction is ζ and whose noise is that of γ.
+        c = self.at(prepared.step)
+        terms = explicit_exponent(Scales(c.step_size, prepared.thermostat, c.temperature, c.noise_scale))
+        named: dict[str, Term] = {name: (x, prepared.momentum) for name, x in terms.frozen_noise.items()}
+        return half_squared_sum(frozen_noise, named, terms.scale, estimate.gradient)
+
+    def move(self, noise: PyTree, prepared: ThermostatState, estimate: Estimate, probe: Probe) -> ThermostatState:
+        state, c = prepared, self.at(prepared.step)
+        damped = Kick(c.step_size, 1 - state.thermostat * c.step_size, c.gradient, c.noise)
+        momentum = kick(damped, noise, state.momentum, estimate.gradient)
+        position = _tree.combine((1, state.position), (c.step_size, momentum))
+        count = sum(math.prod(x.shape) for x in jax.tree.leaves(momentum))
+        excess = _tree.squared_norm(momentum) / count - c.temperature
+        thermostat = _tree.combine((1, state.thermostat), (c.step_size, excess))
+        return ThermostatState(position, momentum, thermostat, state.step + 1)
+
+
 def thermostat(
     step_size: Hyperparameter,
     *,
     friction: Hyperparameter,
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
-) -> Dynamics:
+) -> Thermostat:
     """Move with a momentum whose friction adapts until its kinetic energy is that of the temperature.
 
     Momenta are drawn from N(0, T I) at the start: from rest, the thermostat would first swing far below γ.
@@ -70,45 +115,4 @@ def thermostat(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.thermostat(step_size=1e-2, friction=1.0)
     """
-    check_hyperparameters(step_size=step_size, friction=friction, temperature=temperature)
-    check_noise(noise)
-
-    def coefficients(state: ThermostatState) -> Coefficients:
-        """Those of the underdamped dynamics whose friction is ζ and whose noise is that of γ."""
-        h, gamma, t = (value_at(x, state.step) for x in (step_size, friction, temperature))
-        return Coefficients(h, state.thermostat, t, jnp.sqrt(2 * gamma * t))
-
-    def init(key: Key, position: Position) -> ThermostatState:
-        first = jnp.int32(0)
-        momentum = _tree.combine((jnp.sqrt(value_at(temperature, first)), _random.noise(key, position)))
-        dtype = jnp.result_type(*(x.dtype for x in jax.tree.leaves(_tree.widened(position))))
-        return ThermostatState(position, momentum, jnp.asarray(value_at(friction, first), dtype), first)
-
-    def draw(key: Key, state: ThermostatState) -> PyTree:
-        return _random.noise(key, state.position, noise)
-
-    def point(state: ThermostatState) -> Position:
-        return state.position
-
-    def weight(state: ThermostatState, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
-        terms = explicit_weight(coefficients(state))
-        named: dict[str, Term] = {name: (c, state.momentum) for name, c in terms.frozen_noise.items()}
-        return half_squared_sum(frozen_noise, named, terms.scale, estimate.gradient)
-
-    def move(noise: PyTree, state: ThermostatState, estimate: Estimate, probe: Probe) -> ThermostatState:
-        c = coefficients(state)
-        momentum = kick(c, noise, state.momentum, estimate.gradient)
-        position = _tree.combine((1, state.position), (c.step_size, momentum))
-        count = sum(math.prod(x.shape) for x in jax.tree.leaves(momentum))
-        excess = _tree.squared_norm(momentum) / count - c.temperature
-        return ThermostatState(
-            position, momentum, _tree.combine((1, state.thermostat), (c.step_size, excess)), state.step + 1
-        )
-
-    def restart(state: ThermostatState, point: Position) -> ThermostatState:
-        return state._replace(position=point)
-
-    def step_size_at(step: Array) -> Any:
-        return value_at(step_size, step)
-
-    return Dynamics(init, draw, point, weight, move, restart, step_size_at, ("momentum", "zero", "one", "rest"))
+    return Thermostat(**checked(step_size, friction, temperature, noise), noise=noise)

@@ -10,13 +10,15 @@ is narrow around it. However small the step, the heat that it leaves stays of th
 
 from typing import NamedTuple
 
-from ewsg_jax import _center, _check
-from ewsg_jax._rows import CHUNK_SIZE, num_rows
+from ewsg_jax import _check
+from ewsg_jax._module import module, static
 from ewsg_jax._types import Data, Key, Position, PyTree
+from ewsg_jax.gradients import center as centers
 from ewsg_jax.gradients._anchored import anchored_estimate, probe_anchored
-from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Weight
-from ewsg_jax.gradients._row_laws import RowLawName, row_law
+from ewsg_jax.gradients._protocol import Estimate, Evaluations, OfRows, Sharing, Weight
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.named import RowLawName, row_law
 
 
 class ControlVariateMemory(NamedTuple):
@@ -27,6 +29,44 @@ class ControlVariateMemory(NamedTuple):
     rows: PyTree
 
 
+@module
+class ControlVariate(OfRows[ControlVariateMemory]):
+    """The estimator of `control_variate`."""
+
+    center: Position | None = None
+    chunk_size: int = static(default=CHUNK_SIZE)
+
+    @property
+    def sharing(self) -> Sharing:
+        # Rows that are remembered differ from chain to chain.
+        return Sharing("chain" if self.law.has_memory else "start" if self.center is None else "data")
+
+    def check(self, position: Position, data: Data) -> None:
+        super().check(position, data)
+        centers.check_fits(self.center, position)
+
+    def init(self, key: Key, position: Position, data: Data) -> ControlVariateMemory:
+        chosen = centers.or_start(self.center, position)
+        gradient = self.posterior.likelihood_gradient(chosen, data, self.chunk_size)
+        return ControlVariateMemory(chosen, gradient, self.law.init(key))
+
+    def propose(
+        self, randomness: PyTree, memory: ControlVariateMemory, point: Position, data: Data, weight: Weight
+    ) -> tuple[Estimate, PyTree]:
+        batch = self.law.batch(randomness, memory.rows, data)
+        estimate = anchored_estimate(self.posterior, memory.center, memory.gradient, batch, point, data)
+        return estimate, self.law.advance(memory.rows, data)
+
+    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
+        return probe_anchored(self.posterior, estimate, position, data)
+
+    def commit(self, receipt: PyTree, memory: ControlVariateMemory) -> ControlVariateMemory:
+        return memory._replace(rows=receipt)
+
+    def evaluations(self, data: Data) -> Evaluations:
+        return Evaluations(2 * self.batch_size, self.batch_size, at_init=num_rows(data))
+
+
 def control_variate(
     posterior: Posterior,
     *,
@@ -35,7 +75,7 @@ def control_variate(
     replace: bool = True,
     rows: RowLawName = "random",
     chunk_size: int = CHUNK_SIZE,
-) -> GradientEstimator:
+) -> ControlVariate:
     """Estimate ∇V by its difference to that at a centre.
 
     Args:
@@ -58,44 +98,4 @@ def control_variate(
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
     law = row_law(batch_size, replace, rows)
     _check.integer("chunk_size", chunk_size)
-    center = _center.given(center)
-
-    def check(position: Position, data: Data) -> None:
-        posterior.check(position, data)
-        law.check(data)
-        _center.check_fits(center, position)
-
-    def init(key: Key, position: Position, data: Data) -> ControlVariateMemory:
-        chosen = _center.or_start(center, position)
-        return ControlVariateMemory(chosen, posterior.likelihood_gradient(chosen, data, chunk_size), law.init(key))
-
-    def propose(
-        randomness: PyTree, memory: ControlVariateMemory, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, PyTree]:
-        batch = law.batch(randomness, memory.rows, data)
-        estimate = anchored_estimate(posterior, memory.center, memory.gradient, batch, point, data)
-        return estimate, law.advance(memory.rows, data)
-
-    def probe(estimate: Estimate, position: Position, data: Data) -> Position:
-        return probe_anchored(posterior, estimate, position, data)
-
-    def commit(receipt: PyTree, memory: ControlVariateMemory) -> ControlVariateMemory:
-        return memory._replace(rows=receipt)
-
-    def evaluations(data: Data) -> Evaluations:
-        return Evaluations(2 * batch_size, batch_size, at_init=num_rows(data))
-
-    return GradientEstimator(
-        law.draw,
-        propose,
-        probe,
-        posterior.prior_gradient,
-        evaluations,
-        check,
-        law.gather,
-        init,
-        commit=commit,
-        batches=law.batches,
-        exchangeable=law.exchangeable,
-        memory_of="chain" if rows == "epochs" else "start" if center is None else "data",
-    )
+    return ControlVariate(posterior=posterior, law=law, center=centers.given(center), chunk_size=int(chunk_size))

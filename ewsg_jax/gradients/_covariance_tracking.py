@@ -18,14 +18,18 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _batching, _check, _random, _rows, _tree
-from ewsg_jax._rows import CHUNK_SIZE, num_rows
+from ewsg_jax import _check, _random, _tree
+from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax.gradients import batching
 from ewsg_jax.gradients._covariance import STRUCTURES, Covariance, Structure, clipped
-from ewsg_jax.gradients._period import Period, epoch, period
-from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Weight
-from ewsg_jax.gradients._row_laws import RowLawName, row_law
+from ewsg_jax.gradients._period import Period, checked_period, epoch, period_at
+from ewsg_jax.gradients._protocol import Estimate, Evaluations, OfRows, Weight
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows import gathering
+from ewsg_jax.rows.blocks import Blocks
+from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.named import RowLawName, row_law
 
 
 class Moments(NamedTuple):
@@ -61,6 +65,125 @@ class TrackingReceipt(NamedTuple):
     rows: PyTree
 
 
+@module
+class CovarianceTracking(OfRows[TrackingMemory]):
+    """The estimator of `covariance_tracking`."""
+
+    refresh_every: Period = static(default=None)
+    structure: Structure = static(default="dense")
+    rank: int = static(default=10)
+    chunk_size: int = static(default=CHUNK_SIZE)
+
+    @property
+    def reports_covariance(self) -> bool:
+        return True
+
+    @property
+    def passes(self) -> int:
+        """How many passes over the data a reset takes."""
+        return 2 if self.structure == "low_rank" else 1
+
+    def period(self, data: Data) -> int:
+        """Return K."""
+        return period_at("refresh_every", self.refresh_every, epoch(self.batch_size), num_rows(data))
+
+    def check(self, position: Position, data: Data) -> None:
+        super().check(position, data)
+        self.period(data)
+
+    def moments_of(self, position: Position, part: Data, basis: Array | None, n: int) -> Moments:
+        """Return what some rows add to m₁ and m₂."""
+        g = self.posterior.flat_row_gradients(position, part)
+        seen = g if basis is None else g @ basis
+        second = jnp.sum(seen**2, axis=0) if self.structure == "diagonal" else seen.T @ seen
+        return Moments(jnp.sum(g, axis=0), n * second)
+
+    def init(self, key: Key, position: Position, data: Data) -> TrackingMemory:
+        # The first step resets.
+        basis_key, rows_key = jax.random.split(key)
+        d = sum(x.size for x in jax.tree.leaves(position))
+        one = jax.eval_shape(
+            lambda p, rows: self.moments_of(p, rows, None, 1), position, jax.tree.map(lambda x: x[:1], data)
+        )
+        r = min(self.rank, d)
+        basis = None
+        if self.structure == "low_rank":
+            some = _random.noise(basis_key, jax.ShapeDtypeStruct((d, r), one.first.dtype))
+            basis = jnp.linalg.qr(some)[0]
+        size = {"dense": (d, d), "diagonal": (d,), "low_rank": (r, r)}[self.structure]
+        moments = Moments(jnp.zeros(d, one.first.dtype), jnp.zeros(size, one.second.dtype))
+        return TrackingMemory(_tree.copy(position), moments, basis, jnp.int32(0), self.law.init(rows_key))
+
+    def refresh(
+        self, randomness: PyTree, memory: TrackingMemory, step: Array, point: Position, data: Data
+    ) -> tuple[TrackingMemory, Position, Any]:
+        n = num_rows(data)
+        due = step % self.period(data) == 0
+
+        def turned(basis: Array) -> Array:
+            # One step of orthogonal iteration: the covariance times the last basis.
+            def image(part: Data) -> tuple[Array, Array]:
+                g = self.posterior.flat_row_gradients(point, part)
+                return jnp.sum(g, axis=0), g.T @ (g @ basis)
+
+            first, second = gathering.sum_over_rows(image, data, self.chunk_size)
+            return jnp.linalg.qr(n * second - jnp.outer(first, first @ basis))[0]
+
+        def renew() -> tuple[Position, Moments, Array | None]:
+            basis = None if memory.basis is None else turned(memory.basis)
+            moments = gathering.sum_over_rows(
+                lambda part: self.moments_of(point, part, basis, n), data, self.chunk_size
+            )
+            return point, moments, basis
+
+        anchor, moments, basis = batching.where_due(due, renew, (memory.anchor, memory.moments, memory.basis))
+        renewed = memory._replace(anchor=anchor, moments=moments, basis=basis)
+        return renewed, point, jnp.where(due, self.passes * n, 0)
+
+    def covariance_of(self, memory: TrackingMemory, n: int) -> tuple[Covariance, Array]:
+        """Return the covariance of the estimate, and whether it was indefinite."""
+        b = self.batch_size
+        first = memory.moments.first if memory.basis is None else memory.basis.T @ memory.moments.first
+        mean = first**2 if self.structure == "diagonal" else jnp.outer(first, first)
+        scale = 1 / b if self.law.independent else (n - b) / (max(n - 1, 1) * b)
+        second = memory.moments.second
+        # What a difference of sums over n rows may be below zero by rounding alone.
+        rounding = 4 * n**0.5 * jnp.finfo(second.dtype).eps * scale * jnp.max(jnp.abs(second))
+        matrix, was_clipped = clipped(scale * (second - mean), rounding)
+        return Covariance(matrix, memory.basis), was_clipped
+
+    def propose(
+        self, randomness: PyTree, memory: TrackingMemory, point: Position, data: Data, weight: Weight
+    ) -> tuple[Estimate, TrackingReceipt]:
+        n = num_rows(data)
+        batch = self.law.batch(randomness, memory.rows, data)
+        part = gathering.rows_of(batch, data)
+        here, there = (self.moments_of(at, part, memory.basis, n) for at in (point, memory.anchor))
+        covariance, was_clipped = self.covariance_of(memory, n)
+        estimate = Estimate(self._gradient(batch, point, data), batch.indices, covariance=covariance)
+        change = _tree.combine((1, here), (-1, there))
+        return estimate, TrackingReceipt(change, was_clipped, self.law.advance(memory.rows, data))
+
+    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
+        return self._gradient(estimate.batch, position, data)
+
+    def commit(self, receipt: TrackingReceipt, memory: TrackingMemory) -> TrackingMemory:
+        return memory._replace(
+            moments=_tree.combine((1, memory.moments), (1, receipt.change)),
+            num_clipped=memory.num_clipped + receipt.was_clipped,
+            rows=receipt.rows,
+        )
+
+    def evaluations(self, data: Data) -> Evaluations:
+        b, n = self.batch_size, num_rows(data)
+        return Evaluations(2 * b, b, per_refresh=self.passes * n, refresh_every=self.period(data))
+
+    def _gradient(self, batch: Any, position: Position, data: Data) -> Position:
+        return _tree.combine(
+            (1, self.posterior.prior_gradient(position)), (1, self.posterior.batch_gradient(position, data, batch))
+        )
+
+
 def covariance_tracking(
     posterior: Posterior,
     *,
@@ -71,7 +194,7 @@ def covariance_tracking(
     replace: bool = True,
     rows: RowLawName = "random",
     chunk_size: int = CHUNK_SIZE,
-) -> GradientEstimator:
+) -> CovarianceTracking:
     """Estimate ∇V as `uniform` does, and report the covariance of the estimate.
 
     Args:
@@ -96,122 +219,17 @@ def covariance_tracking(
     """
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
     law = row_law(batch_size, replace, rows)
-    if rows == "blocks":
+    if isinstance(law, Blocks):
         raise ValueError("rows must be 'random' or 'epochs': a block's covariance is not tracked; got 'blocks'")
-    steps_per_reset = period("refresh_every", refresh_every, epoch(batch_size))
+    every = checked_period("refresh_every", refresh_every)
     _check.one_of("structure", structure, STRUCTURES)
     _check.integer("rank", rank)
     _check.integer("chunk_size", chunk_size)
-    is_low_rank = structure == "low_rank"
-
-    def check(position: Position, data: Data) -> None:
-        posterior.check(position, data)
-        law.check(data)
-        steps_per_reset(num_rows(data))
-
-    def moments_of(position: Position, part: Data, basis: Array | None, n: int) -> Moments:
-        g = posterior.flat_row_gradients(position, part)
-        seen = g if basis is None else g @ basis
-        second = jnp.sum(seen**2, axis=0) if structure == "diagonal" else seen.T @ seen
-        return Moments(jnp.sum(g, axis=0), n * second)
-
-    def init(key: Key, position: Position, data: Data) -> TrackingMemory:
-        # The first step resets.
-        basis_key, rows_key = jax.random.split(key)
-        d = sum(x.size for x in jax.tree.leaves(position))
-        one = moments_of_shape(position, data)
-        basis = None
-        if is_low_rank:
-            some = _random.noise(basis_key, jax.ShapeDtypeStruct((d, min(rank, d)), one.first.dtype))
-            basis = jnp.linalg.qr(some)[0]
-        size = {"dense": (d, d), "diagonal": (d,), "low_rank": (min(rank, d),) * 2}[structure]
-        moments = Moments(jnp.zeros(d, one.first.dtype), jnp.zeros(size, one.second.dtype))
-        return TrackingMemory(_tree.copy(position), moments, basis, jnp.int32(0), law.init(rows_key))
-
-    def moments_of_shape(position: Position, data: Data) -> Moments:
-        part = jax.tree.map(lambda x: x[:1], data)
-        return jax.eval_shape(lambda p, rows: moments_of(p, rows, None, 1), position, part)
-
-    def refresh(
-        randomness: PyTree, memory: TrackingMemory, step: Array, point: Position, data: Data
-    ) -> tuple[TrackingMemory, Position, Any]:
-        n = num_rows(data)
-        due = step % steps_per_reset(n) == 0
-
-        def turned(basis: Array) -> Array:
-            # One step of orthogonal iteration: the covariance times the last basis.
-            def image(part: Data) -> tuple[Array, Array]:
-                g = posterior.flat_row_gradients(point, part)
-                return jnp.sum(g, axis=0), g.T @ (g @ basis)
-
-            first, second = _rows.sum_over_rows(image, data, chunk_size)
-            return jnp.linalg.qr(n * second - jnp.outer(first, first @ basis))[0]
-
-        def renew() -> tuple[Position, Moments, Array | None]:
-            basis = None if memory.basis is None else turned(memory.basis)
-            moments = _rows.sum_over_rows(lambda part: moments_of(point, part, basis, n), data, chunk_size)
-            return point, moments, basis
-
-        anchor, moments, basis = _batching.where_due(due, renew, (memory.anchor, memory.moments, memory.basis))
-        passes = 2 if is_low_rank else 1
-        return memory._replace(anchor=anchor, moments=moments, basis=basis), point, jnp.where(due, passes * n, 0)
-
-    def covariance_of(memory: TrackingMemory, n: int) -> tuple[Covariance, Array]:
-        first = memory.moments.first if memory.basis is None else memory.basis.T @ memory.moments.first
-        mean = first**2 if structure == "diagonal" else jnp.outer(first, first)
-        independent = replace and rows == "random"
-        scale = 1 / batch_size if independent else (n - batch_size) / (max(n - 1, 1) * batch_size)
-        second = memory.moments.second
-        # What a difference of sums over n rows may be below zero by rounding alone.
-        rounding = 4 * n**0.5 * jnp.finfo(second.dtype).eps * scale * jnp.max(jnp.abs(second))
-        matrix, was_clipped = clipped(scale * (second - mean), rounding)
-        return Covariance(matrix, memory.basis), was_clipped
-
-    def gradient(batch: Any, position: Position, data: Data) -> Position:
-        return _tree.combine(
-            (1, posterior.prior_gradient(position)), (1, posterior.batch_gradient(position, data, batch))
-        )
-
-    def propose(
-        randomness: PyTree, memory: TrackingMemory, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, TrackingReceipt]:
-        n = num_rows(data)
-        batch = law.batch(randomness, memory.rows, data)
-        part = _rows.rows_of(batch, data)
-        here, there = (moments_of(at, part, memory.basis, n) for at in (point, memory.anchor))
-        covariance, was_clipped = covariance_of(memory, n)
-        estimate = Estimate(gradient(batch, point, data), batch.indices, covariance=covariance)
-        change = _tree.combine((1, here), (-1, there))
-        return estimate, TrackingReceipt(change, was_clipped, law.advance(memory.rows, data))
-
-    def probe(estimate: Estimate, position: Position, data: Data) -> Position:
-        return gradient(estimate.batch, position, data)
-
-    def commit(receipt: TrackingReceipt, memory: TrackingMemory) -> TrackingMemory:
-        return memory._replace(
-            moments=_tree.combine((1, memory.moments), (1, receipt.change)),
-            num_clipped=memory.num_clipped + receipt.was_clipped,
-            rows=receipt.rows,
-        )
-
-    def evaluations(data: Data) -> Evaluations:
-        n = num_rows(data)
-        return Evaluations(
-            2 * batch_size, batch_size, per_refresh=(2 if is_low_rank else 1) * n, refresh_every=steps_per_reset(n)
-        )
-
-    return GradientEstimator(
-        law.draw,
-        propose,
-        probe,
-        posterior.prior_gradient,
-        evaluations,
-        check,
-        law.gather,
-        init,
-        refresh,
-        commit,
-        batches=law.batches,
-        exchangeable=law.exchangeable,
-        reports_covariance=True,
+    return CovarianceTracking(
+        posterior=posterior,
+        law=law,
+        refresh_every=every,
+        structure=structure,
+        rank=int(rank),
+        chunk_size=int(chunk_size),
     )

@@ -11,7 +11,6 @@ M adds second order and more of the bias, so it is not better in general. Evalua
 the wrapped estimator.
 """
 
-import dataclasses
 import math
 from typing import Any, Literal, NamedTuple
 
@@ -20,9 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check, _random, _tree
+from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
-from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Memory, Weight
-from ewsg_jax.gradients._row_laws import refuse_unexchangeable
+from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Memory, Sharing, Weight
 
 FROZEN_NOISE = ("momentum", "zero", "one", "rest")
 CANDIDATES = ("together", "one_by_one")
@@ -41,13 +40,160 @@ class ChainDraw(NamedTuple):
     log_uniforms: Array
 
 
+@module
+class ExponentiallyWeighted(GradientEstimator[Memory]):
+    """The estimator of `exponentially_weighted`.
+
+    Attributes:
+        estimator: the wrapped one, whose posterior and memory are this one's.
+        chain_length: M, or infinity for exact weights.
+        frozen: the frozen noise as a tree, None where it has a name.
+        name: that name, None where it is a tree.
+    """
+
+    estimator: GradientEstimator[Memory]
+    chain_length: int | float = static(default=1)
+    frozen: PyTree = None
+    name: str | None = static(default="momentum")
+    candidates: str = static(default="together")
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the weights are those of all batches."""
+        return self.chain_length == math.inf
+
+    @property
+    def frozen_noise(self) -> str | PyTree:
+        return self.frozen if self.name is None else self.name
+
+    @property
+    def reports_covariance(self) -> bool:
+        return self.estimator.reports_covariance
+
+    @property
+    def sharing(self) -> Sharing:
+        return self.estimator.sharing
+
+    def check(self, position: Position, data: Data) -> None:
+        self.estimator.check(position, data)
+        if self.is_exact:
+            self.estimator.batches(data)
+        if self.name is None:
+            _check_shapes(self.frozen, position)
+
+    def draw(self, key: Key, data: Data) -> ChainDraw:
+        batch_key, chain_key = jax.random.split(key)
+        length = 0 if self.is_exact else int(self.chain_length)
+        batches = jax.vmap(lambda k: self.estimator.draw(k, data))(jax.random.split(batch_key, length + 1))
+        return ChainDraw(batches, _random.log_uniform(chain_key, (1 if self.is_exact else length,)))
+
+    def gather(self, randomness: ChainDraw, data: Data) -> ChainDraw:
+        if self.is_exact:
+            return randomness
+        return randomness._replace(batches=self.estimator.gather(randomness.batches, data))
+
+    def init(self, key: Key, position: Position, data: Data) -> Memory:
+        return self.estimator.init(key, position, data)
+
+    def refresh(
+        self, randomness: ChainDraw, memory: Memory, step: Array, point: Position, data: Data
+    ) -> tuple[Memory, Position, Any]:
+        return self.estimator.refresh(_tree.take(randomness.batches, 0), memory, step, point, data)
+
+    def propose(
+        self, randomness: ChainDraw, memory: Memory, point: Position, data: Data, weight: Weight
+    ) -> tuple[Estimate, PyTree]:
+        if self.is_exact:
+            return self._propose_exactly(randomness, memory, point, data, weight)
+        if self.candidates == "together":
+            return self._propose_together(randomness, memory, point, data, weight)
+        return self._propose_one_by_one(randomness, memory, point, data, weight)
+
+    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
+        return self.estimator.probe(estimate, position, data)
+
+    def commit(self, receipt: PyTree, memory: Memory) -> Memory:
+        return self.estimator.commit(receipt, memory)
+
+    def evaluations(self, data: Data) -> Evaluations:
+        if self.is_exact:
+            count = jax.tree.leaves(self.estimator.batches(data))[0].shape[0]
+        else:
+            count = int(self.chain_length) + 1
+        inner = self.estimator.evaluations(data)
+        return inner._replace(per_step=count * inner.per_step)
+
+    def arguments(self) -> dict[str, Any]:
+        named = {"estimator": self.estimator, "chain_length": self.chain_length}
+        if self.frozen_noise != "momentum":
+            named["frozen_noise"] = self.frozen_noise
+        if self.candidates != "together":
+            named["candidates"] = self.candidates
+        return named
+
+    def _weigh(
+        self, batches: PyTree, memory: Memory, point: Position, data: Data, weight: Weight
+    ) -> tuple[tuple[Estimate, PyTree], Array]:
+        """Return the estimates of many batches with their receipts, and their log weights."""
+        propose = self.estimator.propose
+        proposals = jax.vmap(lambda batch: propose(batch, memory, point, data, weight))(batches)
+        return proposals, jax.vmap(lambda estimate: weight(estimate, self.frozen_noise))(proposals[0])
+
+    def _propose_together(
+        self, randomness: ChainDraw, memory: Memory, point: Position, data: Data, weight: Weight
+    ) -> tuple[Estimate, PyTree]:
+        length = int(self.chain_length)
+        proposals, log_weights = self._weigh(randomness.batches, memory, point, data, weight)
+
+        def visit(carry: Any, proposal: tuple[Array, Array, Array]) -> tuple[Any, None]:
+            current, accepted = carry
+            number, log_weight, log_uniform = proposal
+            accept = log_uniform <= log_weight - current[1]
+            return (_tree.where(accept, (number, log_weight), current), accepted + accept), None
+
+        proposed = (jnp.arange(1, length + 1, dtype=jnp.int32), log_weights[1:], randomness.log_uniforms)
+        unroll = max(1, min(length, MOST_UNROLLED))
+        first = ((jnp.int32(0), log_weights[0]), jnp.int32(0))
+        ((chosen, _), accepted), _ = jax.lax.scan(visit, first, proposed, unroll=unroll)
+        estimate, receipt = _tree.take(proposals, chosen)
+        return estimate._replace(acceptance=_share(accepted, length)), receipt
+
+    def _propose_one_by_one(
+        self, randomness: ChainDraw, memory: Memory, point: Position, data: Data, weight: Weight
+    ) -> tuple[Estimate, PyTree]:
+        def evaluate(batch: PyTree) -> tuple[tuple[Estimate, PyTree], Array]:
+            proposal = self.estimator.propose(batch, memory, point, data, weight)
+            return proposal, weight(proposal[0], self.frozen_noise)
+
+        def visit(carry: Any, proposal: tuple[PyTree, Array]) -> tuple[Any, None]:
+            current, accepted = carry
+            batch, log_uniform = proposal
+            candidate = evaluate(batch)
+            accept = log_uniform <= candidate[1] - current[1]
+            return (_tree.where(accept, candidate, current), accepted + accept), None
+
+        first = evaluate(jax.tree.map(lambda x: x[0], randomness.batches))
+        rest = jax.tree.map(lambda x: x[1:], randomness.batches)
+        visits = (rest, randomness.log_uniforms)
+        (((estimate, receipt), _), accepted), _ = jax.lax.scan(visit, (first, jnp.int32(0)), visits)
+        return estimate._replace(acceptance=_share(accepted, int(self.chain_length))), receipt
+
+    def _propose_exactly(
+        self, randomness: ChainDraw, memory: Memory, point: Position, data: Data, weight: Weight
+    ) -> tuple[Estimate, PyTree]:
+        proposals, log_weights = self._weigh(self.estimator.batches(data), memory, point, data, weight)
+        cumulative = jnp.cumsum(jnp.exp(log_weights - jnp.max(log_weights)))
+        chosen = jnp.searchsorted(cumulative, jnp.exp(randomness.log_uniforms[0]) * cumulative[-1])
+        return _tree.take(proposals, jnp.minimum(chosen, cumulative.shape[0] - 1))
+
+
 def exponentially_weighted(
     estimator: GradientEstimator,
     *,
     chain_length: int | float = 1,
     frozen_noise: str | PyTree = "momentum",
     candidates: Literal["together", "one_by_one"] = "together",
-) -> GradientEstimator:
+) -> ExponentiallyWeighted:
     """Choose among M+1 batches by a Metropolis chain on their exponential weights.
 
     Args:
@@ -74,122 +220,34 @@ def exponentially_weighted(
     _check.instance("estimator", estimator, GradientEstimator, "one of ewsg_jax.gradients")
     if not estimator.uses_batches:
         raise ValueError("estimator must draw batches to be weighted; got the full gradient")
-    refuse_unexchangeable(estimator)
+    if not estimator.exchangeable:
+        raise ValueError(
+            "estimator must draw exchangeable batches to be weighted; got rows='epochs', where choosing among the "
+            "next rows of an epoch would change which rows are left; take rows='random' or 'blocks'"
+        )
     if estimator.frozen_noise is not None:
         raise ValueError(
             "estimator must not be exponentially weighted already; got one with the frozen noise "
             f"{_check.describe(estimator.frozen_noise)}"
         )
-    exact = isinstance(chain_length, float) and chain_length == math.inf
-    length = 0 if exact else _check.integer("chain_length", chain_length, minimum=0)
-    if exact and estimator.batches is None:
+    is_exact = isinstance(chain_length, float) and chain_length == math.inf
+    if not is_exact:
+        _check.integer("chain_length", chain_length, minimum=0)
+    elif not estimator.lists_batches:
         raise ValueError("chain_length must be finite for an estimator whose batches cannot be listed; got inf")
-    if frozen_noise is None or isinstance(frozen_noise, str):
+    is_named = frozen_noise is None or isinstance(frozen_noise, str)
+    if is_named:
         _check.one_of("frozen_noise", frozen_noise, FROZEN_NOISE)
     else:
         _check_tree(frozen_noise)
     _check.one_of("candidates", candidates, CANDIDATES)
-
-    def check(position: Position, data: Data) -> None:
-        estimator.check(position, data)
-        if exact:
-            _all_batches(data)
-        if not isinstance(frozen_noise, str):
-            given, needed = ([jnp.shape(x) for x in jax.tree.leaves(t)] for t in (frozen_noise, position))
-            same_tree = jax.tree.structure(frozen_noise) == jax.tree.structure(position)
-            is_float = all(jnp.issubdtype(jnp.result_type(x), jnp.floating) for x in jax.tree.leaves(frozen_noise))
-            if not same_tree or given != needed or not is_float:
-                x, like = _check.shapes(frozen_noise), _check.shapes(position)
-                raise ValueError(
-                    "frozen_noise must be a name or a tree of floating-point arrays shaped like the position "
-                    f"({_check.listed('position', like)}); got {_check.listed('frozen_noise', x)}"
-                )
-
-    def _all_batches(data: Data) -> PyTree:
-        assert estimator.batches is not None
-        return estimator.batches(data)
-
-    def candidate_weights(
-        batches: PyTree, memory: Memory, point: Position, data: Data, weight: Weight
-    ) -> tuple[tuple[Estimate, PyTree], Array]:
-        proposals = jax.vmap(lambda batch: estimator.propose(batch, memory, point, data, weight))(batches)
-        return proposals, jax.vmap(lambda estimate: weight(estimate, frozen_noise))(proposals[0])
-
-    def draw(key: Key, data: Data) -> ChainDraw:
-        batch_key, chain_key = jax.random.split(key)
-        batches = jax.vmap(lambda k: estimator.draw(k, data))(jax.random.split(batch_key, length + 1))
-        return ChainDraw(batches, _random.log_uniform(chain_key, (1 if exact else length,)))
-
-    def gather(randomness: ChainDraw, data: Data) -> ChainDraw:
-        return randomness if exact else randomness._replace(batches=estimator.gather(randomness.batches, data))
-
-    def refresh(
-        randomness: ChainDraw, memory: Memory, step: Array, point: Position, data: Data
-    ) -> tuple[Memory, Position, Any]:
-        return estimator.refresh(_tree.take(randomness.batches, 0), memory, step, point, data)
-
-    def propose_together(
-        randomness: ChainDraw, memory: Memory, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, PyTree]:
-        proposals, log_weights = candidate_weights(randomness.batches, memory, point, data, weight)
-
-        def visit(carry: Any, proposal: tuple[Array, Array, Array]) -> tuple[Any, None]:
-            current, accepted = carry
-            number, log_weight, log_uniform = proposal
-            accept = log_uniform <= log_weight - current[1]
-            return (_tree.where(accept, (number, log_weight), current), accepted + accept), None
-
-        proposed = (jnp.arange(1, length + 1, dtype=jnp.int32), log_weights[1:], randomness.log_uniforms)
-        unroll = max(1, min(length, MOST_UNROLLED))
-        first = ((jnp.int32(0), log_weights[0]), jnp.int32(0))
-        ((chosen, _), accepted), _ = jax.lax.scan(visit, first, proposed, unroll=unroll)
-        estimate, receipt = _tree.take(proposals, chosen)
-        return estimate._replace(acceptance=_share(accepted, length)), receipt
-
-    def propose_one_by_one(
-        randomness: ChainDraw, memory: Memory, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, PyTree]:
-        def evaluate(batch: PyTree) -> tuple[tuple[Estimate, PyTree], Array]:
-            proposal = estimator.propose(batch, memory, point, data, weight)
-            return proposal, weight(proposal[0], frozen_noise)
-
-        def visit(carry: Any, proposal: tuple[PyTree, Array]) -> tuple[Any, None]:
-            current, accepted = carry
-            batch, log_uniform = proposal
-            candidate = evaluate(batch)
-            accept = log_uniform <= candidate[1] - current[1]
-            return (_tree.where(accept, candidate, current), accepted + accept), None
-
-        first = evaluate(jax.tree.map(lambda x: x[0], randomness.batches))
-        rest = jax.tree.map(lambda x: x[1:], randomness.batches)
-        visits = (rest, randomness.log_uniforms)
-        (((estimate, receipt), _), accepted), _ = jax.lax.scan(visit, (first, jnp.int32(0)), visits)
-        return estimate._replace(acceptance=_share(accepted, length)), receipt
-
-    def propose_exactly(
-        randomness: ChainDraw, memory: Memory, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, PyTree]:
-        proposals, log_weights = candidate_weights(_all_batches(data), memory, point, data, weight)
-        cumulative = jnp.cumsum(jnp.exp(log_weights - jnp.max(log_weights)))
-        chosen = jnp.searchsorted(cumulative, jnp.exp(randomness.log_uniforms[0]) * cumulative[-1])
-        return _tree.take(proposals, jnp.minimum(chosen, cumulative.shape[0] - 1))
-
-    def evaluations(data: Data) -> Evaluations:
-        count = jax.tree.leaves(_all_batches(data))[0].shape[0] if exact else length + 1
-        inner = estimator.evaluations(data)
-        return inner._replace(per_step=count * inner.per_step)
-
-    propose = propose_together if candidates == "together" else propose_one_by_one
-    return dataclasses.replace(
-        estimator,
-        draw=draw,
-        gather=gather,
-        propose=propose_exactly if exact else propose,
-        refresh=refresh,
-        check=check,
-        evaluations=evaluations,
-        batches=None,
-        frozen_noise=frozen_noise,
+    return ExponentiallyWeighted(
+        posterior=estimator.posterior,
+        estimator=estimator,
+        chain_length=math.inf if is_exact else int(chain_length),
+        frozen=None if is_named else frozen_noise,
+        name=frozen_noise if is_named else None,
+        candidates=candidates,
     )
 
 
@@ -201,6 +259,19 @@ def _check_tree(frozen_noise: PyTree) -> None:
             raise TypeError(f"{takes}; got {_check.describe(leaf)} in it")
         if isinstance(leaf, jax.Array | np.ndarray):
             _check.finite("frozen_noise", leaf)
+
+
+def _check_shapes(frozen_noise: PyTree, position: Position) -> None:
+    """Check that a frozen noise is shaped like the position."""
+    given, needed = ([jnp.shape(x) for x in jax.tree.leaves(t)] for t in (frozen_noise, position))
+    same_tree = jax.tree.structure(frozen_noise) == jax.tree.structure(position)
+    is_float = all(jnp.issubdtype(jnp.result_type(x), jnp.floating) for x in jax.tree.leaves(frozen_noise))
+    if not same_tree or given != needed or not is_float:
+        x, like = _check.shapes(frozen_noise), _check.shapes(position)
+        raise ValueError(
+            "frozen_noise must be a name or a tree of floating-point arrays shaped like the position "
+            f"({_check.listed('position', like)}); got {_check.listed('frozen_noise', x)}"
+        )
 
 
 def _share(accepted: Array, length: int) -> Array | np.float32:

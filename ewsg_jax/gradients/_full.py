@@ -1,15 +1,37 @@
 """The full gradient: ∇V = ∇V₀ + Σᵢ ∇Vᵢ. Exact, n evaluations a step, no memory."""
 
-import numpy as np
-
 from ewsg_jax import _check
-from ewsg_jax._rows import CHUNK_SIZE, num_rows
+from ewsg_jax._module import module, static
 from ewsg_jax._types import Data, Key, Position
-from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Memory, Weight
+from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Weight
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 
 
-def full(posterior: Posterior, *, chunk_size: int = CHUNK_SIZE) -> GradientEstimator:
+@module
+class Full(GradientEstimator[tuple[()]]):
+    """The estimator of `full`."""
+
+    uses_batches = False
+
+    chunk_size: int = static(default=CHUNK_SIZE)
+
+    def draw(self, key: Key, data: Data) -> tuple[()]:
+        return ()
+
+    def propose(
+        self, randomness: tuple[()], memory: tuple[()], point: Position, data: Data, weight: Weight
+    ) -> tuple[Estimate, tuple[()]]:
+        return Estimate(self.posterior.gradient(point, data, self.chunk_size), ()), ()
+
+    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
+        return self.posterior.gradient(position, data, self.chunk_size)
+
+    def evaluations(self, data: Data) -> Evaluations:
+        return Evaluations(num_rows(data), num_rows(data))
+
+
+def full(posterior: Posterior, *, chunk_size: int = CHUNK_SIZE) -> Full:
     """Estimate ∇V by itself, summed over `chunk_size` rows at a time.
 
     Args:
@@ -25,22 +47,4 @@ def full(posterior: Posterior, *, chunk_size: int = CHUNK_SIZE) -> GradientEstim
         >>> ld = ewsg.kernel(ewsg.dynamics.langevin(1e-2), ewsg.gradients.full(model))
     """
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
-    _check.integer("chunk_size", chunk_size)
-
-    def draw(key: Key, data: Data) -> tuple[()]:
-        return ()
-
-    def propose(
-        randomness: tuple[()], memory: Memory, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, tuple[()]]:
-        return Estimate(posterior.gradient(point, data, chunk_size), (), np.float32(1.0)), ()
-
-    def probe(estimate: Estimate, position: Position, data: Data) -> Position:
-        return posterior.gradient(position, data, chunk_size)
-
-    def evaluations(data: Data) -> Evaluations:
-        return Evaluations(num_rows(data), num_rows(data))
-
-    return GradientEstimator(
-        draw, propose, probe, posterior.prior_gradient, evaluations, posterior.check, uses_batches=False
-    )
+    return Full(posterior=posterior, chunk_size=_check.integer("chunk_size", chunk_size))

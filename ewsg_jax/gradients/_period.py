@@ -1,27 +1,48 @@
 """Whole numbers that may depend on how many data there are, such as the steps from one refresh to the next."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ewsg_jax import _check
+from ewsg_jax._module import hashable
 
 Period = int | Callable[[int], int] | None
 """A whole number, a function of n that returns it, or None for the default, such as ⌈n/b⌉."""
 
 
-def period(name: str, value: Period, default: Callable[[int], int]) -> Callable[[int], int]:
-    """Return it as a function of n.
+def checked_period(name: str, value: Period) -> Period:
+    """Check and return it, as what may stand in a static field.
 
     Raises:
-        TypeError, ValueError: `value` is no positive whole number; when called, the function of n returns none.
+        TypeError, ValueError: `value` is no positive whole number.
     """
     if value is None:
-        return default
-    if not callable(value):
-        fixed = _check.integer(name, value)
-        return lambda n: fixed
-    return lambda n: _check.integer(f"{name}(n)", value(n))
+        return None
+    return hashable(value) if callable(value) else _check.integer(name, value)
 
 
-def epoch(batch_size: int) -> Callable[[int], int]:
-    """Return ⌈n/b⌉ as a function of n: the steps of a pass over the data."""
-    return lambda n: -(-n // batch_size)
+def period_at(name: str, value: Period, default: Callable[[int], int], n: int) -> int:
+    """Return it for n rows.
+
+    Raises:
+        TypeError, ValueError: the function of n returns no positive whole number.
+    """
+    if value is None:
+        return default(n)
+    return _check.integer(f"{name}(n)", value(n)) if callable(value) else value
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """⌈n/b⌉ as a function of n: the steps of a pass over the data, b rows a step."""
+
+    batch_size: int
+
+    def __call__(self, n: int) -> int:
+        """Return it for n rows."""
+        return -(-n // self.batch_size)
+
+
+def epoch(batch_size: int) -> Epoch:
+    """Return ⌈n/b⌉ as a function of n."""
+    return Epoch(batch_size)

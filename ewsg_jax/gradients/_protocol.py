@@ -1,15 +1,16 @@
 """What an estimator of ∇V is."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+import abc
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from ewsg_jax._module import Part, module, static
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.law import RowLaw
 
-MemoryOf = Literal["chain", "start", "data"]
-Memory = Any
+Memory = TypeVar("Memory")
 """What an estimator keeps between steps: a tree of arrays, `()` where it keeps nothing."""
 
 
@@ -62,67 +63,147 @@ class Evaluations(NamedTuple):
         return count * self.per_step + refreshes * self.per_refresh
 
 
-def _no_memory(key: Key, position: Position, data: Data) -> Memory:
-    return ()
-
-
-def _no_refresh(
-    randomness: PyTree, memory: Memory, step: Array, point: Position, data: Data
-) -> tuple[Memory, Position, int]:
-    return memory, point, 0
-
-
-def _nothing_ahead(randomness: PyTree, data: Data) -> PyTree:
-    return randomness
-
-
-def _no_commit(receipt: PyTree, memory: Memory) -> Memory:
-    return memory
-
-
-@dataclass(frozen=True, eq=False)
-class GradientEstimator:
-    """An estimator of ∇V: pure functions, composed with any dynamics by `ewsg_jax.kernel`.
+class Sharing(NamedTuple):
+    """Whose a memory is, and how large it may grow.
 
     Attributes:
-        draw: `draw(key, data) -> randomness`, from the configuration and n alone.
-        propose: `propose(randomness, memory, point, data, weight) -> (estimate, receipt)`.
-        probe: `probe(estimate, position, data) -> gradient`: the estimate's own batch at another position.
-        prior_gradient: `prior_gradient(position) -> ∇V₀`, the part of every estimate that is no estimate.
-        evaluations: `evaluations(data) -> Evaluations`: how many ∇Vᵢ are evaluated.
-        check: `check(position, data)`: raises what is wrong with them, by type, shape and dtype.
-        gather: `gather(randomness, data) -> randomness`: the same with its rows of the data gathered, which may
-            be done for many steps at once; `propose` takes either.
-        init: `init(key, position, data) -> memory`.
-        refresh: `refresh(randomness, memory, step, point, data) -> (memory, point, evaluations)`. A point
-            that differs from the one given restarts the chain there.
-        commit: `commit(receipt, memory) -> memory`, once a step, with the accepted batch's receipt.
-        batches: `batches(data) -> randomness` with all equally probable batches on a leading axis, or
-            None where they cannot be listed.
-        frozen_noise: the x of an exponential weight, None for an estimator that does not ask for one.
-        uses_batches: whether steps differ by the rows they see.
-        exchangeable: whether batches of one step may be exchanged, as exponential weights and batches shared
-            between chains need: not so for reshuffled epochs.
-        memory_of: whose the memory is: each "chain"'s; or never changed, and a function of the "start" and the data
-            or of the "data" alone, so that chains may share it.
-        memory_limit: bytes that the memory of all chains may take, None for any.
-        reports_covariance: whether estimates hold their covariance.
+        of: each "chain"'s; or never changed, and a function of the "start" and the data or of the "data" alone, so
+            that chains may share it.
+        limit: bytes that the memory of all chains may take, None for any.
     """
 
-    draw: Callable[[Key, Data], PyTree]
-    propose: Callable[[PyTree, Memory, Position, Data, Weight], tuple[Estimate, PyTree]]
-    probe: Callable[[Estimate, Position, Data], Position]
-    prior_gradient: Callable[[Position], Position]
-    evaluations: Callable[[Data], Evaluations]
-    check: Callable[[Position, Data], None]
-    gather: Callable[[PyTree, Data], PyTree] = _nothing_ahead
-    init: Callable[[Key, Position, Data], Memory] = _no_memory
-    refresh: Callable[[PyTree, Memory, Array, Position, Data], tuple[Memory, Position, Any]] = _no_refresh
-    commit: Callable[[PyTree, Memory], Memory] = _no_commit
-    batches: Callable[[Data], PyTree] | None = None
-    frozen_noise: str | PyTree | None = None
-    uses_batches: bool = True
-    exchangeable: bool = True
-    memory_of: MemoryOf = "chain"
-    memory_limit: int | None = None
-    reports_covariance: bool = False
+    of: Literal["chain", "start", "data"] = "chain"
+    limit: int | None = None
+
+
+@module
+class GradientEstimator(Part, abc.ABC, Generic[Memory]):
+    """An estimator of ∇V, composed with any dynamics by `ewsg_jax.kernel`.
+
+    Write `draw`, `propose`, `probe` and `evaluations`; the rest has the defaults of an estimator without a memory.
+
+    Attributes:
+        posterior: what is sampled.
+    """
+
+    uses_batches: ClassVar[bool] = True
+    """Whether steps differ by the rows they see."""
+    posterior: Posterior = static()
+
+    @abc.abstractmethod
+    def draw(self, key: Key, data: Data) -> PyTree:
+        """Return what is random in an estimate, from the configuration and n alone."""
+
+    @abc.abstractmethod
+    def propose(
+        self, randomness: PyTree, memory: Memory, point: Position, data: Data, weight: Weight
+    ) -> tuple[Estimate, Any]:
+        """Return an estimate at a point, and the receipt that `commit` gets if it is accepted."""
+
+    @abc.abstractmethod
+    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
+        """Return the gradient on the estimate's own batch at another position."""
+
+    @abc.abstractmethod
+    def evaluations(self, data: Data) -> Evaluations:
+        """Return how many ∇Vᵢ are evaluated."""
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether batches of one step may be exchanged, as exponential weights and shared batches need."""
+        return True
+
+    @property
+    def lists_batches(self) -> bool:
+        """Whether `batches` can list them."""
+        return False
+
+    @property
+    def reports_covariance(self) -> bool:
+        """Whether estimates hold their covariance."""
+        return False
+
+    @property
+    def frozen_noise(self) -> str | PyTree | None:
+        """The x of an exponential weight, None for an estimator that does not ask for one."""
+        return None
+
+    @property
+    def sharing(self) -> Sharing:
+        """Whose the memory is."""
+        return Sharing()
+
+    def prior_gradient(self, position: Position) -> Position:
+        """Return ∇V₀, the part of every estimate that is no estimate."""
+        return self.posterior.prior_gradient(position)
+
+    def check(self, position: Position, data: Data) -> None:
+        """Raise what is wrong with a position and data, by type, shape and dtype."""
+        self.posterior.check(position, data)
+
+    def gather(self, randomness: PyTree, data: Data) -> PyTree:
+        """Return the randomness with its rows of the data, which may be done for many steps at once."""
+        return randomness
+
+    def init(self, key: Key, position: Position, data: Data) -> Any:
+        """Return the first memory of a chain."""
+        return ()
+
+    def refresh(
+        self, randomness: PyTree, memory: Memory, step: Array, point: Position, data: Data
+    ) -> tuple[Memory, Position, Any]:
+        """Return the memory that a step begins with, the point and the evaluations that it took.
+
+        A point that differs from the one given restarts the chain there.
+        """
+        return memory, point, 0
+
+    def commit(self, receipt: Any, memory: Memory) -> Any:
+        """Return the memory after a step, with the accepted batch's receipt."""
+        return memory
+
+    def batches(self, data: Data) -> PyTree:
+        """Return the randomness of all equally probable batches on a leading axis."""
+        raise NotImplementedError(f"the batches of {self!r} cannot be listed")
+
+
+@module
+class OfRows(GradientEstimator[Memory]):
+    """An estimator whose batches follow a law of rows.
+
+    Attributes:
+        law: which rows.
+    """
+
+    law: RowLaw
+
+    @property
+    def batch_size(self) -> int:
+        """The number of rows in a batch."""
+        return self.law.batch_size
+
+    @property
+    def exchangeable(self) -> bool:
+        return self.law.exchangeable
+
+    @property
+    def lists_batches(self) -> bool:
+        return self.law.lists_batches
+
+    def check(self, position: Position, data: Data) -> None:
+        self.posterior.check(position, data)
+        self.law.check(data)
+
+    def draw(self, key: Key, data: Data) -> PyTree:
+        return self.law.draw(key, data)
+
+    def gather(self, randomness: PyTree, data: Data) -> PyTree:
+        return self.law.gather(randomness, data)
+
+    def batches(self, data: Data) -> PyTree:
+        return self.law.batches(data)
+
+    def arguments(self) -> dict[str, Any]:
+        named = super().arguments()
+        law = named.pop("law")
+        return {"posterior": named.pop("posterior"), "batch_size": law.batch_size} | named | law.named()

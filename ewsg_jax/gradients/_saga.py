@@ -17,12 +17,14 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, _rows, _tree
-from ewsg_jax._rows import CHUNK_SIZE, num_rows
+from ewsg_jax import _check, _tree
+from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
-from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Weight
-from ewsg_jax.gradients._row_laws import RowLawName, row_law
+from ewsg_jax.gradients._protocol import Estimate, Evaluations, OfRows, Sharing, Weight
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows import gathering
+from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.named import RowLawName, row_law
 
 MEMORY_LIMIT = 4 * 2**30
 """Bytes that the tables of all chains may take."""
@@ -51,6 +53,73 @@ class SAGAReceipt(NamedTuple):
     rows: PyTree
 
 
+@module
+class SAGA(OfRows[SAGAMemory]):
+    """The estimator of `saga`."""
+
+    chunk_size: int = static(default=CHUNK_SIZE)
+    memory_limit: int = static(default=MEMORY_LIMIT)
+
+    @property
+    def sharing(self) -> Sharing:
+        return Sharing(limit=self.memory_limit)
+
+    def first_table(self, position: Position, data: Data) -> PyTree:
+        """Return the table at the first point."""
+        return gathering.map_over_rows(
+            lambda part: self.posterior.row_gradients(position, part), data, self.chunk_size
+        )
+
+    def check(self, position: Position, data: Data) -> None:
+        super().check(position, data)
+        table = jax.eval_shape(self.first_table, _check.shapes(position), _check.shapes(data))
+        _check.fits(
+            "memory_limit", self.memory_limit, _tree.num_bytes(table), f"SAGA's table of {num_rows(data):,} rows"
+        )
+
+    def init(self, key: Key, position: Position, data: Data) -> SAGAMemory:
+        table = self.first_table(position, data)
+        total = self.posterior.likelihood_gradient(position, data, self.chunk_size)
+        return SAGAMemory(table, _tree.widened(total), self.law.init(key))
+
+    def propose(
+        self, randomness: PyTree, memory: SAGAMemory, point: Position, data: Data, weight: Weight
+    ) -> tuple[Estimate, SAGAReceipt]:
+        posterior, law = self.posterior, self.law
+        batch = law.batch(randomness, memory.rows, data)
+        part = gathering.rows_of(batch, data)
+        new, old = posterior.row_gradients(point, part), _tree.take(memory.table, batch.indices)
+        differences = _tree.combine((1, new), (-1, old))
+        gradient = _tree.combine(
+            (1, posterior.prior_gradient(point)),
+            (1, posterior.estimate_from_rows(differences, part, data)),
+            (1, memory.gradient),
+        )
+        # A row that comes twice would be replaced twice, and its difference would stay in the sum for ever. Where
+        # none does, the sum below is the one above, and XLA takes it once.
+        once = differences if law.distinct else _scaled_rows(_first_of_each(batch.indices), differences)
+        changed = _tree.widened(posterior.sum_of_rows(once, part))
+        receipt = SAGAReceipt(batch.indices, once, changed, law.advance(memory.rows, data))
+        constant = _tree.combine((1, memory.gradient), (-1, posterior.estimate_from_rows(old, part, data)))
+        return Estimate(gradient, (batch.indices, constant)), receipt
+
+    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
+        indices, constant = estimate.batch
+        return _tree.combine(
+            (1, self.posterior.prior_gradient(position)),
+            (1, self.posterior.batch_gradient(position, data, indices)),
+            (1, constant),
+        )
+
+    def commit(self, receipt: SAGAReceipt, memory: SAGAMemory) -> SAGAMemory:
+        # In place in a compiled loop: setting the new rows instead, once the old ones are read, copies the table.
+        table = _tree.add_at(memory.table, receipt.indices, receipt.differences)
+        return SAGAMemory(table, _tree.combine((1, memory.gradient), (1, receipt.sum)), receipt.rows)
+
+    def evaluations(self, data: Data) -> Evaluations:
+        return Evaluations(self.batch_size, self.batch_size, at_init=num_rows(data))
+
+
 def saga(
     posterior: Posterior,
     *,
@@ -59,7 +128,7 @@ def saga(
     rows: RowLawName = "random",
     chunk_size: int = CHUNK_SIZE,
     memory_limit: int = MEMORY_LIMIT,
-) -> GradientEstimator:
+) -> SAGA:
     """Estimate ∇V by the difference of a batch's gradients to those last seen.
 
     Args:
@@ -82,73 +151,7 @@ def saga(
     law = row_law(batch_size, replace, rows)
     _check.integer("chunk_size", chunk_size)
     _check.integer("memory_limit", memory_limit)
-
-    def first_table(position: Position, data: Data) -> PyTree:
-        return _rows.map_over_rows(lambda part: posterior.row_gradients(position, part), data, chunk_size)
-
-    def check(position: Position, data: Data) -> None:
-        posterior.check(position, data)
-        law.check(data)
-        table = jax.eval_shape(first_table, _check.shapes(position), _check.shapes(data))
-        _check.fits(
-            "memory_limit", memory_limit, _tree.num_bytes(table), f"SAGA's table of {num_rows(data):,} rows"
-        )
-
-    def init(key: Key, position: Position, data: Data) -> SAGAMemory:
-        table = first_table(position, data)
-        total = posterior.likelihood_gradient(position, data, chunk_size)
-        return SAGAMemory(table, _tree.widened(total), law.init(key))
-
-    def propose(
-        randomness: PyTree, memory: SAGAMemory, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, SAGAReceipt]:
-        batch = law.batch(randomness, memory.rows, data)
-        part = _rows.rows_of(batch, data)
-        new, old = posterior.row_gradients(point, part), _tree.take(memory.table, batch.indices)
-        differences = _tree.combine((1, new), (-1, old))
-        gradient = _tree.combine(
-            (1, posterior.prior_gradient(point)),
-            (1, posterior.estimate_from_rows(differences, part, data)),
-            (1, memory.gradient),
-        )
-        # A row that comes twice would be replaced twice, and its difference would stay in the sum for ever. Where
-        # none does, the sum below is the one above, and XLA takes it once.
-        once = differences if law.distinct else _scaled_rows(_first_of_each(batch.indices), differences)
-        changed = _tree.widened(posterior.sum_of_rows(once, part))
-        receipt = SAGAReceipt(batch.indices, once, changed, law.advance(memory.rows, data))
-        constant = _tree.combine((1, memory.gradient), (-1, posterior.estimate_from_rows(old, part, data)))
-        return Estimate(gradient, (batch.indices, constant)), receipt
-
-    def probe(estimate: Estimate, position: Position, data: Data) -> Position:
-        indices, constant = estimate.batch
-        return _tree.combine(
-            (1, posterior.prior_gradient(position)),
-            (1, posterior.batch_gradient(position, data, indices)),
-            (1, constant),
-        )
-
-    def commit(receipt: SAGAReceipt, memory: SAGAMemory) -> SAGAMemory:
-        # In place in a compiled loop: setting the new rows instead, once the old ones are read, copies the table.
-        table = _tree.add_at(memory.table, receipt.indices, receipt.differences)
-        return SAGAMemory(table, _tree.combine((1, memory.gradient), (1, receipt.sum)), receipt.rows)
-
-    def evaluations(data: Data) -> Evaluations:
-        return Evaluations(batch_size, batch_size, at_init=num_rows(data))
-
-    return GradientEstimator(
-        law.draw,
-        propose,
-        probe,
-        posterior.prior_gradient,
-        evaluations,
-        check,
-        law.gather,
-        init,
-        commit=commit,
-        batches=law.batches,
-        exchangeable=law.exchangeable,
-        memory_limit=memory_limit,
-    )
+    return SAGA(posterior=posterior, law=law, chunk_size=int(chunk_size), memory_limit=int(memory_limit))
 
 
 def _first_of_each(indices: Array) -> Array:

@@ -15,11 +15,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _random, _rows, _tree
-from ewsg_jax._rows import Batch, num_rows
+from ewsg_jax import _check, _random, _tree
+from ewsg_jax._module import hashable, module, static
 from ewsg_jax._types import Array, Data, Key, Position
-from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Weight
+from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows import gathering
+from ewsg_jax.rows.gathering import Batch, num_rows
 
 
 class Strata(NamedTuple):
@@ -38,9 +40,60 @@ class Strata(NamedTuple):
     weight: Array
 
 
+@module
+class Stratified(GradientEstimator[Strata]):
+    """The estimator of `stratified`."""
+
+    batch_size: int = static()
+    labels: str | Callable[[Data], Array] = static()
+    num_strata: int = static()
+
+    @property
+    def sharing(self) -> Sharing:
+        return Sharing("data")
+
+    def check(self, position: Position, data: Data) -> None:
+        self.posterior.check(position, data)
+        _check_labels(lambda data: _labels(self.labels, data), data, self.num_strata)
+
+    def init(self, key: Key, position: Position, data: Data) -> Strata:
+        label = jnp.asarray(_labels(self.labels, data), jnp.int32)
+        sizes = jnp.zeros(self.num_strata, jnp.int32).at[label].add(1)
+        seats = allocate(sizes, self.batch_size)
+        stratum = jnp.repeat(jnp.arange(self.num_strata), seats, total_repeat_length=self.batch_size)
+        first = jnp.cumsum(sizes) - sizes
+        order = jnp.argsort(label, stable=True).astype(jnp.int32)
+        weight = sizes.astype(float) / jnp.maximum(seats, 1)
+        return Strata(order, first[stratum], sizes[stratum], weight[stratum])
+
+    def draw(self, key: Key, data: Data) -> Array:
+        return _random.index_words(key, num_rows(data), self.batch_size)
+
+    def propose(
+        self, randomness: Array, memory: Strata, point: Position, data: Data, weight: Weight
+    ) -> tuple[Estimate, tuple[()]]:
+        place = _random.scaled(randomness, memory.size.astype(jnp.uint32))
+        indices = _tree.take(memory.order, memory.first + place)
+        batch = gathering.gather(data, indices)
+        return Estimate(self._gradient(batch, memory.weight, point, data), (indices, memory.weight)), ()
+
+    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
+        indices, weights = estimate.batch
+        return self._gradient(indices, weights, position, data)
+
+    def evaluations(self, data: Data) -> Evaluations:
+        return Evaluations(self.batch_size, self.batch_size)
+
+    def _gradient(self, batch: Batch | Array, weights: Array, position: Position, data: Data) -> Position:
+        return _tree.combine(
+            (1, self.posterior.prior_gradient(position)),
+            (1, self.posterior.batch_gradient(position, data, batch, weights)),
+        )
+
+
 def stratified(
     posterior: Posterior, *, batch_size: int, labels: str | Callable[[Data], Array], num_strata: int
-) -> GradientEstimator:
+) -> Stratified:
     """Estimate ∇V from rows of every stratum.
 
     Args:
@@ -63,57 +116,15 @@ def stratified(
     """
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
     _check.integer("batch_size", batch_size)
-    labels_of = _labels_of(labels)
+    if not isinstance(labels, str):
+        _check.function("labels", labels, "(data) -> the stratum of each row")
     _check.integer("num_strata", num_strata)
     if batch_size < num_strata:
         raise ValueError(
             f"batch_size must be at least num_strata = {num_strata}, a row of each stratum; got {batch_size}"
         )
-
-    def check(position: Position, data: Data) -> None:
-        posterior.check(position, data)
-        _check_labels(labels_of, data, num_strata)
-
-    def init(key: Key, position: Position, data: Data) -> Strata:
-        label = jnp.asarray(labels_of(data), jnp.int32)
-        sizes = jnp.zeros(num_strata, jnp.int32).at[label].add(1)
-        seats = allocate(sizes, batch_size)
-        stratum = jnp.repeat(jnp.arange(num_strata), seats, total_repeat_length=batch_size)
-        first = jnp.cumsum(sizes) - sizes
-        order = jnp.argsort(label, stable=True).astype(jnp.int32)
-        weight = sizes.astype(float) / jnp.maximum(seats, 1)
-        return Strata(order, first[stratum], sizes[stratum], weight[stratum])
-
-    def draw(key: Key, data: Data) -> Array:
-        return _random.index_words(key, num_rows(data), batch_size)
-
-    def propose(
-        words: Array, memory: Strata, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, tuple[()]]:
-        place = _random.scaled(words, memory.size.astype(jnp.uint32))
-        indices = _tree.take(memory.order, memory.first + place)
-        batch = _rows.gather(data, indices)
-        return Estimate(gradient(batch, memory.weight, point, data), (indices, memory.weight)), ()
-
-    def gradient(batch: Batch | Array, weights: Array, position: Position, data: Data) -> Position:
-        return _tree.combine(
-            (1, posterior.prior_gradient(position)),
-            (1, posterior.batch_gradient(position, data, batch, weights)),
-        )
-
-    def probe(estimate: Estimate, position: Position, data: Data) -> Position:
-        indices, weights = estimate.batch
-        return gradient(indices, weights, position, data)
-
-    return GradientEstimator(
-        draw,
-        propose,
-        probe,
-        posterior.prior_gradient,
-        lambda data: Evaluations(batch_size, batch_size),
-        check,
-        init=init,
-        memory_of="data",
+    return Stratified(
+        posterior=posterior, batch_size=int(batch_size), labels=hashable(labels), num_strata=int(num_strata)
     )
 
 
@@ -132,18 +143,13 @@ def allocate(sizes: Array, batch_size: int) -> Array:
     return jax.lax.fori_loop(0, batch_size, seat_one, seats)
 
 
-def _labels_of(labels: str | Callable[[Data], Array]) -> Callable[[Data], Array]:
+def _labels(labels: str | Callable[[Data], Array], data: Data) -> Array:
     if not isinstance(labels, str):
-        _check.function("labels", labels, "(data) -> the stratum of each row")
-        return labels
-
-    def of_key(data: Data) -> Array:
-        if not isinstance(data, dict) or labels not in data:
-            what = f"the keys {list(data)}" if isinstance(data, dict) else _check.describe(data)
-            raise ValueError(f"labels must be a key of data that are a dictionary; got {labels!r} for {what}")
-        return data[labels]
-
-    return of_key
+        return labels(data)
+    if not isinstance(data, dict) or labels not in data:
+        what = f"the keys {list(data)}" if isinstance(data, dict) else _check.describe(data)
+        raise ValueError(f"labels must be a key of data that are a dictionary; got {labels!r} for {what}")
+    return data[labels]
 
 
 def _check_labels(labels: Callable[[Data], Array], data: Data, num_strata: int) -> None:

@@ -19,14 +19,16 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _batching, _check, _random, _tree
-from ewsg_jax._rows import CHUNK_SIZE, num_rows
+from ewsg_jax import _check, _random, _tree
+from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax.gradients import batching
 from ewsg_jax.gradients._anchored import anchored_estimate, probe_anchored
-from ewsg_jax.gradients._period import Period, epoch, period
-from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Weight
-from ewsg_jax.gradients._row_laws import RowLawName, row_law
+from ewsg_jax.gradients._period import Period, checked_period, epoch, period_at
+from ewsg_jax.gradients._protocol import Estimate, Evaluations, OfRows, Weight
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.named import RowLawName, row_law
 
 
 class SVRGMemory(NamedTuple):
@@ -52,6 +54,84 @@ class SVRGDraw(NamedTuple):
     word: PyTree
 
 
+@module
+class SVRG(OfRows[SVRGMemory]):
+    """The estimator of `svrg`."""
+
+    refresh_every: Period = static(default=None)
+    option: str = static(default="II")
+    chunk_size: int = static(default=CHUNK_SIZE)
+
+    @property
+    def restarts(self) -> bool:
+        """Whether a chain restarts at its new anchor."""
+        return self.option == "I"
+
+    def period(self, data: Data) -> int:
+        """Return K."""
+        return period_at("refresh_every", self.refresh_every, epoch(self.batch_size), num_rows(data))
+
+    def check(self, position: Position, data: Data) -> None:
+        super().check(position, data)
+        self.period(data)
+
+    def init(self, key: Key, position: Position, data: Data) -> SVRGMemory:
+        # The first step refreshes.
+        zero = _tree.zeros_like(position)
+        candidate = _tree.copy(position) if self.restarts else ()
+        return SVRGMemory(_tree.copy(position), zero, candidate, self.law.init(key))
+
+    def draw(self, key: Key, data: Data) -> SVRGDraw:
+        if not self.restarts:
+            return SVRGDraw(self.law.draw(key, data), ())
+        batch_key, word_key = jax.random.split(key)
+        return SVRGDraw(self.law.draw(batch_key, data), _random.index_words(word_key, 1, 1)[:, 0])
+
+    def gather(self, randomness: SVRGDraw, data: Data) -> SVRGDraw:
+        return randomness._replace(batch=self.law.gather(randomness.batch, data))
+
+    def refresh(
+        self, randomness: SVRGDraw, memory: SVRGMemory, step: Array, point: Position, data: Data
+    ) -> tuple[SVRGMemory, Position, Any]:
+        every = self.period(data)
+        due = step % every == 0
+        if self.restarts:
+            # The points 1 … K since the last refresh: the i-th takes the last one's place with probability 1/i.
+            place = (step - 1) % every + 1
+            taken = (step == 0) | (_random.scaled(randomness.word, place.astype(jnp.uint32)) == 0)
+            candidate = _tree.where(taken, point, memory.candidate)
+            point = _tree.where(due, candidate, point)
+            memory = memory._replace(candidate=candidate)
+
+        def renew() -> tuple[Position, Position]:
+            return point, self.posterior.likelihood_gradient(point, data, self.chunk_size)
+
+        anchor, gradient = batching.where_due(due, renew, (memory.anchor, memory.gradient))
+        return memory._replace(anchor=anchor, gradient=gradient), point, jnp.where(due, num_rows(data), 0)
+
+    def propose(
+        self, randomness: SVRGDraw, memory: SVRGMemory, point: Position, data: Data, weight: Weight
+    ) -> tuple[Estimate, PyTree]:
+        batch = self.law.batch(randomness.batch, memory.rows, data)
+        estimate = anchored_estimate(self.posterior, memory.anchor, memory.gradient, batch, point, data)
+        return estimate, self.law.advance(memory.rows, data)
+
+    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
+        return probe_anchored(self.posterior, estimate, position, data)
+
+    def commit(self, receipt: PyTree, memory: SVRGMemory) -> SVRGMemory:
+        return memory._replace(rows=receipt)
+
+    def batches(self, data: Data) -> SVRGDraw:
+        listed = self.law.batches(data)
+        words = jnp.zeros((num_rows(listed), 1), jnp.uint32) if self.restarts else ()
+        return SVRGDraw(listed, words)
+
+    def evaluations(self, data: Data) -> Evaluations:
+        b, n = self.batch_size, num_rows(data)
+        return Evaluations(2 * b, b, per_refresh=n, refresh_every=self.period(data))
+
+
 def svrg(
     posterior: Posterior,
     *,
@@ -61,7 +141,7 @@ def svrg(
     replace: bool = True,
     rows: RowLawName = "random",
     chunk_size: int = CHUNK_SIZE,
-) -> GradientEstimator:
+) -> SVRG:
     """Estimate ∇V by its difference to an anchor's.
 
     Args:
@@ -84,83 +164,7 @@ def svrg(
     """
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
     law = row_law(batch_size, replace, rows)
-    steps_per_anchor = period("refresh_every", refresh_every, epoch(batch_size))
+    every = checked_period("refresh_every", refresh_every)
     _check.one_of("option", option, ("I", "II"))
     _check.integer("chunk_size", chunk_size)
-    restarts = option == "I"
-
-    def check(position: Position, data: Data) -> None:
-        posterior.check(position, data)
-        law.check(data)
-        steps_per_anchor(num_rows(data))
-
-    def init(key: Key, position: Position, data: Data) -> SVRGMemory:
-        # The first step refreshes.
-        zero = _tree.zeros_like(position)
-        return SVRGMemory(_tree.copy(position), zero, _tree.copy(position) if restarts else (), law.init(key))
-
-    def draw(key: Key, data: Data) -> SVRGDraw:
-        if not restarts:
-            return SVRGDraw(law.draw(key, data), ())
-        batch_key, word_key = jax.random.split(key)
-        return SVRGDraw(law.draw(batch_key, data), _random.index_words(word_key, 1, 1)[:, 0])
-
-    def gather(randomness: SVRGDraw, data: Data) -> SVRGDraw:
-        return randomness._replace(batch=law.gather(randomness.batch, data))
-
-    def refresh(
-        randomness: SVRGDraw, memory: SVRGMemory, step: Array, point: Position, data: Data
-    ) -> tuple[SVRGMemory, Position, Any]:
-        every = steps_per_anchor(num_rows(data))
-        due = step % every == 0
-        if restarts:
-            # The points 1 … K since the last refresh: the i-th takes the last one's place with probability 1/i.
-            place = (step - 1) % every + 1
-            taken = (step == 0) | (_random.scaled(randomness.word, place.astype(jnp.uint32)) == 0)
-            candidate = _tree.where(taken, point, memory.candidate)
-            point = _tree.where(due, candidate, point)
-            memory = memory._replace(candidate=candidate)
-
-        def renew() -> tuple[Position, Position]:
-            return point, posterior.likelihood_gradient(point, data, chunk_size)
-
-        anchor, gradient = _batching.where_due(due, renew, (memory.anchor, memory.gradient))
-        return memory._replace(anchor=anchor, gradient=gradient), point, jnp.where(due, num_rows(data), 0)
-
-    def propose(
-        randomness: SVRGDraw, memory: SVRGMemory, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, PyTree]:
-        batch = law.batch(randomness.batch, memory.rows, data)
-        estimate = anchored_estimate(posterior, memory.anchor, memory.gradient, batch, point, data)
-        return estimate, law.advance(memory.rows, data)
-
-    def probe(estimate: Estimate, position: Position, data: Data) -> Position:
-        return probe_anchored(posterior, estimate, position, data)
-
-    def commit(receipt: PyTree, memory: SVRGMemory) -> SVRGMemory:
-        return memory._replace(rows=receipt)
-
-    def batches(data: Data) -> SVRGDraw:
-        assert law.batches is not None
-        listed = law.batches(data)
-        words = jnp.zeros((num_rows(listed), 1), jnp.uint32) if restarts else ()
-        return SVRGDraw(listed, words)
-
-    def evaluations(data: Data) -> Evaluations:
-        n = num_rows(data)
-        return Evaluations(2 * batch_size, batch_size, per_refresh=n, refresh_every=steps_per_anchor(n))
-
-    return GradientEstimator(
-        draw,
-        propose,
-        probe,
-        posterior.prior_gradient,
-        evaluations,
-        check,
-        gather,
-        init,
-        refresh,
-        commit,
-        batches=None if law.batches is None else batches,
-        exchangeable=law.exchangeable,
-    )
+    return SVRG(posterior=posterior, law=law, refresh_every=every, option=option, chunk_size=int(chunk_size))

@@ -4,17 +4,46 @@ Unbiased; its covariance is (n²/b) S with replacement and (n²/b) S (n−b)/(n�
 covariance of ∇Vᵢ over the rows (divided by n). b evaluations a step, no memory.
 """
 
+from typing import Any
+
 from ewsg_jax import _check, _tree
-from ewsg_jax._rows import Batch
-from ewsg_jax._types import Data, Key, Position, PyTree
-from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Memory, Weight
-from ewsg_jax.gradients._row_laws import RowLawName, row_law
+from ewsg_jax._module import module
+from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax.gradients._protocol import Estimate, Evaluations, OfRows, Weight
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.gathering import Batch
+from ewsg_jax.rows.named import RowLawName, row_law
 
 
-def uniform(
-    posterior: Posterior, *, batch_size: int, replace: bool = True, rows: RowLawName = "random"
-) -> GradientEstimator:
+@module
+class Uniform(OfRows[Any]):
+    """The estimator of `uniform`; its memory is that of its law of rows."""
+
+    def init(self, key: Key, position: Position, data: Data) -> Any:
+        return self.law.init(key)
+
+    def propose(
+        self, randomness: PyTree, memory: Any, point: Position, data: Data, weight: Weight
+    ) -> tuple[Estimate, Any]:
+        batch = self.law.batch(randomness, memory, data)
+        return Estimate(self._gradient(batch, point, data), batch.indices), self.law.advance(memory, data)
+
+    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
+        return self._gradient(estimate.batch, position, data)
+
+    def commit(self, receipt: Any, memory: Any) -> Any:
+        return receipt
+
+    def evaluations(self, data: Data) -> Evaluations:
+        return Evaluations(self.batch_size, self.batch_size)
+
+    def _gradient(self, batch: Batch | Array, position: Position, data: Data) -> Position:
+        return _tree.combine(
+            (1, self.posterior.prior_gradient(position)), (1, self.posterior.batch_gradient(position, data, batch))
+        )
+
+
+def uniform(posterior: Posterior, *, batch_size: int, replace: bool = True, rows: RowLawName = "random") -> Uniform:
     """Estimate ∇V from b rows, at a cost that does not depend on n.
 
     Args:
@@ -39,42 +68,4 @@ def uniform(
         ((2,), 2)
     """
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
-    law = row_law(batch_size, replace, rows)
-
-    def check(position: Position, data: Data) -> None:
-        posterior.check(position, data)
-        law.check(data)
-
-    def gradient(batch: Batch, position: Position, data: Data) -> Position:
-        return _tree.combine(
-            (1, posterior.prior_gradient(position)), (1, posterior.batch_gradient(position, data, batch))
-        )
-
-    def init(key: Key, position: Position, data: Data) -> Memory:
-        return law.init(key)
-
-    def propose(
-        randomness: PyTree, memory: Memory, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, PyTree]:
-        batch = law.batch(randomness, memory, data)
-        return Estimate(gradient(batch, point, data), batch.indices), law.advance(memory, data)
-
-    def probe(estimate: Estimate, position: Position, data: Data) -> Position:
-        return gradient(estimate.batch, position, data)
-
-    def commit(receipt: PyTree, memory: Memory) -> Memory:
-        return receipt
-
-    return GradientEstimator(
-        law.draw,
-        propose,
-        probe,
-        posterior.prior_gradient,
-        lambda data: Evaluations(batch_size, batch_size),
-        check,
-        law.gather,
-        init,
-        commit=commit,
-        batches=law.batches,
-        exchangeable=law.exchangeable,
-    )
+    return Uniform(posterior=posterior, law=row_law(batch_size, replace, rows))

@@ -19,9 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _random, _rows
-from ewsg_jax._rows import Batch, num_rows
+from ewsg_jax import _check, _random
 from ewsg_jax._types import Array, Data, Key
+from ewsg_jax.rows import gathering
+from ewsg_jax.rows.gathering import Batch, num_rows
 
 FREE = -1
 """In the place of a row number: nothing."""
@@ -130,7 +131,7 @@ def resample(
     """
     log_q = math.log(probability)
     is_bright = bright.rows >= 0
-    numbers = _rows.indices_of(selected.rows)
+    numbers = gathering.indices_of(selected.rows)
     place = jnp.searchsorted(numbers, bright.rows)
     place = jnp.minimum(place, selected.used.size - 1)
     is_selected = is_bright & (numbers[place] == bright.rows) & selected.used[place]

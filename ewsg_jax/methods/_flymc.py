@@ -17,15 +17,17 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _center, _check, _random, _rows, _tree
+from ewsg_jax import _check, _random, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness
-from ewsg_jax._rows import CHUNK_SIZE, num_rows
+from ewsg_jax._module import Constant, Schedule, hyperparameter, module, static
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.bounds import Bound
 from ewsg_jax.bounds._protocol import check_bound
-from ewsg_jax.dynamics._protocol import check_hyperparameters, value_at
+from ewsg_jax.dynamics._protocol import check_hyperparameters
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.gradients._period import Period, period
+from ewsg_jax.gradients import center as centers
+from ewsg_jax.gradients._period import Period, checked_period, period_at
+from ewsg_jax.gradients._protocol import Sharing
 from ewsg_jax.methods._bright_set import (
     BrightSet,
     Resampling,
@@ -38,6 +40,8 @@ from ewsg_jax.methods._bright_set import (
 )
 from ewsg_jax.methods._metropolis import RandomWalkNoise
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows import gathering
+from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 
 
 class FireflyState(NamedTuple):
@@ -70,6 +74,125 @@ class FireflyNoise(NamedTuple):
 
     walk: RandomWalkNoise
     resampling: Resampling
+
+
+@module
+class FireflyMonteCarlo(Kernel):
+    """The kernel of `flymc`."""
+
+    made_by = "flymc"
+
+    posterior: Posterior = static()
+    step_size: Constant | Schedule
+    capacity: int = static()
+    resample_probability: float = static(default=0.01)
+    proposal_capacity: Period = static(default=None)
+    bound: Bound = static()
+    center: Position | None = None
+    temperature: Constant | Schedule
+    chunk_size: int = static(default=CHUNK_SIZE)
+
+    def arguments(self) -> dict[str, Any]:
+        named = super().arguments()
+        if self.bound == self.posterior.bound:
+            del named["bound"]
+        return named
+
+    def room(self, n: int) -> int:
+        """Return how many data may be selected in a step."""
+        default = default_room(self.resample_probability)
+        return period_at("proposal_capacity", self.proposal_capacity, default, n)
+
+    def log_dark(self, position: Position, memory: FireflyMemory) -> Array:
+        """Return log p₀ + Σ log Bᵢ, up to a constant."""
+        total = self.bound.total(position, memory.center, memory.summary)
+        return _tree.widened(self.posterior.log_prior(position) + total)
+
+    def init(self, key: Key, position: Position, data: Data) -> KernelState:
+        _check.key(key)
+        position = _check.position(position)
+        _check.finite("position", position)
+        self.check(position, data)
+        check_bound(self.bound, position, data)
+        middle = centers.or_start(self.center, position)
+        memory = FireflyMemory(middle, self.bound.summarize(middle, data, self.chunk_size))
+        bright, count = first_bright(
+            key,
+            lambda rows: self.bound.gaps(position, middle, rows),
+            data,
+            self.capacity,
+            self.temperature(jnp.int32(0)),
+            self.chunk_size,
+        )
+        if not _check.is_traced(count) and count > self.capacity:
+            raise ValueError(
+                f"capacity must be at least {count}, the number of data that are bright at the start; got "
+                f"{self.capacity}: a start and a centre near the mode make fewer bright"
+            )
+        dark, overflowed = self.log_dark(position, memory), count > self.capacity
+        return KernelState(FireflyState(position, jnp.int32(0), dark, bright, overflowed), memory)
+
+    def draw(self, key: Key, state: KernelState, data: Data) -> Randomness:
+        n, most = num_rows(data), self.room(num_rows(data))
+        direction_key, uniform_key = jax.random.split(key)
+        # In one draw, of which each part costs little.
+        uniforms = _random.log_uniform(uniform_key, (1 + (most + 1) + self.capacity + most,))
+        decide, skips, darken, brighten = jnp.split(uniforms, (1, most + 2, most + 2 + self.capacity))
+        walk = RandomWalkNoise(_random.noise(direction_key, state.position), decide[0])
+        selected = select(skips, self.resample_probability, n)
+        return Randomness(selected, FireflyNoise(walk, Resampling(darken, brighten)))
+
+    def gather(self, randomness: Randomness, data: Data) -> Randomness:
+        selected = randomness.batch
+        return randomness._replace(batch=selected._replace(rows=gathering.gather(data, selected.rows)))
+
+    def transition(self, randomness: Randomness, state: KernelState, data: Data) -> tuple[KernelState, Info]:
+        (position, step, dark, bright, overflowed), memory = state
+        walk, resampling = randomness.noise
+        h, temperature = self.step_size(step), self.temperature(step)
+
+        proposed = _tree.combine((1, position), (h, walk.direction))
+        is_bright = bright.rows >= 0
+        bright_rows = gathering.rows_of(jnp.maximum(bright.rows, 0), data)
+        gaps = self.bound.gaps(proposed, memory.center, bright_rows)
+        gaps = jnp.where(is_bright, gaps, 0).astype(bright.gaps.dtype)
+        change = log_odds(gaps / temperature) - log_odds(bright.gaps / temperature)
+        there = self.log_dark(proposed, memory)
+        log_ratio = (there - dark) / temperature + jnp.sum(jnp.where(is_bright, change, 0))
+        accepted = walk.log_uniform <= log_ratio
+        position, dark, gaps = _tree.where(accepted, (proposed, there, gaps), (position, dark, bright.gaps))
+
+        selected = randomness.batch
+        proposal_gaps = self.bound.gaps(position, memory.center, gathering.rows_of(selected.rows, data))
+        moved, num_dark, fits = resample(
+            BrightSet(bright.rows, gaps),
+            selected,
+            proposal_gaps,
+            resampling,
+            self.resample_probability,
+            temperature,
+        )
+        following = FireflyState(position, step + 1, dark, moved, jnp.zeros_like(overflowed))
+        info = Info(
+            gradient_evaluations=jnp.sum(is_bright, dtype=jnp.int32) + num_dark,
+            is_finite=_tree.is_finite(following),
+            step_size=jnp.asarray(h),
+            acceptance=accepted.astype(jnp.float32),
+            overflow=overflowed | ~fits,
+        )
+        return KernelState(following, memory), info
+
+    def evaluations(self, data: Data) -> Evaluations:
+        n = num_rows(data)
+        return Evaluations(self.capacity + self.room(n), 0, at_init=2 * n, counted=True)
+
+    def check(self, position: Position, data: Data) -> None:
+        self.posterior.check(position, data)
+        centers.check_fits(self.center, position)
+
+    @property
+    def sharing(self) -> Sharing:
+        return Sharing("start" if self.center is None else "data")
 
 
 def flymc(
@@ -130,7 +253,7 @@ def flymc(
     check_hyperparameters(step_size=step_size, temperature=temperature)
     _check.integer("capacity", capacity)
     probability = check_probability(resample_probability)
-    room = period("proposal_capacity", proposal_capacity, default_room(probability))
+    room = checked_period("proposal_capacity", proposal_capacity)
     lower = posterior.bound if bound is None else bound
     if lower is None:
         raise ValueError(
@@ -139,97 +262,14 @@ def flymc(
         )
     _check.instance("bound", lower, Bound, "one of ewsg_jax.bounds")
     _check.integer("chunk_size", chunk_size)
-    center = _center.given(center)
-
-    def check(position: Position, data: Data) -> None:
-        posterior.check(position, data)
-        _center.check_fits(center, position)
-
-    def log_dark(position: Position, memory: FireflyMemory) -> Array:
-        return _tree.widened(posterior.log_prior(position) + lower.total(position, memory.center, memory.summary))
-
-    def init(key: Key, position: Position, data: Data) -> KernelState:
-        _check.key(key)
-        position = _check.position(position)
-        _check.finite("position", position)
-        check(position, data)
-        check_bound(lower, position, data)
-        middle = _center.or_start(center, position)
-        memory = FireflyMemory(middle, lower.summarize(middle, data, chunk_size))
-        bright, count = first_bright(
-            key,
-            lambda rows: lower.gaps(position, middle, rows),
-            data,
-            capacity,
-            value_at(temperature, jnp.int32(0)),
-            chunk_size,
-        )
-        if not _check.is_traced(count) and count > capacity:
-            raise ValueError(
-                f"capacity must be at least {count}, the number of data that are bright at the start; got "
-                f"{capacity}: a start and a centre near the mode make fewer bright"
-            )
-        state = FireflyState(position, jnp.int32(0), log_dark(position, memory), bright, count > capacity)
-        return KernelState(state, memory)
-
-    def draw(key: Key, state: KernelState, data: Data) -> Randomness:
-        n, most = num_rows(data), room(num_rows(data))
-        direction_key, uniform_key = jax.random.split(key)
-        # In one draw, of which each part costs little.
-        uniforms = _random.log_uniform(uniform_key, (1 + (most + 1) + capacity + most,))
-        decide, skips, darken, brighten = jnp.split(uniforms, (1, most + 2, most + 2 + capacity))
-        walk = RandomWalkNoise(_random.noise(direction_key, state.position), decide[0])
-        return Randomness(select(skips, probability, n), FireflyNoise(walk, Resampling(darken, brighten)))
-
-    def gather(randomness: Randomness, data: Data) -> Randomness:
-        selected = randomness.batch
-        return randomness._replace(batch=selected._replace(rows=_rows.gather(data, selected.rows)))
-
-    def transition(randomness: Randomness, state: KernelState, data: Data) -> tuple[KernelState, Info]:
-        (position, step, dark, bright, overflowed), memory = state
-        walk, resampling = randomness.noise
-        h, temperature_now = value_at(step_size, step), value_at(temperature, step)
-
-        proposed = _tree.combine((1, position), (h, walk.direction))
-        is_bright = bright.rows >= 0
-        gaps = lower.gaps(proposed, memory.center, _rows.rows_of(jnp.maximum(bright.rows, 0), data))
-        gaps = jnp.where(is_bright, gaps, 0).astype(bright.gaps.dtype)
-        change = log_odds(gaps / temperature_now) - log_odds(bright.gaps / temperature_now)
-        there = log_dark(proposed, memory)
-        log_ratio = (there - dark) / temperature_now + jnp.sum(jnp.where(is_bright, change, 0))
-        accepted = walk.log_uniform <= log_ratio
-        position, dark, gaps = _tree.where(accepted, (proposed, there, gaps), (position, dark, bright.gaps))
-
-        selected = randomness.batch
-        proposal_gaps = lower.gaps(position, memory.center, _rows.rows_of(selected.rows, data))
-        moved, num_dark, fits = resample(
-            BrightSet(bright.rows, gaps), selected, proposal_gaps, resampling, probability, temperature_now
-        )
-        following = FireflyState(position, step + 1, dark, moved, jnp.zeros_like(overflowed))
-        info = Info(
-            gradient_evaluations=jnp.sum(is_bright, dtype=jnp.int32) + num_dark,
-            is_finite=_tree.is_finite(following),
-            step_size=jnp.asarray(h),
-            acceptance=accepted.astype(jnp.float32),
-            overflow=overflowed | ~fits,
-        )
-        return KernelState(following, memory), info
-
-    def step_size_at(step: Array) -> Any:
-        return value_at(step_size, step)
-
-    def evaluations(data: Data) -> Evaluations:
-        n = num_rows(data)
-        return Evaluations(capacity + room(n), 0, at_init=2 * n, counted=True)
-
-    return Kernel(
-        init,
-        draw,
-        gather,
-        transition,
-        step_size_at,
-        evaluations,
-        uses_batches=False,
-        check=check,
-        memory_of="start" if center is None else "data",
+    return FireflyMonteCarlo(
+        posterior=posterior,
+        step_size=hyperparameter(step_size),
+        capacity=int(capacity),
+        resample_probability=probability,
+        proposal_capacity=room,
+        bound=lower,
+        center=centers.given(center),
+        temperature=hyperparameter(temperature),
+        chunk_size=int(chunk_size),
     )

@@ -14,11 +14,12 @@ import numpy as np
 
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness
-from ewsg_jax._rows import CHUNK_SIZE, num_rows
+from ewsg_jax._module import Constant, Schedule, hyperparameter, module, static
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position
-from ewsg_jax.dynamics._protocol import check_hyperparameters, value_at
+from ewsg_jax.dynamics._protocol import check_hyperparameters
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 
 
 class RandomWalkState(NamedTuple):
@@ -34,6 +35,58 @@ class RandomWalkNoise(NamedTuple):
 
     direction: Position
     log_uniform: Array
+
+
+@module
+class RandomWalkMetropolis(Kernel):
+    """The kernel of `random_walk_metropolis`."""
+
+    posterior: Posterior = static()
+    step_size: Constant | Schedule
+    temperature: Constant | Schedule
+    chunk_size: int = static(default=CHUNK_SIZE)
+
+    def potential(self, position: Position, data: Data) -> Array:
+        """Return V, at least in float32."""
+        return _tree.widened(self.posterior.potential(position, data, self.chunk_size))
+
+    def init(self, key: Key, position: Position, data: Data) -> KernelState:
+        _check.key(key)
+        position = _check.position(position)
+        _check.finite("position", position)
+        start = self.potential(position, data)
+        if not _check.is_traced(start) and not np.isfinite(start):
+            raise ValueError(f"position must be where the posterior's potential is finite; it is {start} there")
+        return KernelState(RandomWalkState(position, jnp.int32(0), start), ())
+
+    def draw(self, key: Key, state: KernelState, data: Data) -> Randomness:
+        return Randomness((), draw_walk(key, state.position))
+
+    def transition(self, randomness: Randomness, state: KernelState, data: Data) -> tuple[KernelState, Info]:
+        current, noise = state.dynamics, randomness.noise
+        h, temperature = self.step_size(current.step), self.temperature(current.step)
+        proposed = _tree.combine((1, current.position), (h, noise.direction))
+        there = self.potential(proposed, data)
+        # A density that is not a number is accepted by no comparison.
+        accepted = noise.log_uniform <= (current.potential - there) / temperature
+        moved = RandomWalkState(
+            _tree.where(accepted, proposed, current.position),
+            current.step + 1,
+            jnp.where(accepted, there, current.potential),
+        )
+        info = Info(
+            gradient_evaluations=np.int32(num_rows(data)),
+            is_finite=_tree.is_finite(moved),
+            step_size=jnp.asarray(h),
+            acceptance=accepted.astype(jnp.float32),
+        )
+        return KernelState(moved, ()), info
+
+    def evaluations(self, data: Data) -> Evaluations:
+        return Evaluations(num_rows(data), 0, at_init=num_rows(data))
+
+    def check(self, position: Position, data: Data) -> None:
+        self.posterior.check(position, data)
 
 
 def random_walk_metropolis(
@@ -73,54 +126,11 @@ def random_walk_metropolis(
     """
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
     check_hyperparameters(step_size=step_size, temperature=temperature)
-    _check.integer("chunk_size", chunk_size)
-
-    def potential(position: Position, data: Data) -> Array:
-        return _tree.widened(posterior.potential(position, data, chunk_size))
-
-    def init(key: Key, position: Position, data: Data) -> KernelState:
-        _check.key(key)
-        position = _check.position(position)
-        _check.finite("position", position)
-        start = potential(position, data)
-        if not _check.is_traced(start) and not np.isfinite(start):
-            raise ValueError(f"position must be where the posterior's potential is finite; it is {start} there")
-        return KernelState(RandomWalkState(position, jnp.int32(0), start), ())
-
-    def draw(key: Key, state: KernelState, data: Data) -> Randomness:
-        return Randomness((), draw_walk(key, state.position))
-
-    def gather(randomness: Randomness, data: Data) -> Randomness:
-        return randomness
-
-    def transition(randomness: Randomness, state: KernelState, data: Data) -> tuple[KernelState, Info]:
-        current, noise = state.dynamics, randomness.noise
-        h, temperature_now = value_at(step_size, current.step), value_at(temperature, current.step)
-        proposed = _tree.combine((1, current.position), (h, noise.direction))
-        there = potential(proposed, data)
-        # A density that is not a number is accepted by no comparison.
-        accepted = noise.log_uniform <= (current.potential - there) / temperature_now
-        moved = RandomWalkState(
-            _tree.where(accepted, proposed, current.position),
-            current.step + 1,
-            jnp.where(accepted, there, current.potential),
-        )
-        info = Info(
-            gradient_evaluations=np.int32(num_rows(data)),
-            is_finite=_tree.is_finite(moved),
-            step_size=jnp.asarray(h),
-            acceptance=accepted.astype(jnp.float32),
-        )
-        return KernelState(moved, ()), info
-
-    def step_size_at(step: Array) -> Any:
-        return value_at(step_size, step)
-
-    def evaluations(data: Data) -> Evaluations:
-        return Evaluations(num_rows(data), 0, at_init=num_rows(data))
-
-    return Kernel(
-        init, draw, gather, transition, step_size_at, evaluations, uses_batches=False, check=posterior.check
+    return RandomWalkMetropolis(
+        posterior=posterior,
+        step_size=hyperparameter(step_size),
+        temperature=hyperparameter(temperature),
+        chunk_size=_check.integer("chunk_size", chunk_size),
     )
 
 

@@ -3,11 +3,11 @@
 from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel, kernel
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._rows import CHUNK_SIZE
 from ewsg_jax._types import Hyperparameter
-from ewsg_jax.gradients._row_laws import RowLawName
 from ewsg_jax.methods._underdamped import Integrator, underdamped
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.gathering import CHUNK_SIZE
+from ewsg_jax.rows.named import RowLawName
 
 
 def ld(

@@ -7,9 +7,9 @@ from ewsg_jax._kernel import Kernel, kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, Position
 from ewsg_jax.gradients._period import Period
-from ewsg_jax.gradients._row_laws import RowLawName
 from ewsg_jax.gradients._saga import MEMORY_LIMIT
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.named import RowLawName
 
 
 def svrg_ld(

@@ -1,13 +1,29 @@
 """Gaussian location: xᵢ ~ N(θ, noise_scale² I). Conjugate; EWSG section 5.1 is the flat-prior case."""
 
 import math
+from dataclasses import dataclass
+from typing import Any
 
 import jax.numpy as jnp
 
 from ewsg_jax import _check
+from ewsg_jax._module import number, text
 from ewsg_jax._types import Array
 from ewsg_jax.models._priors import normal_prior
 from ewsg_jax.posterior import Posterior
+
+
+@dataclass(frozen=True)
+class _LogLikelihood:
+    precision: Any
+
+    def __call__(self, mean: Array, x: Array) -> Array:
+        # Broadcasting would make another model of a mean of another shape.
+        if jnp.shape(mean) != jnp.shape(x):
+            raise ValueError(
+                f"position must be shaped like a datum, {jnp.shape(x)}; got an array of shape {jnp.shape(mean)}"
+            )
+        return -0.5 * self.precision * jnp.sum(jnp.square(x - mean))
 
 
 def gaussian_location(*, noise_scale: float = 1.0, prior_scale: float = math.inf) -> Posterior:
@@ -29,14 +45,8 @@ def gaussian_location(*, noise_scale: float = 1.0, prior_scale: float = math.inf
         Array([-4.], dtype=float32)
     """
     _check.positive("noise_scale", noise_scale)
-    precision = noise_scale**-2
-
-    def log_likelihood(mean: Array, x: Array) -> Array:
-        # Broadcasting would make another model of a mean of another shape.
-        if jnp.shape(mean) != jnp.shape(x):
-            raise ValueError(
-                f"position must be shaped like a datum, {jnp.shape(x)}; got an array of shape {jnp.shape(mean)}"
-            )
-        return -0.5 * precision * jnp.sum(jnp.square(x - mean))
-
-    return Posterior(log_likelihood, normal_prior(prior_scale))
+    return Posterior(
+        _LogLikelihood(number(noise_scale) ** -2),
+        normal_prior(prior_scale),
+        name=f"gaussian_location(noise_scale={text(noise_scale)}, prior_scale={text(prior_scale)})",
+    )

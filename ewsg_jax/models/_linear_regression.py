@@ -1,10 +1,32 @@
 """Bayesian linear regression: yᵢ ~ N(xᵢᵀw, noise_scale²). Conjugate."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import jax.numpy as jnp
 
 from ewsg_jax import _check
+from ewsg_jax._module import number, text
+from ewsg_jax._types import Array, Data
+from ewsg_jax.bounds._protocol import row_x
 from ewsg_jax.models._priors import normal_prior
 from ewsg_jax.posterior import Posterior
+
+
+@dataclass(frozen=True)
+class _LogLikelihood:
+    precision: Any
+
+    def __call__(self, mean: Array, row: Data) -> Array:
+        return -0.5 * self.precision * jnp.square(row["y"] - mean)
+
+
+@dataclass(frozen=True)
+class _Residual:
+    precision: Any
+
+    def __call__(self, means: Array, rows: Data) -> Array:
+        return self.precision * (rows["y"] - means)
 
 
 def linear_regression(*, noise_scale: float = 1.0, prior_scale: float = 1.0) -> Posterior:
@@ -26,10 +48,11 @@ def linear_regression(*, noise_scale: float = 1.0, prior_scale: float = 1.0) -> 
         Array([-1., -2.], dtype=float32)
     """
     _check.positive("noise_scale", noise_scale)
-    precision = noise_scale**-2
+    precision = number(noise_scale) ** -2
     return Posterior.linear(
-        lambda mean, row: -0.5 * precision * jnp.square(row["y"] - mean),
+        _LogLikelihood(precision),
         normal_prior(prior_scale),
-        inputs=lambda row: row["x"],
-        residual=lambda means, rows: precision * (rows["y"] - means),
+        inputs=row_x,
+        residual=_Residual(precision),
+        name=f"linear_regression(noise_scale={text(noise_scale)}, prior_scale={text(prior_scale)})",
     )

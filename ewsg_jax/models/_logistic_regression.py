@@ -3,9 +3,24 @@
 import jax
 
 from ewsg_jax import _check
+from ewsg_jax._module import text
+from ewsg_jax._types import Array, Data
 from ewsg_jax.bounds import jaakkola_jordan
+from ewsg_jax.bounds._protocol import row_x
 from ewsg_jax.models._priors import normal_prior
 from ewsg_jax.posterior import Posterior
+
+
+def _log_likelihood(logit: Array, row: Data) -> Array:
+    return row["y"] * logit - jax.nn.softplus(logit)
+
+
+def _residual(logits: Array, rows: Data) -> Array:
+    return rows["y"] - jax.nn.sigmoid(logits)
+
+
+def _check_labels(weights: Array, data: Data) -> None:
+    _check.labels("data['y']", data["y"], 2)
 
 
 def logistic_regression(*, prior_scale: float = 1.0) -> Posterior:
@@ -27,10 +42,11 @@ def logistic_regression(*, prior_scale: float = 1.0) -> Posterior:
         Array([-0.5, -1. ], dtype=float32)
     """
     return Posterior.linear(
-        lambda logit, row: row["y"] * logit - jax.nn.softplus(logit),
+        _log_likelihood,
         normal_prior(prior_scale),
-        inputs=lambda row: row["x"],
-        residual=lambda logits, rows: rows["y"] - jax.nn.sigmoid(logits),
+        inputs=row_x,
+        residual=_residual,
         bound=jaakkola_jordan(),
-        check_values=lambda weights, data: _check.labels("data['y']", data["y"], 2),
+        check_values=_check_labels,
+        name=f"logistic_regression(prior_scale={text(prior_scale)})",
     )

@@ -4,10 +4,20 @@ import math
 
 import jax.numpy as jnp
 
+from ewsg_jax._module import text
 from ewsg_jax._types import Array
 from ewsg_jax.bounds import normal_taylor
 from ewsg_jax.models._priors import normal_prior
 from ewsg_jax.posterior import Posterior
+
+
+def _log_likelihood(position: Array, x: Array) -> Array:
+    if jnp.shape(position) != (2,) or jnp.shape(x):
+        raise ValueError(
+            f"position must be an array (2,), the mean and the log of the scale, and a datum a number; got "
+            f"arrays of shapes {jnp.shape(position)} and {jnp.shape(x)}"
+        )
+    return -position[1] - 0.5 * jnp.square((x - position[0]) * jnp.exp(-position[1]))
 
 
 def normal(*, prior_scale: float = math.inf) -> Posterior:
@@ -27,13 +37,5 @@ def normal(*, prior_scale: float = math.inf) -> Posterior:
         >>> ewsg.models.normal().gradient(jnp.zeros(2), jnp.array([1.0, 3.0]))
         Array([-4., -8.], dtype=float32)
     """
-
-    def log_likelihood(position: Array, x: Array) -> Array:
-        if jnp.shape(position) != (2,) or jnp.shape(x):
-            raise ValueError(
-                f"position must be an array (2,), the mean and the log of the scale, and a datum a number; got "
-                f"arrays of shapes {jnp.shape(position)} and {jnp.shape(x)}"
-            )
-        return -position[1] - 0.5 * jnp.square((x - position[0]) * jnp.exp(-position[1]))
-
-    return Posterior(log_likelihood, normal_prior(prior_scale), bound=normal_taylor())
+    name = f"normal(prior_scale={text(prior_scale)})"
+    return Posterior(_log_likelihood, normal_prior(prior_scale), bound=normal_taylor(), name=name)

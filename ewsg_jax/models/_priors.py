@@ -2,17 +2,35 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import jax.numpy as jnp
 
 from ewsg_jax import _check, _tree
+from ewsg_jax._module import number
 from ewsg_jax._types import Array, Position
+
+
+@dataclass(frozen=True)
+class NormalPrior:
+    """The log density of N(0, I/precision) up to a constant."""
+
+    precision: Any
+
+    def __call__(self, position: Position) -> Array:
+        """Return it at a position."""
+        return -0.5 * self.precision * _tree.squared_norm(position)
+
+
+def flat_prior(position: Position) -> Array:
+    """Return 0."""
+    return jnp.float32(0.0)
 
 
 def normal_prior(prior_scale: float) -> Callable[[Position], Array]:
     """Return the log density of N(0, prior_scale² I) up to a constant; flat for `math.inf`."""
     if isinstance(prior_scale, float) and prior_scale == math.inf:
-        return lambda position: jnp.float32(0.0)
+        return flat_prior
     _check.positive("prior_scale", prior_scale)
-    precision = prior_scale**-2
-    return lambda position: -0.5 * precision * _tree.squared_norm(position)
+    return NormalPrior(number(prior_scale) ** -2)

@@ -3,9 +3,24 @@
 import jax
 
 from ewsg_jax import _check
+from ewsg_jax._module import text
+from ewsg_jax._types import Array, Data
 from ewsg_jax.bounds import bohning
+from ewsg_jax.bounds._protocol import row_x
 from ewsg_jax.models._priors import normal_prior
 from ewsg_jax.posterior import Posterior
+
+
+def _log_likelihood(logits: Array, row: Data) -> Array:
+    return logits[row["y"]] - jax.nn.logsumexp(logits)
+
+
+def _residual(logits: Array, rows: Data) -> Array:
+    return jax.nn.one_hot(rows["y"], logits.shape[-1], dtype=logits.dtype) - jax.nn.softmax(logits)
+
+
+def _check_labels(weights: Array, data: Data) -> None:
+    _check.labels("data['y']", data["y"], weights.shape[-1])
 
 
 def softmax_regression(*, prior_scale: float = 1.0) -> Posterior:
@@ -27,12 +42,11 @@ def softmax_regression(*, prior_scale: float = 1.0) -> Posterior:
         Array([[-0.5,  0.5]], dtype=float32)
     """
     return Posterior.linear(
-        lambda logits, row: logits[row["y"]] - jax.nn.logsumexp(logits),
+        _log_likelihood,
         normal_prior(prior_scale),
-        inputs=lambda row: row["x"],
-        residual=lambda logits, rows: (
-            jax.nn.one_hot(rows["y"], logits.shape[-1], dtype=logits.dtype) - jax.nn.softmax(logits)
-        ),
+        inputs=row_x,
+        residual=_residual,
         bound=bohning(),
-        check_values=lambda weights, data: _check.labels("data['y']", data["y"], weights.shape[-1]),
+        check_values=_check_labels,
+        name=f"softmax_regression(prior_scale={text(prior_scale)})",
     )

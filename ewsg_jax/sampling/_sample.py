@@ -150,7 +150,7 @@ def sample(
     )
     run_keys = chain_keys(run_key, num_chains)
 
-    advance = functools.partial(chunks.advance, kernel, layout, run_keys, shared_key, data, plan)
+    advance = functools.partial(chunks.advance, kernel.hoisted(), layout, run_keys, shared_key, data, plan)
     # Calls take the memory of the state that they are given; the first state stays, to replay from.
     outcome = Outcome(_tree.copy(first), Watch(num_chains, shared_memory, first))
     del first

@@ -58,7 +58,7 @@ class Call(NamedTuple):
     health: Health
 
 
-@functools.partial(jax.jit, static_argnames=("kernel", "shared_memory"))
+@functools.partial(jax.jit, static_argnames=("shared_memory",))
 def start(kernel: Kernel, keys: Array, positions: PyTree, data: Data, shared_memory: bool) -> KernelState:
     """Return the first states of all chains, leading axis chain; a memory that they share is the first one's."""
     if not shared_memory:
@@ -69,7 +69,7 @@ def start(kernel: Kernel, keys: Array, positions: PyTree, data: Data, shared_mem
     return KernelState(own, first.memory)
 
 
-@functools.partial(jax.jit, static_argnames=("kernel", "layout", "guarded"), donate_argnames=("state",))
+@functools.partial(jax.jit, static_argnames=("layout", "guarded"), donate_argnames=("state",))
 def advance(
     kernel: Kernel,
     layout: Layout,

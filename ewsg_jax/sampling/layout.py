@@ -40,7 +40,7 @@ class Layout(NamedTuple):
     moments: MomentPlan | None
 
 
-@functools.partial(jax.jit, static_argnums=(0, 3))
+@functools.partial(jax.jit, static_argnums=3)
 def _randomness(
     kernel: Kernel, state: KernelState, data: Data, shared_memory: bool
 ) -> tuple[Randomness, Randomness]:

@@ -34,7 +34,7 @@ def first_state(
         positions, num_chains = starts(key, position, num_chains, stacked)
         _check.finite("position", positions)
         common = not stacked and not is_function(position)
-        shared_memory = kernel.memory_of == "data" or (kernel.memory_of == "start" and common)
+        shared_memory = kernel.sharing.of == "data" or (kernel.sharing.of == "start" and common)
         keys = chain_keys(jax.random.fold_in(key, 1), num_chains)
         _check_memory(kernel, jax.eval_shape(lambda *x: start(kernel, *x, shared_memory), keys, positions, data))
         return start(kernel, keys, positions, data, shared_memory), shared_memory
@@ -49,7 +49,7 @@ def first_state(
         raise ValueError(f"state must be {made_by}{wanted}; got positions {_check.listed('state', state.position)}")
     kernel.check(jax.tree.map(lambda x: jnp.asarray(x)[0], state.position), data)
     keys = jax.eval_shape(lambda: chain_keys(jax.random.key(0), chains))
-    shared_memory = kernel.memory_of == "data" or (kernel.memory_of == "start" and _shares_memory(state))
+    shared_memory = kernel.sharing.of == "data" or (kernel.sharing.of == "start" and _shares_memory(state))
     shapes = _check.shapes(state.position), _check.shapes(data)
     like = jax.eval_shape(lambda *x: start(kernel, *x, shared_memory), keys, *shapes)
     _check.same_tree(f"state must be {made_by}", "state", state, like)
@@ -65,10 +65,10 @@ def _shares_memory(state: KernelState) -> bool:
 
 
 def _check_memory(kernel: Kernel, states: KernelState) -> None:
-    if kernel.memory_limit is not None:
+    if kernel.sharing.limit is not None:
         needed = _tree.num_bytes(states.memory)
         what = f"the estimator's memory for {states.step.shape[0]} chains"
-        _check.fits("memory_limit", kernel.memory_limit, needed, what)
+        _check.fits("memory_limit", kernel.sharing.limit, needed, what)
 
 
 def is_function(position: Any) -> bool:

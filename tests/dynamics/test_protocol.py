@@ -1,7 +1,5 @@
 """What every dynamics promises: the tree and the dtypes it was given, its step counter, `restart`, clear errors."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +7,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.dynamics import LangevinState
+from tests.parts import altered
 
 ARGUMENTS = {
     "langevin": {"temperature": 0.5},
@@ -125,9 +124,7 @@ def test_gradient_is_taken_at_the_position_or_in_the_middle_of_the_drift(x64, na
 def test_a_chain_whose_estimator_moves_the_point_goes_on_from_there(x64, name):
     dynamics, estimator = build(name), ewsg.gradients.full(POSTERIOR)
     target = jnp.array([0.3, -0.8])
-    moving = dataclasses.replace(
-        estimator, refresh=lambda randomness, memory, step, point, data: (memory, target, 5)
-    )
+    moving = altered(estimator, refresh=lambda randomness, memory, step, point, data: (memory, target, 5))
     state = ewsg.kernel(dynamics, estimator).init(jax.random.key(0), jnp.array([1.0, 2.0]), DATA)
     state = state._replace(dynamics=of_state(name, jnp.array([1.0, 2.0]), jnp.array([-0.4, 0.9]), step=2))
     randomness = ewsg.kernel(dynamics, moving).draw(jax.random.key(1), state, DATA)
@@ -158,7 +155,7 @@ def test_what_is_prepared_reaches_the_weight_and_the_move_and_probes_are_counted
         total = estimate.gradient + n * prior + probe(state.position) + 10 * probe(state.position + 1)
         return plain.move(noise, state, estimate._replace(gradient=total), probe)
 
-    probing = dataclasses.replace(plain, prepare=prepare, weight=weight, move=move, probes=2)
+    probing = altered(plain, prepare=prepare, weight=weight, move=move, probes=2)
     kernel = ewsg.kernel(probing, estimator)
     state = kernel.init(jax.random.key(0), jnp.array([1.0, 2.0]), DATA)
     randomness = kernel.draw(jax.random.key(1), state, DATA)

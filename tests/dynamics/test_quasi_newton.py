@@ -3,7 +3,6 @@
 The model of whole steps is logistic regression, its gradients typed here.
 """
 
-import dataclasses
 import functools
 
 import jax
@@ -18,6 +17,7 @@ from ewsg_jax.gradients import Estimate
 from ewsg_jax.gradients._exponentially_weighted import ChainDraw
 from tests.chains import run
 from tests.oracles import quasi_newton as oracle
+from tests.parts import altered
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -235,7 +235,7 @@ def test_steps_with_pairs_left_out(x64):
     """A wild y on purpose: the probe of the estimator is replaced by one whose pairs have any curvature."""
     estimator = G.uniform(posterior(), batch_size=2)
     bent = np.array([[0.0, 3.0, 0.0], [-3.0, 0.0, 1.0], [0.0, 2.0, -1.0]])
-    crooked = dataclasses.replace(
+    crooked = altered(
         estimator, probe=lambda estimate, position, data: estimate.gradient + jnp.asarray(bent) @ position
     )
     _, found = trajectory(
@@ -501,7 +501,7 @@ def test_pairs_are_of_one_batch_whatever_the_estimator(x64, name):
         jax.debug.callback(lambda g: seen.append(np.asarray(g)), estimator.probe(estimate, START, data))
         return estimator.probe(estimate, position, data)
 
-    kernel = ewsg.kernel(dynamics(), dataclasses.replace(estimator, probe=watched))
+    kernel = ewsg.kernel(dynamics(), altered(estimator, probe=watched))
     state, step = kernel.init(jax.random.key(0), jnp.asarray(START), data()), jax.jit(kernel.step)
     for k in range(8):
         before = state.dynamics.point

@@ -4,8 +4,6 @@ By XLA's own account of its temporaries, on the JAX that runs: whether a table i
 between versions, and a copy in each step is found by no test of values.
 """
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +11,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.sampling import chunks
+from tests.parts import altered
 
 N, D, BATCH = 20_000, 8, 5
 NUMBER = 4
@@ -81,7 +80,7 @@ def test_a_second_table_would_be_seen(loop_bytes):
         table = memory.table.at[receipt.indices].set(new)
         return memory._replace(table=table, gradient=memory.gradient + receipt.sum)
 
-    obvious = dataclasses.replace(saga, propose=propose, commit=commit)
+    obvious = altered(saga, propose=propose, commit=commit)
     assert loop_bytes(obvious, 1) > NUMBER * N * D, "the measure would not see a copy"
 
 

@@ -5,7 +5,6 @@ threshold that the implementation itself shows; the law that follows is compared
 made by NumPy from log weights typed from the paper.
 """
 
-import dataclasses
 import functools
 import itertools
 import math
@@ -17,9 +16,10 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.gradients import Estimate, Evaluations, GradientEstimator
+from ewsg_jax.gradients import Estimate, Evaluations
 from ewsg_jax.gradients._exponentially_weighted import ChainDraw
 from tests.oracles import enumeration, index_chain
+from tests.parts import altered
 
 N = 5
 RNG = np.random.default_rng(4)
@@ -332,14 +332,7 @@ def test_every_candidate_and_the_uniforms_have_their_own_key():
     """A wrapped estimator whose draw is its key: M+1 different keys, none of them the chain's own."""
     s = setting("gaussian_location")
     inner = s.uniform()
-    keyed = GradientEstimator(
-        lambda key, data: jax.random.key_data(key),
-        inner.propose,
-        inner.probe,
-        inner.prior_gradient,
-        inner.evaluations,
-        inner.check,
-    )
+    keyed = altered(inner, draw=lambda key, data: jax.random.key_data(key))
     drawn = ewsg.gradients.exponentially_weighted(keyed, chain_length=6).draw(jax.random.key(5), s.data)
     keys = {tuple(key) for key in drawn.batches.tolist()}
     assert len(keys) == 7
@@ -468,17 +461,7 @@ def counting(s):
         return memory | {"commits": memory["commits"] + 1, "last": rows}
 
     evaluations = lambda data: Evaluations(per_step=2, per_probe=2, at_init=3)
-    return GradientEstimator(
-        inner.draw,
-        propose,
-        inner.probe,
-        inner.prior_gradient,
-        evaluations,
-        inner.check,
-        init=init,
-        refresh=refresh,
-        commit=commit,
-    )
+    return altered(inner, propose=propose, evaluations=evaluations, init=init, refresh=refresh, commit=commit)
 
 
 @pytest.mark.parametrize("candidates", ["together", "one_by_one"])
@@ -513,9 +496,7 @@ def test_a_refresh_gets_the_wrapped_estimators_own_draw(chain_length):
         seen.append(randomness)
         return memory, point, 0
 
-    estimator = ewsg.gradients.exponentially_weighted(
-        dataclasses.replace(inner, refresh=refresh), chain_length=chain_length
-    )
+    estimator = ewsg.gradients.exponentially_weighted(altered(inner, refresh=refresh), chain_length=chain_length)
     kernel = ewsg.kernel(ewsg.dynamics.langevin(0.1), estimator)
     data = jnp.arange(5.0)[:, None]
     state = kernel.init(jax.random.key(0), jnp.zeros(1), data)

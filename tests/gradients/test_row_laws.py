@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax import _random, _rows
-from ewsg_jax.gradients._row_laws import Epoch, row_law
+from ewsg_jax import _random
+from ewsg_jax.rows import gathering
+from ewsg_jax.rows.epochs import Epoch
+from ewsg_jax.rows.named import row_law
 from tests.gradients.test_enumeration import N, X, Y, as_jax, close, no_weight
 from tests.oracles import enumeration
 
@@ -32,7 +34,7 @@ SIZES = [1, 2, 3, 5, 7, 16, 100, 1000]
 
 def assert_rows_are(batch, indices, data):
     """The rows of gathered batches are the data at their numbers, bit for bit."""
-    found = _rows.rows_of(batch, data)
+    found = gathering.rows_of(batch, data)
     for name, leaf in data.items():
         np.testing.assert_array_equal(found[name], np.asarray(leaf)[indices], err_msg=name)
 
@@ -218,7 +220,7 @@ def stream(n, batch_size, num_steps, number=0):
 
     def step(memory, _):
         batch = law.batch((), memory, data)
-        return law.advance(memory, data), (batch.indices, _rows.rows_of(batch, data), memory)
+        return law.advance(memory, data), (batch.indices, gathering.rows_of(batch, data), memory)
 
     memory = law.init(jax.random.key(n))._replace(number=jnp.int32(number))
     _, (indices, rows, memories) = quick_jit(lambda m: jax.lax.scan(step, m, length=num_steps))(memory)

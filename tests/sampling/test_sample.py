@@ -1,6 +1,5 @@
 """The run: what is kept, what is counted, how it starts and how it stops."""
 
-import dataclasses
 import os
 import signal
 
@@ -14,6 +13,7 @@ import ewsg_jax as ewsg
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.sampling import _sample, layout, loop
 from ewsg_jax.sampling.progress import Progress
+from tests.parts import altered
 
 KEY = jax.random.key(0)
 DATA = jnp.arange(12.0).reshape(6, 2)
@@ -58,7 +58,7 @@ def test_data_passes():
 
 def test_evaluations_at_the_start_count_once():
     """What `init` costs is in the budget and the totals of the run that makes it, not of one that goes on."""
-    kernel = dataclasses.replace(KERNEL, evaluations=lambda data: Evaluations(per_step=2, per_probe=2, at_init=6))
+    kernel = altered(KERNEL, evaluations=lambda data: Evaluations(per_step=2, per_probe=2, at_init=6))
     first = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, data_passes=5, num_chains=3)
     assert (first.num_steps, first.data_passes) == (12, 5.0)
     assert first.evaluations.tolist() == list(range(8, 31, 2))
@@ -131,7 +131,7 @@ def reporting(counted):
             overflow=state.step % 4 == 0,
         )
 
-    return dataclasses.replace(
+    return altered(
         KERNEL, transition=transition, evaluations=lambda data: Evaluations(7, 0, at_init=5, counted=counted)
     )
 

@@ -1,13 +1,53 @@
-"""What a posterior declared through linear predictors adds to the checks: shapes that must agree."""
+"""Models whose data enter through linear predictors xᵢᵀW alone, and shapes that must agree there."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _check
 from ewsg_jax._types import Array, Data, Position
+
+
+class LinearPredictor(NamedTuple):
+    """How a datum enters through its linear predictor xᵢᵀW alone.
+
+    Attributes:
+        inputs: `inputs(datum) -> x`, shape (d,).
+        log_likelihood: `log_likelihood(predictor, datum) -> scalar`, the predictor of shape () or (k,).
+        residual: `residual(predictors, rows)`, the derivative of the log likelihood by the predictor for
+            b rows at once: shape (b,) or (b, k).
+    """
+
+    inputs: Callable[[Data], Array]
+    log_likelihood: Callable[[Array, Data], Array]
+    residual: Callable[[Array, Data], Array]
+
+
+@dataclass(frozen=True)
+class OfDatum:
+    """The log likelihood as a function of the position and one datum."""
+
+    predictor: LinearPredictor
+
+    def __call__(self, position: Array, datum: Data) -> Array:
+        """Return it."""
+        x = self.predictor.inputs(datum)
+        check_predictor(x, position)
+        return self.predictor.log_likelihood(x @ position, datum)
+
+
+@dataclass(frozen=True)
+class Residual:
+    """The derivative of a log likelihood by its predictor, for b rows at once, by automatic differentiation."""
+
+    log_likelihood: Callable[[Array, Data], Array]
+
+    def __call__(self, predictors: Array, rows: Data) -> Array:
+        """Return it, shaped like the predictors."""
+        return jax.vmap(jax.grad(self.log_likelihood))(predictors, rows)
 
 
 def check_predictor(x: Any, position: Position) -> None:

@@ -1,0 +1,151 @@
+"""What every part of a kernel is: a frozen dataclass that is a tree of arrays, a value.
+
+Numbers are leaves, so one compiled program serves all of them; what shapes the program is static. Parts are equal
+by value, printed as the call that makes them, and can be stacked, stored and pickled like any other tree.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+import jax
+import numpy as np
+
+from ewsg_jax._types import Array
+
+C = TypeVar("C", bound=type)
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def static(**options: Any) -> Any:
+    """Declare a field that shapes the program: hashable, compared by value, never traced."""
+    return dataclasses.field(metadata={"static": True}, **options)
+
+
+@dataclass_transform(
+    frozen_default=True, eq_default=False, kw_only_default=True, field_specifiers=(static, dataclasses.field)
+)
+def module(cls: C) -> C:
+    """Make a class a frozen dataclass, keyword only, whose fields are leaves (or trees) unless `static`."""
+    made = dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)(cls)
+    names: dict[bool, list[str]] = {True: [], False: []}
+    for field in dataclasses.fields(made):
+        names[bool(field.metadata.get("static"))].append(field.name)
+    return jax.tree_util.register_dataclass(made, names[False], names[True])
+
+
+class Part:
+    """Equality, hash and text of a module: by its values."""
+
+    made_by: ClassVar[str | None] = None
+    """The public function that makes it; by default the class's name in small letters."""
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(self) is not type(other):
+            return NotImplemented
+        (mine, structure), (others, other_structure) = jax.tree.flatten(self), jax.tree.flatten(other)
+        return structure == other_structure and all(map(_is_same, mine, others))
+
+    def __hash__(self) -> int:
+        return hash((type(self), jax.tree.structure(self)))
+
+    def __repr__(self) -> str:
+        name = self.made_by or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).lower()
+        return f"{name}({', '.join(f'{key}={text(value)}' for key, value in self.arguments().items())})"
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what the call that makes this part is given, by name, defaults of static arguments left out."""
+        shown = {}
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            is_default = field.default is not dataclasses.MISSING and (
+                value is None or field.metadata.get("static")
+            )
+            if field.repr and not (is_default and value == field.default):
+                shown[field.name] = value
+        return shown
+
+
+@module
+class Constant(Part):
+    """A number or a scalar array in the place of a schedule."""
+
+    value: Any
+
+    def __call__(self, step: Array) -> Any:
+        """Return the number, whatever the step."""
+        return self.value
+
+    def __repr__(self) -> str:
+        return text(self.value)
+
+
+@module
+class Schedule(Part):
+    """A function of the step."""
+
+    function: Callable[[Array], Any] = static()
+
+    def __call__(self, step: Array) -> Any:
+        """Return the value at a step."""
+        return self.function(step)
+
+    def __repr__(self) -> str:
+        return text(self.function)
+
+
+def hyperparameter(value: Any) -> Constant | Schedule:
+    """Return a number, a scalar array or a schedule as what may stand in a field of a part."""
+    if isinstance(value, Constant | Schedule):
+        return value
+    return Schedule(function=hashable(value)) if callable(value) else Constant(value=number(value))
+
+
+def number(value: Any) -> Any:
+    """Return a number of Python's or NumPy's as a float, so that equal ones share a program; arrays as they are."""
+    return float(value) if isinstance(value, int | float | np.generic | np.ndarray) else value
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _ByIdentity:
+    """A function that has no hash, such as a module that holds arrays: known by its identity."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
+
+
+def hashable(function: F) -> F | _ByIdentity:
+    """Return a user's function as what may stand in a static field."""
+    try:
+        hash(function)
+    except TypeError:
+        return _ByIdentity(function)
+    return function
+
+
+def text(value: Any) -> str:
+    """Return a value as it is written in a call, on one line: functions by name, arrays by dtype and shape."""
+    if isinstance(value, _ByIdentity):
+        return text(value.function)
+    if isinstance(value, jax.core.Tracer):
+        return f"<traced {value.aval.str_short()}>"
+    if isinstance(value, jax.Array | np.ndarray | np.generic):
+        return str(np.asarray(value)) if value.ndim == 0 else f"<{value.dtype}{list(value.shape)}>"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key!r}: {text(item)}' for key, item in value.items())}}}"
+    if callable(value) and hasattr(value, "__qualname__"):
+        return value.__qualname__
+    return " ".join(repr(value).split())
+
+
+def _is_same(mine: Any, other: Any) -> bool:
+    if mine is other:
+        return True
+    if isinstance(mine, jax.core.Tracer) or isinstance(other, jax.core.Tracer):
+        return False
+    return bool(np.array_equal(mine, other)) and getattr(mine, "dtype", None) == getattr(other, "dtype", None)

@@ -1,0 +1,4 @@
+"""Which rows of the data a batch has, and sums over them."""
+
+from ewsg_jax.rows.gathering import Batch as Batch
+from ewsg_jax.rows.law import RowLaw as RowLaw

@@ -1,0 +1,75 @@
+"""Rows at random: independent ones, or a uniform subset."""
+
+import itertools
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _random
+from ewsg_jax._module import module
+from ewsg_jax._types import Array, Data, Key, PyTree
+from ewsg_jax.rows import gathering
+from ewsg_jax.rows.gathering import Batch, num_rows
+from ewsg_jax.rows.law import RowLaw, check_fits
+
+MOST_BATCHES = 100_000
+"""How many batches `batches` lists at the most."""
+
+
+@module
+class Independent(RowLaw[tuple[()]]):
+    """b independent uniform rows."""
+
+    independent = True
+    lists_batches = True
+
+    def draw(self, key: Key, data: Data) -> Array:
+        return _random.rows(key, num_rows(data), self.batch_size)
+
+    def gather(self, randomness: Array, data: Data) -> Batch:
+        return gathering.gather(data, randomness)
+
+    def batch(self, randomness: Array | Batch, memory: PyTree, data: Data) -> Batch:
+        return randomness if isinstance(randomness, Batch) else gathering.gather(data, randomness)
+
+    def batches(self, data: Data) -> Array:
+        n, b = num_rows(data), self.batch_size
+        return _listed(n**b, n, b, itertools.product(range(n), repeat=b))
+
+    def named(self) -> dict[str, Any]:
+        return {}
+
+
+@module
+class Subset(Independent):
+    """A uniform subset of b rows."""
+
+    independent = False
+    distinct = True
+
+    def draw(self, key: Key, data: Data) -> Array:
+        return _random.rows(key, num_rows(data), self.batch_size, replace=False)
+
+    def check(self, data: Data) -> None:
+        check_fits(self.batch_size, data, "replace=False")
+
+    def batches(self, data: Data) -> Array:
+        n, b = num_rows(data), self.batch_size
+        return _listed(math.comb(n, b), n, b, itertools.combinations(range(n), b))
+
+    def named(self) -> dict[str, Any]:
+        return {"replace": False}
+
+
+def _listed(count: int, n: int, batch_size: int, batches: Iterable[tuple[int, ...]]) -> Array:
+    if count > MOST_BATCHES:
+        # Python refuses to write out numbers of thousands of digits.
+        number = f"{count:,}" if count < 10**18 else f"about 10^{math.log10(count):.0f}"
+        raise ValueError(
+            f"exact weights need every batch: n = {n} and batch_size = {batch_size} give {number} of them, "
+            f"at most {MOST_BATCHES:,} are listed; take batch_size=1 or a finite chain_length"
+        )
+    return jnp.asarray(np.array(list(batches), np.int32))

@@ -1,0 +1,72 @@
+"""What a law of rows is: how the b rows of each step are chosen."""
+
+import abc
+from typing import Any, ClassVar, Generic, TypeVar
+
+from ewsg_jax._module import Part, module, static
+from ewsg_jax._types import Data, Key, PyTree
+from ewsg_jax.rows.gathering import Batch, num_rows
+
+RowMemory = TypeVar("RowMemory")
+
+
+@module
+class RowLaw(Part, abc.ABC, Generic[RowMemory]):
+    """How the b rows of each step are chosen; each row stands for n/b rows in the mean. Write `draw` and `batch`.
+
+    Attributes:
+        batch_size: b.
+    """
+
+    exchangeable: ClassVar[bool] = True
+    """Whether the batches drawn for one step may be exchanged."""
+    distinct: ClassVar[bool] = False
+    """Whether no batch holds a row twice."""
+    independent: ClassVar[bool] = False
+    """Whether the rows of a batch are independent."""
+    lists_batches: ClassVar[bool] = False
+    """Whether `batches` can list them."""
+
+    batch_size: int = static()
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether a chain's batches depend on its earlier ones."""
+        return type(self).init is not RowLaw.init
+
+    @abc.abstractmethod
+    def draw(self, key: Key, data: Data) -> PyTree:
+        """Return what chooses a batch, from n alone."""
+
+    @abc.abstractmethod
+    def batch(self, randomness: PyTree, memory: RowMemory, data: Data) -> Batch:
+        """Return the rows, of what `draw` or `gather` returned."""
+
+    def gather(self, randomness: PyTree, data: Data) -> PyTree:
+        """Return the randomness with its rows, which may be done ahead."""
+        return randomness
+
+    def check(self, data: Data) -> None:
+        """Raise ValueError where the data do not go with the law."""
+
+    def init(self, key: Key) -> Any:
+        """Return the law's memory."""
+        return ()
+
+    def advance(self, memory: RowMemory, data: Data) -> Any:
+        """Return the memory after a step."""
+        return memory
+
+    def batches(self, data: Data) -> PyTree:
+        """Return all equally probable randomness on a leading axis."""
+        raise NotImplementedError(f"the batches of {self!r} cannot be listed")
+
+    def named(self) -> dict[str, Any]:
+        """Return what chooses this law in the call of an estimator, but for `batch_size`."""
+        return {"rows": self}
+
+
+def check_fits(batch_size: int, data: Data, why: str) -> None:
+    """Check that a batch without repeats is no larger than the data."""
+    if batch_size > num_rows(data):
+        raise ValueError(f"batch_size must be at most n = {num_rows(data)} when {why}; got {batch_size}")

@@ -1,0 +1,41 @@
+"""The laws of rows by their names."""
+
+from typing import Literal
+
+from ewsg_jax import _check
+from ewsg_jax.rows.blocks import Blocks
+from ewsg_jax.rows.epochs import Epochs
+from ewsg_jax.rows.independent import Independent, Subset
+from ewsg_jax.rows.law import RowLaw
+
+RowLawName = Literal["random", "blocks", "epochs"]
+ROW_LAWS = ("random", "blocks", "epochs")
+
+
+def row_law(batch_size: int, replace: bool, rows: RowLawName | RowLaw) -> RowLaw:
+    """Return the law of a name.
+
+    Args:
+        batch_size: b.
+        replace: for `"random"`: with replacement, or a uniform subset.
+        rows: `"random"`; `"blocks"`: b consecutive rows (the first follows on the last) from a uniform start, quick
+            to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order each time; or a
+            law of your own, a `RowLaw` of the same `batch_size`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind.
+    """
+    batch_size = _check.integer("batch_size", batch_size)
+    _check.boolean("replace", replace)
+    if not isinstance(rows, RowLaw):
+        _check.one_of("rows", rows, ROW_LAWS)
+    if rows != "random" and not replace:
+        named = rows if isinstance(rows, RowLaw) else repr(rows)
+        raise ValueError(f"replace must be True for rows={named}, whose batches hold each row once; got False")
+    if isinstance(rows, RowLaw):
+        if rows.batch_size != batch_size:
+            raise ValueError(f"batch_size must be that of rows, {rows.batch_size}; got {batch_size}")
+        return rows
+    if rows == "random":
+        return (Independent if replace else Subset)(batch_size=batch_size)
+    return (Blocks if rows == "blocks" else Epochs)(batch_size=batch_size)
