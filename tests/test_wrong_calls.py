@@ -26,6 +26,7 @@ LONGEST = 600
 UNTESTED = {
     "Info": "made by a step",
     "KernelState": "made by a kernel",
+    "Method": "made by the library",
     "Mode": "made by `find_mode`",
     "Moments": "made by `sample`",
     "Randomness": "made by a kernel",

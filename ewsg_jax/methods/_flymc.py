@@ -36,6 +36,7 @@ from ewsg_jax.methods._bright_set import (
     resample,
     select,
 )
+from ewsg_jax.methods._method import method
 from ewsg_jax.methods._metropolis import RandomWalkNoise
 from ewsg_jax.posterior import Posterior
 
@@ -72,6 +73,17 @@ class FireflyNoise(NamedTuple):
     resampling: Resampling
 
 
+@method(
+    title="Firefly Monte Carlo",
+    dynamics=(),
+    estimator="none",
+    bias="none",
+    evaluations="bright data and nq, of Vᵢ",
+    memory="bright data; for all chains 2d and the bound's sums",
+    source="Maclaurin & Adams 2015",
+    hazard="needs a bound and its centre; slow where much is bright; overflow (reported)",
+    example={"capacity": 7, "resample_probability": 0.3, "proposal_capacity": 7},
+)
 def flymc(
     posterior: Posterior,
     step_size: Hyperparameter,

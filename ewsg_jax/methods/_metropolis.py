@@ -18,6 +18,7 @@ from ewsg_jax._rows import CHUNK_SIZE, num_rows
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position
 from ewsg_jax.dynamics._protocol import check_hyperparameters, value_at
 from ewsg_jax.gradients import Evaluations
+from ewsg_jax.methods._method import method
 from ewsg_jax.posterior import Posterior
 
 
@@ -36,6 +37,16 @@ class RandomWalkNoise(NamedTuple):
     log_uniform: Array
 
 
+@method(
+    title="Random-walk Metropolis",
+    dynamics=(),
+    estimator="none",
+    bias="none",
+    evaluations="n of Vᵢ",
+    memory="none",
+    source="Metropolis et al. 1953",
+    hazard="a pass a step, and some d steps to forget",
+)
 def random_walk_metropolis(
     posterior: Posterior,
     step_size: Hyperparameter,

@@ -1,4 +1,4 @@
-"""Underdamped Langevin whose friction takes up the minibatch's heat."""
+"""Underdamped Langevin dynamics with weighted minibatches and a friction that takes up their heat."""
 
 from typing import Literal
 
@@ -8,51 +8,22 @@ from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, PyTree
 from ewsg_jax.gradients._covariance import Structure
 from ewsg_jax.gradients._period import Period, epoch
+from ewsg_jax.methods._method import method
 from ewsg_jax.posterior import Posterior
 
 
-def nc_sghmc(
-    posterior: Posterior,
-    step_size: Hyperparameter,
-    *,
-    friction: Hyperparameter,
-    batch_size: int,
-    refresh_every: Period = None,
-    structure: Structure = "dense",
-    rank: int = 10,
-    integrator: Literal["semi_implicit", "euler"] = "semi_implicit",
-    replace: bool = True,
-    temperature: Hyperparameter = 1.0,
-    noise: NoiseLaw = "gaussian",
-) -> Kernel:
-    """Stochastic-gradient HMC with the matrix friction of EWSG-VR over uniform minibatches.
-
-    Update as in `dynamics.noise_corrected`, g and its covariance of `gradients.covariance_tracking`. Targets
-    exp(−(V + ‖p‖²/2)/T) with a bias of order h, none of it from the minibatch's heat while hΓ < 2 in every
-    direction (beyond that chains diverge). 2b evaluations a step and n every K steps; memory of d² numbers
-    (`"diagonal"`: 2d, `"low_rank"`: (r + 2)d), and with `"dense"` an eigendecomposition a step. When to use it:
-    few dimensions and minibatches that heat the chain; not where h² Cov(g)/(2T) reaches 2, which is often so for b
-    = 1. Arguments as in `dynamics.noise_corrected` and `gradients.covariance_tracking`.
-
-    Example:
-        >>> import ewsg_jax as ewsg
-        >>> kernel = ewsg.nc_sghmc(ewsg.models.gaussian_location(), 2e-2, friction=10.0, batch_size=1)
-    """
-    return kernel(
-        dynamics.noise_corrected(
-            step_size, friction=friction, temperature=temperature, noise=noise, integrator=integrator
-        ),
-        gradients.covariance_tracking(
-            posterior,
-            batch_size=batch_size,
-            refresh_every=refresh_every,
-            structure=structure,
-            rank=rank,
-            replace=replace,
-        ),
-    )
-
-
+@method(
+    title="EWSG with a friction matrix",
+    dynamics=("noise_corrected",),
+    estimator="exponentially_weighted(covariance_tracking)",
+    bias="h",
+    evaluations="2 (M+1) b, and n every K steps",
+    memory="d², 2d or (r+2)d",
+    source="Li, Wang, Zha & Tao, Algorithm 2",
+    hazard="counts the friction twice: too narrow; diverges where hΓ ≥ 2",
+    integrators=("semi_implicit", "euler"),
+    example={"friction": 2.0, "batch_size": 2, "chain_length": 2, "refresh_every": 3},
+)
 def ewsg_vr(
     posterior: Posterior,
     step_size: Hyperparameter,

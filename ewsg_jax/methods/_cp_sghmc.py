@@ -1,15 +1,35 @@
-"""Underdamped Langevin with rows from every stratum."""
+"""Underdamped Langevin dynamics with rows from every stratum."""
 
 from collections.abc import Callable
+
+import jax.numpy as jnp
 
 from ewsg_jax import gradients
 from ewsg_jax._kernel import Kernel, kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter
-from ewsg_jax.methods._underdamped import Integrator, underdamped
+from ewsg_jax.methods._method import method
+from ewsg_jax.methods._underdamped import INTEGRATORS, Integrator, underdamped
 from ewsg_jax.posterior import Posterior
 
 
+@method(
+    title="Stochastic-gradient HMC with stratified rows",
+    dynamics=INTEGRATORS,
+    estimator="stratified",
+    bias="h",
+    evaluations="b",
+    memory="n for all chains",
+    source="Fu & Zhang 2017",
+    hazard="no better than `sghmc` where clusters do not explain the gradients",
+    integrators=INTEGRATORS,
+    example={
+        "friction": 2.0,
+        "batch_size": 2,
+        "labels": lambda data: (data["y"] > 0).astype(jnp.int32),
+        "num_strata": 2,
+    },
+)
 def cp_sghmc(
     posterior: Posterior,
     step_size: Hyperparameter,

@@ -7,9 +7,21 @@ from ewsg_jax._kernel import Kernel, kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter
 from ewsg_jax.gradients._row_laws import RowLawName
+from ewsg_jax.methods._method import method
 from ewsg_jax.posterior import Posterior
 
 
+@method(
+    title="Langevin with a quasi-Newton matrix",
+    dynamics=("quasi_newton",),
+    estimator="uniform",
+    bias="h on a Gaussian",
+    evaluations="2b",
+    memory="3d per pair, in the dynamics",
+    source="Şimşekli et al. 2016",
+    hazard="biased off Gaussians (d ≥ 2) however small h; diverges where `trust_region` is small",
+    example={"batch_size": 2, "memory_size": 3},
+)
 def hamcmc(
     posterior: Posterior,
     step_size: Hyperparameter,
