@@ -45,11 +45,39 @@ def cp_sghmc(
 ) -> Kernel:
     """Stochastic-gradient HMC with rows from every cluster (CP-SGHMC, Fu & Zhang 2017; its comparison in EWSG).
 
-    `sghmc` with g of `gradients.stratified`, the strata found by k-means first (`cluster`). Targets
-    exp(−(V + ‖p‖²/2)/T) with a bias of order h, h·Cov(g)/(2γ) of it from the minibatch: the part of the plain
-    gradient's covariance that lies between the clusters is gone. b evaluations a step; memory of n row numbers for
-    all chains. When to use it: where rows fall into groups whose gradients differ; the labels must not cost more
-    than they save. Arguments as in the dynamics of that name and `gradients.stratified`.
+    `sghmc` with g = ∇V₀(θ) + Σ_c (n_c/b_c) Σ_{i∈I_c} ∇Vᵢ(θ), b_c rows from each stratum c of n_c, the strata found
+    by k-means first (`ewsg_jax.cluster`). Targets exp(−(V + ‖p‖²/2)/T) with a bias of order h, h·Cov(g)/(2γ) of it
+    from the minibatch: the part of the plain gradient's covariance that lies between the clusters is gone. b
+    evaluations a step; memory of n row numbers for all chains. When to use it: where rows fall into groups whose
+    gradients differ; the labels must not cost more than they save.
+
+    Args:
+        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, time per step; a number, a traced scalar or a schedule (a function of the step's number).
+        friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
+        batch_size: b, rows in a batch, at least `num_strata`.
+        labels: the stratum of each row, whole numbers from 0 to `num_strata` − 1, shape (n,), such as
+            `ewsg_jax.cluster` makes: the key of data that are a dictionary, or `labels(data)`.
+        num_strata: how many strata there are; some may be empty.
+        integrator: the scheme of `ewsg_jax.dynamics`: `"semi_implicit"` (default); `"euler"`, the papers';
+            `"splitting"`, of order h² with an exact gradient; or `"exact"`, exact for a frozen one.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights); the second with `"semi_implicit"` and `"euler"` only.
+        inverse_mass: u > 0, a number or a scalar array; another than 1 (default) with `integrator="exact"` only.
+
+    Returns:
+        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind, or one that the integrator does not have; at
+            `init`, labels that are none.
+
+    References:
+        T. Fu and Z. Zhang, CPSG-MCMC: clustering-based preprocessing method for stochastic gradient MCMC, AISTATS
+            2017.
+        R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient MCMC methods via
+            non-uniform subsampling of gradients, Foundations of Data Science.
 
     Example:
         >>> import ewsg_jax as ewsg

@@ -33,11 +33,36 @@ def cv_ld(
 ) -> Kernel:
     """Langevin dynamics with a control variate (Chatterji et al. 2018): θ' = θ − h g + √(2hT) ξ.
 
-    g of `gradients.control_variate`. Targets exp(−V/T) with a bias of order h: that of `ld`, and the heat
-    h·Cov(g)/2 of minibatches, small where the posterior is narrow around the centre. 2b evaluations a step and n
-    at the start, beside what it takes to find the centre (`find_mode`); memory of two positions for all chains.
-    For many data and one mode; not where the posterior is wide or has several. Arguments as in `dynamics.langevin`
-    and `gradients.control_variate`.
+    g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(c)) + Σᵢ ∇Vᵢ(c), the centre c fixed. Targets exp(−V/T) with a bias of
+    order h: that of `ld`, and the heat h·Cov(g)/2 of minibatches, small where the posterior is narrow around the
+    centre. 2b evaluations a step and n at the start, beside what it takes to find the centre
+    (`ewsg_jax.find_mode`); memory of two positions for all chains. For many data and one mode; not where the
+    posterior is wide or has several.
+
+    Args:
+        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, multiplies ∇V of the whole sum; a number, a traced scalar or a schedule (a function of the
+            step's number).
+        batch_size: b, rows in a batch.
+        center: c, a tree like the position. None (default): the position given to `init`, where the chain starts.
+        replace: draw rows with replacement (default), or (False) a uniform subset.
+        rows: `"random"` (default): independent rows, or the subset; `"blocks"`: b consecutive rows from a uniform
+            start, quick to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order
+            each time. With the last two `replace` must be True.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights).
+
+    Returns:
+        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; at `init`, a batch larger than n where no row comes
+            twice, or a centre that is not shaped like the position.
+
+    References:
+        N. S. Chatterji, N. Flammarion, Y.-A. Ma, P. L. Bartlett and M. I. Jordan, On the theory of variance
+            reduction for stochastic gradient Monte Carlo, ICML 2018.
 
     Example:
         >>> import ewsg_jax as ewsg

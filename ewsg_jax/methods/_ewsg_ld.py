@@ -37,8 +37,39 @@ def ewsg_ld(
 ) -> Kernel:
     """Exponentially weighted stochastic gradients on Langevin dynamics (EWSG, Appendix E; its drift is −h n ∇V_I).
 
-    Targets exp(−V/T) with a bias of order h. (M+1) b evaluations a step. Arguments as in `dynamics.langevin`,
-    `gradients.uniform` and `gradients.exponentially_weighted`.
+    θ' = θ − h g + √(2hT) ξ, the batch of g chosen as in `ewsg`. Targets exp(−V/T) with a bias of order h. (M+1) b
+    evaluations a step, M the chain length.
+
+    Args:
+        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, multiplies ∇V of the whole sum; a number, a traced scalar or a schedule (a function of the
+            step's number).
+        batch_size: b, rows in a batch.
+        chain_length: M ≥ 0, proposals per step. Default 1. `math.inf` uses the exact weights of all batches instead
+            (small n; all n rows for batch_size=1).
+        frozen_noise: the x of the weight ½‖x + a‖², a the gradient in units of the noise: `"momentum"` (default)
+            and `"zero"`, which are one where there is no momentum; `"one"`, all ones; or a tree shaped like the
+            position.
+        candidates: `"together"` (default) evaluates the M+1 estimates at once, `"one_by_one"` in a scan that keeps
+            two of them in memory; the same draws, equal to rounding.
+        replace: draw rows with replacement (default), or (False) a uniform subset.
+        rows: `"random"` (default): independent rows, or the subset; `"blocks"`: b consecutive rows from a uniform
+            start, quick to fetch, for data in random order, with which `replace` must be True. Not `"epochs"`: the
+            batches of a step must be exchangeable.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights).
+
+    Returns:
+        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; a `frozen_noise` that the dynamics does not have;
+            at `init`, a batch larger than n where no row comes twice.
+
+    References:
+        R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient MCMC methods via
+            non-uniform subsampling of gradients, Foundations of Data Science.
 
     Example:
         >>> import ewsg_jax as ewsg

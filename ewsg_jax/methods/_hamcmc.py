@@ -38,12 +38,43 @@ def hamcmc(
 ) -> Kernel:
     """Stochastic quasi-Newton Langevin Monte Carlo (HAMCMC, Şimşekli et al. 2016).
 
-    Update as in `dynamics.quasi_newton`: θ_t = θ_{t−M} − h H g(θ_{t−M}) + √(2hT) S ξ with S Sᵀ = H, the L-BFGS
-    matrix of the last steps. Targets exp(−V/T) with a bias of order h where V is a quadratic, h Sᵀ Cov(g) S/2 of
-    it heat of the minibatch; elsewhere a bias stays as h → 0 (see `dynamics.quasi_newton`). 2b evaluations a step;
-    the dynamics keeps 2M − 1 points, M = `memory_size`, and as many differences of gradients as it needs. For
-    nearly Gaussian posteriors of very different scales in directions that no diagonal tells apart. Arguments as in
-    `dynamics.quasi_newton` and `gradients.uniform`.
+    θ_t = θ_{t−M} − h H g(θ_{t−M}) + √(2hT) S ξ with S Sᵀ = H, the L-BFGS matrix of the last steps: of pairs s, the
+    difference of two points M steps apart, and y, that of their gradients on one batch plus λ s. Targets exp(−V/T)
+    with a bias of order h where V is a quadratic, h Sᵀ Cov(g) S/2 of it heat of the minibatch; elsewhere a bias
+    stays as h → 0 (see `dynamics.quasi_newton`). 2b evaluations a step; the dynamics keeps 2M − 1 points, M =
+    `memory_size`, and as many differences of gradients as it needs. For nearly Gaussian posteriors of very
+    different scales in directions that no diagonal tells apart.
+
+    Args:
+        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, multiplies H ∇V, ∇V of the whole sum; a number, a traced scalar or a schedule (a function
+            of the step's number), which is read at the first step of every M.
+        batch_size: b, rows in a batch.
+        memory_size: M ≥ 2: so many chains run interleaved, and M − 1 pairs make H. Default 5.
+        trust_region: λ > 0, added to the curvature of every pair; a curvature of V (1/variance of the position), of
+            the size of the posterior's. The default, 1, goes with parameters of unit scale.
+        initial_scale: γ_H > 0, an inverse curvature: H is γ_H I before there are pairs, and where they say nothing.
+            Default 1.
+        curvature_threshold: ε > 0, the least cosine of the angle between the s and the y of a pair that is used.
+            Default 1e-4.
+        replace: draw rows with replacement (default), or (False) a uniform subset.
+        rows: `"random"` (default): independent rows, or the subset; `"blocks"`: b consecutive rows from a uniform
+            start, quick to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order
+            each time. With the last two `replace` must be True.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights).
+
+    Returns:
+        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; at `init`, a batch larger than n where no row comes
+            twice.
+
+    References:
+        U. Şimşekli, R. Badeau, A. T. Cemgil and G. Richard, Stochastic quasi-Newton Langevin Monte Carlo, ICML
+            2016.
 
     Example:
         >>> import ewsg_jax as ewsg

@@ -30,7 +30,26 @@ def ld(
     """Langevin dynamics with the full gradient: θ' = θ − h ∇V(θ) + √(2hT) ξ.
 
     Targets exp(−V/T) with a bias of order h. n evaluations a step, no memory. For small data, and as the reference
-    of `sgld`; with large data a pass buys one step. Arguments as in `dynamics.langevin` and `gradients.full`.
+    of `sgld`; with large data a pass buys one step.
+
+    Args:
+        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, multiplies ∇V of the whole sum; a number, a traced scalar or a schedule (a function of the
+            step's number).
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights).
+        chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default 4,096.
+
+    Returns:
+        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind.
+
+    References:
+        G. O. Roberts and R. L. Tweedie, Exponential convergence of Langevin distributions and their discrete
+            approximations, Bernoulli 2, 1996.
 
     Example:
         >>> import ewsg_jax as ewsg

@@ -65,14 +65,21 @@ def random_walk_metropolis(
     of the proposals is accepted, and a chain forgets in some d steps.
 
     Args:
-        posterior: what is sampled.
+        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
         step_size: h, the standard deviation of a proposal in each coordinate; a number, a traced scalar or a
-            schedule.
-        temperature: T > 0, likewise.
-        chunk_size: rows that the density takes at once.
+            schedule (a function of the step's number).
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default 4,096.
+
+    Returns:
+        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind; at `init`, a start where the density is 0.
+
+    References:
+        N. Metropolis, A. W. Rosenbluth, M. N. Rosenbluth, A. H. Teller and E. Teller, Equation of state
+            calculations by fast computing machines, Journal of Chemical Physics 21, 1953.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

@@ -40,12 +40,39 @@ def nc_sghmc(
 ) -> Kernel:
     """Stochastic-gradient HMC with the matrix friction of EWSG-VR over uniform minibatches.
 
-    Update as in `dynamics.noise_corrected`, g and its covariance of `gradients.covariance_tracking`. Targets
+    p' = p − h (g(θ) + Γp) + √(2hγT) ξ, θ' = θ + h p' (or θ + h p with `"euler"`), where g = ∇V₀(θ) + (n/b) Σ_{i∈I}
+    ∇Vᵢ(θ), Γ = γ I + h Cov(g)/(2T), and Cov(g) is exact every K steps and follows the batches between. Targets
     exp(−(V + ‖p‖²/2)/T) with a bias of order h, none of it from the minibatch's heat while hΓ < 2 in every
     direction (beyond that chains diverge). 2b evaluations a step and n every K steps; memory of d² numbers
-    (`"diagonal"`: 2d, `"low_rank"`: (r + 2)d), and with `"dense"` an eigendecomposition a step. When to use it:
-    few dimensions and minibatches that heat the chain; not where h² Cov(g)/(2T) reaches 2, which is often so for b
-    = 1. Arguments as in `dynamics.noise_corrected` and `gradients.covariance_tracking`.
+    (`"diagonal"`: 2d, `"low_rank"`: (r + 2)d), and with `"dense"` an eigendecomposition a step. When to use it: few
+    dimensions and minibatches that heat the chain; not where h² Cov(g)/(2T) reaches 2, which is often so for b = 1.
+
+    Args:
+        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, time per step; a number, a traced scalar or a schedule (a function of the step's number).
+        friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
+        batch_size: b, rows in a batch.
+        refresh_every: K, steps from one reset of the covariance to the next: a whole number, or a function of n
+            that returns one. Default: ⌈n/b⌉.
+        structure: of the covariance: `"dense"` (default), `"diagonal"`, or `"low_rank"`: within a basis that each
+            reset turns towards the leading directions.
+        rank: r, for a low rank; at most the numbers of a position are used. Default 10.
+        integrator: what the friction is added to: `"semi_implicit"` (default), or `"euler"`, the paper's.
+        replace: draw rows with replacement (default), or (False) a uniform subset.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights).
+
+    Returns:
+        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; at `init`, a batch larger than n where no row comes
+            twice.
+
+    References:
+        R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient MCMC methods via
+            non-uniform subsampling of gradients, Foundations of Data Science.
 
     Example:
         >>> import ewsg_jax as ewsg

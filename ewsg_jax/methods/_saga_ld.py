@@ -34,10 +34,35 @@ def saga_ld(
 ) -> Kernel:
     """Langevin dynamics with a table of gradients (Dubey et al. 2016): θ' = θ − h g + √(2hT) ξ.
 
-    g of `gradients.saga`. Targets exp(−V/T) with a bias of order h: that of `ld`; the heat of minibatches is
-    of order h², for the table is young. b evaluations a step and n at the start; memory of n
-    numbers per linear predictor, or of n positions. For linear models, where it costs what `sgld` does; for
-    networks the table is out of reach. Arguments as in `dynamics.langevin` and `gradients.saga`.
+    g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − αᵢ) + Σᵢ αᵢ, αᵢ the gradient of datum i when it was last seen. Targets
+    exp(−V/T) with a bias of order h: that of `ld`; the heat of minibatches is of order h², for the table is young.
+    b evaluations a step and n at the start; memory of n numbers per linear predictor, or of n positions. For linear
+    models, where it costs what `sgld` does; for networks the table is out of reach.
+
+    Args:
+        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, multiplies ∇V of the whole sum; a number, a traced scalar or a schedule (a function of the
+            step's number).
+        batch_size: b, rows in a batch.
+        replace: draw rows with replacement (default), or (False) a uniform subset.
+        rows: `"random"` (default): independent rows, or the subset; `"blocks"`: b consecutive rows from a uniform
+            start, quick to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order
+            each time. With the last two `replace` must be True.
+        memory_limit: bytes that the tables of all chains may take; a run that needs more is refused. Default 4 GiB.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights).
+
+    Returns:
+        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; at `init`, a batch larger than n where no row comes
+            twice, or a table larger than `memory_limit`.
+
+    References:
+        K. A. Dubey, S. J. Reddi, S. A. Williamson, B. Póczos, A. J. Smola and E. P. Xing, Variance reduction in
+            stochastic gradient Langevin dynamics, NIPS 2016.
 
     Example:
         >>> import ewsg_jax as ewsg

@@ -37,9 +37,40 @@ def sghmc(
 ) -> Kernel:
     """Stochastic-gradient Hamiltonian Monte Carlo: underdamped Langevin with b uniform rows a step.
 
-    Chen et al. (2014) with no estimate of the gradient's noise; with `integrator="euler"` it is what EWSG's
-    paper calls SGULD. Targets exp(−V/T) with a bias of order h, h·Cov(g)/(2γ) of it from the minibatch.
-    b evaluations a step. Arguments as in the dynamics of that name and `gradients.uniform`.
+    With the first integrator p' = (1 − hγ) p − h g(θ) + √(2hγT) ξ, θ' = θ + h p', where g = ∇V₀(θ) + (n/b) Σ_{i∈I}
+    ∇Vᵢ(θ).
+
+    Chen et al. (2014) with no estimate of the gradient's noise; with `integrator="euler"` it is what EWSG's paper
+    calls SGULD. Targets exp(−V/T) with a bias of order h, h·Cov(g)/(2γ) of it from the minibatch. b evaluations a
+    step.
+
+    Args:
+        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, time per step; a number, a traced scalar or a schedule (a function of the step's number).
+        friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
+        batch_size: b, rows in a batch.
+        integrator: the scheme of `ewsg_jax.dynamics`: `"semi_implicit"` (default); `"euler"`, the papers';
+            `"splitting"`, of order h² with an exact gradient; or `"exact"`, exact for a frozen one.
+        replace: draw rows with replacement (default), or (False) a uniform subset.
+        rows: `"random"` (default): independent rows, or the subset; `"blocks"`: b consecutive rows from a uniform
+            start, quick to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order
+            each time. With the last two `replace` must be True.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights); the second with `"semi_implicit"` and `"euler"` only.
+        inverse_mass: u > 0, a number or a scalar array; another than 1 (default) with `integrator="exact"` only.
+
+    Returns:
+        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind, or one that the integrator does not have; at
+            `init`, a batch larger than n where no row comes twice.
+
+    References:
+        T. Chen, E. B. Fox and C. Guestrin, Stochastic gradient Hamiltonian Monte Carlo, ICML 2014.
+        R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient MCMC methods via
+            non-uniform subsampling of gradients, Foundations of Data Science.
 
     Example:
         >>> import ewsg_jax as ewsg

@@ -32,8 +32,31 @@ def sgld(
 ) -> Kernel:
     """Stochastic-gradient Langevin dynamics (Welling & Teh 2011): `ld` with b uniform rows a step.
 
-    Targets exp(−V/T) with a bias of order h, h·Cov(g)/2 of it from the minibatch. b evaluations a step.
-    Arguments as in `dynamics.langevin` and `gradients.uniform`.
+    θ' = θ − h g + √(2hT) ξ with g = ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ). Targets exp(−V/T) with a bias of order h,
+    h·Cov(g)/2 of it from the minibatch. b evaluations a step.
+
+    Args:
+        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, multiplies ∇V of the whole sum; a number, a traced scalar or a schedule (a function of the
+            step's number).
+        batch_size: b, rows in a batch.
+        replace: draw rows with replacement (default), or (False) a uniform subset.
+        rows: `"random"` (default): independent rows, or the subset; `"blocks"`: b consecutive rows from a uniform
+            start, quick to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order
+            each time. With the last two `replace` must be True.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights).
+
+    Returns:
+        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; at `init`, a batch larger than n where no row comes
+            twice.
+
+    References:
+        M. Welling and Y. W. Teh, Bayesian learning via stochastic gradient Langevin dynamics, ICML 2011.
 
     Example:
         >>> import ewsg_jax as ewsg

@@ -33,12 +33,37 @@ def sgnht(
 ) -> Kernel:
     """Stochastic-gradient Nosé–Hoover thermostat (SGNHT, Ding et al. 2014): `sghmc` whose friction adapts.
 
-    Update as in `dynamics.thermostat`: p' = (1 − hζ) p − h g + √(2hγT) ξ, θ' = θ + h p', ζ' = ζ + h(‖p'‖²/d − T).
-    Targets exp(−V/T) with a bias of order h; the heat of a minibatch whose covariance is the same at every θ and in
-    every direction is no part of it, for ζ takes it up. b evaluations a step; the dynamics keeps a momentum and one
-    number. When to use it: minibatch noise of unknown size in many like directions, as with networks. Not where a
-    few directions have far more noise than the others, which then come out too cold; nor for an exact gradient,
-    where `uld` has the smaller bias. Arguments as in `dynamics.thermostat` and `gradients.uniform`.
+    p' = (1 − hζ) p − h g + √(2hγT) ξ, θ' = θ + h p', ζ' = ζ + h(‖p'‖²/d − T), from ζ = γ. Targets exp(−V/T) with a
+    bias of order h; the heat of a minibatch whose covariance is the same at every θ and in every direction is no
+    part of it, for ζ takes it up. b evaluations a step; the dynamics keeps a momentum and one number. When to use
+    it: minibatch noise of unknown size in many like directions, as with networks. Not where a few directions have
+    far more noise than the others, which then come out too cold; nor for an exact gradient, where `uld` has the
+    smaller bias.
+
+    Args:
+        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, time per step; a number, a traced scalar or a schedule (a function of the step's number).
+        friction: γ > 0 per unit of time; a number, a traced scalar or a schedule: the thermostat's start, and its
+            mean without gradient noise.
+        batch_size: b, rows in a batch.
+        replace: draw rows with replacement (default), or (False) a uniform subset.
+        rows: `"random"` (default): independent rows, or the subset; `"blocks"`: b consecutive rows from a uniform
+            start, quick to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order
+            each time. With the last two `replace` must be True.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights).
+
+    Returns:
+        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; at `init`, a batch larger than n where no row comes
+            twice.
+
+    References:
+        N. Ding, Y. Fang, R. Babbush, C. Chen, R. D. Skeel and H. Neven, Bayesian sampling using stochastic gradient
+            thermostats, NIPS 2014.
 
     Example:
         >>> import ewsg_jax as ewsg

@@ -35,8 +35,31 @@ def uld(
 ) -> Kernel:
     """Underdamped Langevin dynamics with the full gradient.
 
-    Targets exp(−V/T) with a bias of order h, or h² with `integrator="splitting"`. n evaluations a step. The
-    reference for `sghmc` and `ewsg`. Arguments as in the dynamics of that name and `gradients.full`.
+    Integrates dθ = p dt, dp = −(∇V(θ) + γp) dt + √(2γT) dW; with the first integrator p' = (1 − hγ) p − h ∇V(θ) +
+    √(2hγT) ξ, θ' = θ + h p'. Targets exp(−V/T) with a bias of order h, or h² with `integrator="splitting"`. n
+    evaluations a step. The reference for `sghmc` and `ewsg`.
+
+    Args:
+        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, time per step; a number, a traced scalar or a schedule (a function of the step's number).
+        friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
+        integrator: the scheme of `ewsg_jax.dynamics`: `"semi_implicit"` (default); `"euler"`, the papers';
+            `"splitting"`, of order h² with an exact gradient; or `"exact"`, exact for a frozen one.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights); the second with `"semi_implicit"` and `"euler"` only.
+        inverse_mass: u > 0, a number or a scalar array; another than 1 (default) with `integrator="exact"` only.
+        chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default 4,096.
+
+    Returns:
+        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind, or one that the integrator does not have.
+
+    References:
+        X. Cheng, N. S. Chatterji, P. L. Bartlett and M. I. Jordan, Underdamped Langevin MCMC: a non-asymptotic
+            analysis, COLT 2018.
 
     Example:
         >>> import ewsg_jax as ewsg
