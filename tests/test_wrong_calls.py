@@ -13,6 +13,7 @@ from tests import (  # noqa: F401  (they add their rows)
     wrong_adaptive,
     wrong_estimators,
     wrong_exact,
+    wrong_methods,
     wrong_quasi_newton,
     wrong_real_posteriors,
 )
