@@ -22,7 +22,6 @@ from workload import FRICTION, STEP_SIZE, WORKLOADS, Case
 import ewsg_jax as ewsg
 
 PAIRS = 7
-WITHOUT_BATCHES = ("ld", "uld", "random_walk_metropolis", "flymc")
 TARGETS = {("sgnht", "sghmc"): Target(1.1, 1.3, False), ("psgld", "sgld"): Target(1.1, 1.3, False)}
 """The goal and the floor of some pairs; the others are measured without one."""
 CHAINS = {1: 20_000, 100: 400}
@@ -101,7 +100,7 @@ def measure(name: str, pairs: int, shorten: int, data: Any) -> list[dict[str, An
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and write; 0."""
-    names = [name for name in ewsg.METHODS if name not in WITHOUT_BATCHES]
+    names = [name for name, m in ewsg.METHODS.items() if "batch_size" in inspect.signature(m.build).parameters]
     parser = record.parser(__doc__, "method_cost.json", PAIRS)
     parser.add_argument("--only", type=record.names(names), default=names, help=f"of {', '.join(names)}")
     options = parser.parse_args(arguments)

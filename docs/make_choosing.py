@@ -19,32 +19,6 @@ import make_posteriors  # noqa: E402
 PAGE = HERE / "choosing.md"
 COSTS = HERE.parent / "benchmarks" / "results" / "method_cost.json"
 START, END = "<!-- methods: made by docs/make_choosing.py -->\n", "<!-- /methods -->"
-WRONG = {
-    "ld": "a pass buys one step",
-    "uld": "a pass buys one step",
-    "sgld": "heat h·Cov/2: far too wide on tall data at usual steps",
-    "sghmc": "heat h·Cov/(2γ), the same",
-    "ewsg": "skewed gradients move the mean, by order h",
-    "ewsg_ld": "the same",
-    "ewsg_vr": "counts the friction twice: too narrow; diverges where hΓ ≥ 2",
-    "nc_sghmc": "diverges where hΓ ≥ 2; a dense Γ costs an eigendecomposition a step",
-    "cp_sghmc": "no better than `sghmc` where clusters do not explain the gradients",
-    "svrg_ld": "far from its anchor worse than no anchor; waits for full gradients",
-    "saga_ld": "the table: n numbers a chain, or nd",
-    "cv_ld": "worse than no centre where the posterior is wide or has several modes",
-    "cv_uld": "the same",
-    "svrg_hmc": "as `svrg_ld`",
-    "saga_hmc": "as `saga_ld`",
-    "svrg2nd_hmc": "as `svrg_ld`",
-    "saga2nd_hmc": "as `saga_ld`",
-    "sgnht": "θ too cold by order h at any batch; takes up noise on average over directions only",
-    "psgld": "its law is not the posterior however small h, unless `correction=True`",
-    "sgrld": "a metric must be known; its derivatives cost d passes of it",
-    "hamcmc": "biased off Gaussians (d ≥ 2) however small h; diverges where `trust_region` is small",
-    "random_walk_metropolis": "a pass a step, and some d steps to forget",
-    "flymc": "needs a bound and its centre; slow where much is bright; overflow (reported)",
-}
-"""What can go wrong, in a few words; the docstrings say more."""
 
 
 def bias(method: str, laws: dict[str, Any]) -> tuple[str, str]:
@@ -95,7 +69,7 @@ def table() -> str:
     for name, method in ewsg.METHODS.items():
         off, passes = bias(name, laws)
         cells = [off, passes, real(name, measured), method.evaluations, time(name, costs), method.memory]
-        rows.append([f"`{name}`", *cells, WRONG[name]])
+        rows.append([f"`{name}`", *cells, method.hazard])
     return make_posteriors.as_table([*heads, "what can go wrong"], rows)
 
 

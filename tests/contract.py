@@ -3,7 +3,6 @@
 import inspect
 import itertools
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -16,27 +15,11 @@ X = np.random.default_rng(0).normal(size=(7, 3))
 DATA = {"x": X, "y": (X @ np.array([1.0, -2.0, 0.5]) > 0).astype(float)}
 POSITION = np.array([0.3, -0.1, 0.2])
 
-OPTIONS = {
-    "friction": 2.0,
-    "batch_size": 2,
-    "chain_length": 2,
-    "refresh_every": 3,
-    "memory_size": 3,
-    "labels": lambda data: (data["y"] > 0).astype(jnp.int32),
-    "num_strata": 2,
-    "capacity": 7,
-    "resample_probability": 0.3,
-    "proposal_capacity": 7,
-    "damping": 0.1,
-    "inverse_metric": lambda position, data: jax.tree.map(lambda x: 1 / (1 + x**2), position),
-}
-
 
 def combinations():
     """`(name, options)` of every method with each of its dynamics, with and without replacement."""
     for name, method in ewsg.METHODS.items():
         accepted = inspect.signature(method.build).parameters
-        options = {k: v for k, v in OPTIONS.items() if k in accepted}
         choices = [
             [("integrator", name) for name in method.integrators] or [None],
             [("replace", True), ("replace", False)] if "replace" in accepted else [None],
@@ -51,14 +34,19 @@ def combinations():
             combination = dict(c for c in chosen if c is not None)
             # No row comes twice in a block.
             if combination.get("rows") != "blocks" or combination.get("replace", True):
-                yield name, options | combination
+                yield name, {**method.example, **combination}
+
+
+def chosen_for(name, options):
+    """The options of a combination beside those that each one of the method has."""
+    return [(key, value) for key, value in options.items() if key not in ewsg.METHODS[name].example]
 
 
 def pairwise(every):
     """A part of the combinations in which each method meets each value of its options, and any two values meet."""
 
     def pairs(name, options):
-        values = [("method", name), *((k, v) for k, v in options.items() if k not in OPTIONS)]
+        values = [("method", name), *chosen_for(name, options)]
         return set(itertools.combinations(values, 2)) or {tuple(values)}
 
     wanted = set().union(*(pairs(*c) for c in every))
@@ -79,7 +67,7 @@ def every_kernel(shift):
     every = list(combinations())
     in_every_run = [k for place, k in enumerate(sorted(pairwise(every))) if place % 4 == shift % 4]
     for k, (name, options) in enumerate(every):
-        label = "-".join([name, *(f"{v}" for key, v in options.items() if key not in OPTIONS)])
+        label = "-".join([name, *(f"{value}" for _, value in chosen_for(name, options))])
         marks = [] if k in in_every_run else [pytest.mark.sweep]
         parameters.append(pytest.param(name, options, id=label, marks=marks))
     return pytest.mark.parametrize(("name", "options"), parameters)

@@ -231,7 +231,7 @@ MUTANTS = [
     ),
     Mutant(
         "psgld never corrects",
-        "ewsg_jax/methods/_adaptive.py",
+        "ewsg_jax/methods/_psgld.py",
         "correction=correction",
         "correction=False",
         f"{AD}test_named_methods_hand_on_their_options[psgld]",

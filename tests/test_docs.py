@@ -95,7 +95,7 @@ def test_methods_are_public_and_documented(name):
     method = ewsg.METHODS[name]
     assert getattr(ewsg, name) is method.build
     for part in ("Targets", "Example:", "evaluations a step"):
-        assert part in method.build.__doc__
+        assert part in " ".join(method.build.__doc__.split())
     for dynamics in method.dynamics:
         assert callable(getattr(ewsg.dynamics, dynamics))
 
@@ -122,7 +122,6 @@ def test_the_page_of_choices_tells_what_was_measured():
     spec = importlib.util.spec_from_file_location("make_choosing", ROOT / "docs" / "make_choosing.py")
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
-    assert set(script.WRONG) == set(ewsg.METHODS)
     assert script.page(script.PAGE.read_text()) == script.PAGE.read_text(), "run docs/make_choosing.py"
 
 

@@ -13,6 +13,7 @@ from tests import (  # noqa: F401  (they add their rows)
     wrong_adaptive,
     wrong_estimators,
     wrong_exact,
+    wrong_methods,
     wrong_quasi_newton,
     wrong_real_posteriors,
 )
@@ -26,6 +27,7 @@ LONGEST = 600
 UNTESTED = {
     "Info": "made by a step",
     "KernelState": "made by a kernel",
+    "Method": "made by the library",
     "Mode": "made by `find_mode`",
     "Moments": "made by `sample`",
     "Randomness": "made by a kernel",

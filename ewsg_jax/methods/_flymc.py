@@ -38,6 +38,7 @@ from ewsg_jax.methods._bright_set import (
     resample,
     select,
 )
+from ewsg_jax.methods._method import method
 from ewsg_jax.methods._metropolis import RandomWalkNoise
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows import gathering
@@ -195,6 +196,17 @@ class FireflyMonteCarlo(Kernel):
         return Sharing("start" if self.center is None else "data")
 
 
+@method(
+    title="Firefly Monte Carlo",
+    dynamics=(),
+    estimator="none",
+    bias="none",
+    evaluations="bright data and nq, of Vᵢ",
+    memory="bright data; for all chains 2d and the bound's sums",
+    source="Maclaurin & Adams 2015",
+    hazard="needs a bound and its centre; slow where much is bright; overflow (reported)",
+    example={"capacity": 7, "resample_probability": 0.3, "proposal_capacity": 7},
+)
 def flymc(
     posterior: Posterior,
     step_size: Hyperparameter,
@@ -220,25 +232,31 @@ def flymc(
     chain forgets more slowly than one of `random_walk_metropolis`: θ moves given z, and z by some data a step.
 
     Args:
-        posterior: what is sampled.
+        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
         step_size: h, the standard deviation of a proposal in each coordinate; a number, a traced scalar or a
-            schedule.
+            schedule (a function of the step's number).
         capacity: how many data may be bright at once. Every step takes the time of so many; the error that `init`
             raises where they are too few says how many there are.
-        resample_probability: q, with which a dark datum is selected to become bright, in (0, 1).
-        proposal_capacity: how many data may be selected in a step; a whole number or a function of n. Default:
-            nq + 6√(nq) + 8, which about one step in 10⁹ exceeds.
+        resample_probability: q, with which a dark datum is selected to become bright, in (0, 1). Default 0.01.
+        proposal_capacity: how many data may be selected in a step; a whole number or a function of n. Default: nq +
+            6√(nq) + 8, which about one step in 10⁹ exceeds.
         bound: of the likelihood; default `posterior.bound`.
-        center: where the bound is tight, a tree like the position; None: the position given to `init`, which costs
-            a centre and its sums for each chain where each has a start of its own.
-        temperature: T > 0; a number, a traced scalar or a schedule.
-        chunk_size: rows that the start takes at once.
+        center: where the bound is tight, a tree like the position. None (default): the position given to `init`,
+            which costs a centre and its sums for each chain where each has a start of its own.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default 4,096.
+
+    Returns:
+        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind; the posterior has no bound and none is given; at
             `init`, a centre that is not shaped like the position, a bound for another position, or more bright data
             than `capacity`. Where `init` is traced, as in `sample`, the first step reports that as an overflow;
             `sample` counts overflows (`samples.overflow`) and warns of them at its end.
+
+    References:
+        D. Maclaurin and R. P. Adams, Firefly Monte Carlo: exact MCMC with subsets of data, IJCAI 2015.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

@@ -6,7 +6,7 @@ Targets exp(−V/T) with no bias, whatever h: ground truth that other methods ar
 are symmetric, so the densities alone decide.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from ewsg_jax._module import Constant, Schedule, hyperparameter, module, static
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position
 from ewsg_jax.dynamics._protocol import check_hyperparameters
 from ewsg_jax.gradients import Evaluations
+from ewsg_jax.methods._method import method
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 
@@ -89,6 +90,16 @@ class RandomWalkMetropolis(Kernel):
         self.posterior.check(position, data)
 
 
+@method(
+    title="Random-walk Metropolis",
+    dynamics=(),
+    estimator="none",
+    bias="none",
+    evaluations="n of Vᵢ",
+    memory="none",
+    source="Metropolis et al. 1953",
+    hazard="a pass a step, and some d steps to forget",
+)
 def random_walk_metropolis(
     posterior: Posterior,
     step_size: Hyperparameter,
@@ -107,14 +118,21 @@ def random_walk_metropolis(
     of the proposals is accepted, and a chain forgets in some d steps.
 
     Args:
-        posterior: what is sampled.
+        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
         step_size: h, the standard deviation of a proposal in each coordinate; a number, a traced scalar or a
-            schedule.
-        temperature: T > 0, likewise.
-        chunk_size: rows that the density takes at once.
+            schedule (a function of the step's number).
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default 4,096.
+
+    Returns:
+        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind; at `init`, a start where the density is 0.
+
+    References:
+        N. Metropolis, A. W. Rosenbluth, M. N. Rosenbluth, A. H. Teller and E. Teller, Equation of state
+            calculations by fast computing machines, Journal of Chemical Physics 21, 1953.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

@@ -46,7 +46,9 @@ ESTIMATORS = {
     "svrg": G.svrg(MODEL, batch_size=2, refresh_every=3, option="I"),
     "saga": G.saga(MODEL, batch_size=2),
     "control_variate": G.control_variate(MODEL, batch_size=2),
-    "stratified": G.stratified(MODEL, batch_size=2, labels=contract.OPTIONS["labels"], num_strata=2),
+    "stratified": G.stratified(
+        MODEL, batch_size=2, labels=ewsg.METHODS["cp_sghmc"].example["labels"], num_strata=2
+    ),
     "weighted": G.exponentially_weighted(G.uniform(MODEL, batch_size=2), chain_length=2),
     "weighted_svrg": G.exponentially_weighted(G.svrg(MODEL, batch_size=2, refresh_every=3)),
 }

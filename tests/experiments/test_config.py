@@ -1,5 +1,6 @@
 """Configurations: what is right is read, what is wrong is refused by its full path."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -141,22 +142,18 @@ def test_methods_must_be_there():
 
 
 def test_every_method_can_be_named():
-    for name, row in ewsg.METHODS.items():
-        options = (
-            'step_size = 0.1\nfriction = 1\nbatch_size = 2\nlabels = "stratum"\nnum_strata = 2\ncapacity = 5\n'
-        )
-        options += 'name = "' + name + '"\n'
-        taken = [line for line in options.splitlines() if line.split(" =")[0] in (*_arguments(row.build), "name")]
-        text = GOOD[: GOOD.index("[[methods]]")] + "[[methods]]\n" + "\n".join(taken)
-        if name == "sgrld":
-            with pytest.raises(ConfigError, match="inverse_metric"):  # a function, which no config can hold
+    start = GOOD[: GOOD.index("[[methods]]")]
+    for name, method in ewsg.METHODS.items():
+        options = {"name": name, "step_size": 0.1, **method.example}
+        options |= {"labels": "stratum"} if "labels" in options else {}
+        functions = [key for key, value in options.items() if callable(value)]
+        lines = [f"{key} = {json.dumps(value)}" for key, value in options.items() if key not in functions]
+        text = start + "[[methods]]\n" + "\n".join(lines)
+        if functions:  # which no config can hold
+            with pytest.raises(ConfigError, match=functions[0]):
                 parse(text)
         else:
             assert parse(text).methods[0].name == name
-
-
-def _arguments(function):
-    return function.__code__.co_varnames[: function.__code__.co_argcount + function.__code__.co_kwonlyargcount]
 
 
 @pytest.mark.parametrize("before", ["", "\nseed = 3", "\nnum_draws = 5\n  seed=3 # three"])

@@ -1,0 +1,76 @@
+"""Underdamped Langevin dynamics with a control variate."""
+
+from ewsg_jax import dynamics, gradients
+from ewsg_jax._kernel import Kernel, kernel
+from ewsg_jax._types import Hyperparameter, Position
+from ewsg_jax.methods._method import method
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.named import RowLawName
+
+
+@method(
+    title="Underdamped Langevin with a control variate",
+    dynamics=("exact",),
+    estimator="control_variate",
+    bias="h",
+    evaluations="2b",
+    memory="2d for all chains",
+    source="Chatterji et al. 2018",
+    hazard="as `cv_ld`",
+    example={"friction": 2.0, "batch_size": 2},
+)
+def cv_uld(
+    posterior: Posterior,
+    step_size: Hyperparameter,
+    *,
+    batch_size: int,
+    friction: Hyperparameter = 2.0,
+    inverse_mass: float = 1.0,
+    center: Position | None = None,
+    replace: bool = True,
+    rows: RowLawName = "random",
+    temperature: Hyperparameter = 1.0,
+) -> Kernel:
+    """Underdamped Langevin, the exact step for a frozen gradient, with a control variate (Chatterji et al. 2018).
+
+    Solves dθ = v dt, dv = −(γv + u g) dt + √(2γuT) dW over a time h with g frozen, g = ∇V₀(θ) + (n/b) Σ_{i∈I}
+    (∇Vᵢ(θ) − ∇Vᵢ(c)) + Σᵢ ∇Vᵢ(c), the centre c fixed; published with friction 2 and an inverse mass u of one over
+    the largest curvature. Targets exp(−V/T) with a bias of order h, a part of it from the minibatch, small where
+    the posterior is narrow around the centre. 2b evaluations a step and n at the start, beside what it takes to
+    find the centre (`ewsg_jax.find_mode`); memory of two positions for all chains. When to use it: as `cv_ld`, for
+    posteriors of very different scales in different directions.
+
+    Args:
+        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, time per step; a number, a traced scalar or a schedule (a function of the step's number).
+        batch_size: b, rows in a batch.
+        friction: γ > 0 per unit of time; a number, a traced scalar or a schedule. Default 2, as published.
+        inverse_mass: u > 0, a number or a scalar array. Default 1; published is 1/L, L the largest curvature of V.
+        center: c, a tree like the position. None (default): the position given to `init`, where the chain starts.
+        replace: draw rows with replacement (default), or (False) a uniform subset.
+        rows: `"random"` (default): independent rows, or the subset; `"blocks"`: b consecutive rows from a uniform
+            start, quick to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order
+            each time. With the last two `replace` must be True.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+
+    Returns:
+        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; at `init`, a batch larger than n where no row comes
+            twice, or a centre that is not shaped like the position.
+
+    References:
+        N. S. Chatterji, N. Flammarion, Y.-A. Ma, P. L. Bartlett and M. I. Jordan, On the theory of variance
+            reduction for stochastic gradient Monte Carlo, ICML 2018.
+        X. Cheng, N. S. Chatterji, P. L. Bartlett and M. I. Jordan, Underdamped Langevin MCMC: a non-asymptotic
+            analysis, COLT 2018.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> kernel = ewsg.cv_uld(ewsg.models.logistic_regression(), 1e-1, batch_size=10, inverse_mass=1e-2)
+    """
+    return kernel(
+        dynamics.exact(step_size, friction=friction, inverse_mass=inverse_mass, temperature=temperature),
+        gradients.control_variate(posterior, batch_size=batch_size, center=center, replace=replace, rows=rows),
+    )

@@ -1,0 +1,91 @@
+"""The record of a named method, which stands beside it, and the table of all records."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ewsg_jax._kernel import Kernel
+
+Build = TypeVar("Build", bound=Callable[..., Kernel])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """What the documentation and the tests know of a method.
+
+    Attributes:
+        name: that of its function.
+        build: `build(posterior, step_size, **options) -> Kernel`.
+        title: what it is called.
+        dynamics: the names of its dynamics; none for the exact methods, which are kernels of their own.
+        estimator: its estimator, or "none".
+        bias: the order in the step size of its distance to the target.
+        evaluations: of ∇Vᵢ in a step.
+        memory: numbers that the estimator keeps.
+        source: where it was published.
+        hazard: what can go wrong, in a few words; the docstring says more.
+        integrators: what its option `integrator` takes, where it has one.
+        example: small options that make a kernel for a few rows with labels "y", beside the posterior and the step
+            size.
+    """
+
+    name: str
+    build: Callable[..., Kernel]
+    title: str
+    dynamics: tuple[str, ...]
+    estimator: str
+    bias: str
+    evaluations: str
+    memory: str
+    source: str
+    hazard: str
+    integrators: tuple[str, ...] = ()
+    example: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+METHODS: dict[str, Method] = {}
+"""Every named method, in the order of its lines in `ewsg_jax/methods/__init__.py`."""
+
+
+def method(
+    *,
+    title: str,
+    dynamics: tuple[str, ...],
+    estimator: str,
+    bias: str,
+    evaluations: str,
+    memory: str,
+    source: str,
+    hazard: str,
+    integrators: tuple[str, ...] = (),
+    example: Mapping[str, Any] | None = None,
+) -> Callable[[Build], Build]:
+    """Write the record of the function below into `METHODS`, under its name; the arguments are those of `Method`.
+
+    Raises:
+        ValueError: there is a method of that name.
+    """
+
+    def register(build: Build) -> Build:
+        name = build.__name__
+        if name in METHODS:
+            raise ValueError(
+                f"two methods are called {name!r}: in {METHODS[name].build.__module__} and {build.__module__}"
+            )
+        METHODS[name] = Method(
+            name=name,
+            build=build,
+            title=title,
+            dynamics=dynamics,
+            estimator=estimator,
+            bias=bias,
+            evaluations=evaluations,
+            memory=memory,
+            source=source,
+            hazard=hazard,
+            integrators=integrators,
+            example=example or {},
+        )
+        return build
+
+    return register

@@ -1,0 +1,93 @@
+"""Underdamped Langevin dynamics whose friction takes up the minibatch's heat."""
+
+from typing import Literal
+
+from ewsg_jax import dynamics, gradients
+from ewsg_jax._kernel import Kernel, kernel
+from ewsg_jax._random import NoiseLaw
+from ewsg_jax._types import Hyperparameter
+from ewsg_jax.gradients._covariance import Structure
+from ewsg_jax.gradients._period import Period
+from ewsg_jax.methods._method import method
+from ewsg_jax.posterior import Posterior
+
+
+@method(
+    title="Stochastic-gradient HMC with a friction matrix",
+    dynamics=("noise_corrected",),
+    estimator="covariance_tracking",
+    bias="h",
+    evaluations="2b, and n every K steps",
+    memory="d², 2d or (r+2)d",
+    source="the friction of Li, Wang, Zha & Tao, Algorithm 2, alone",
+    hazard="diverges where hΓ ≥ 2; a dense Γ costs an eigendecomposition a step",
+    integrators=("semi_implicit", "euler"),
+    example={"friction": 2.0, "batch_size": 2, "refresh_every": 3},
+)
+def nc_sghmc(
+    posterior: Posterior,
+    step_size: Hyperparameter,
+    *,
+    friction: Hyperparameter,
+    batch_size: int,
+    refresh_every: Period = None,
+    structure: Structure = "dense",
+    rank: int = 10,
+    integrator: Literal["semi_implicit", "euler"] = "semi_implicit",
+    replace: bool = True,
+    temperature: Hyperparameter = 1.0,
+    noise: NoiseLaw = "gaussian",
+) -> Kernel:
+    """Stochastic-gradient HMC with the matrix friction of EWSG-VR over uniform minibatches.
+
+    p' = p − h (g(θ) + Γp) + √(2hγT) ξ, θ' = θ + h p' (or θ + h p with `"euler"`), where g = ∇V₀(θ) + (n/b) Σ_{i∈I}
+    ∇Vᵢ(θ), Γ = γ I + h Cov(g)/(2T), and Cov(g) is exact every K steps and follows the batches between. Targets
+    exp(−(V + ‖p‖²/2)/T) with a bias of order h, none of it from the minibatch's heat while hΓ < 2 in every
+    direction (beyond that chains diverge). 2b evaluations a step and n every K steps; memory of d² numbers
+    (`"diagonal"`: 2d, `"low_rank"`: (r + 2)d), and with `"dense"` an eigendecomposition a step. When to use it: few
+    dimensions and minibatches that heat the chain; not where h² Cov(g)/(2T) reaches 2, which is often so for b = 1.
+
+    Args:
+        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, time per step; a number, a traced scalar or a schedule (a function of the step's number).
+        friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
+        batch_size: b, rows in a batch.
+        refresh_every: K, steps from one reset of the covariance to the next: a whole number, or a function of n
+            that returns one. Default: ⌈n/b⌉.
+        structure: of the covariance: `"dense"` (default), `"diagonal"`, or `"low_rank"`: within a basis that each
+            reset turns towards the leading directions.
+        rank: r, for a low rank; at most the numbers of a position are used. Default 10.
+        integrator: what the friction is added to: `"semi_implicit"` (default), or `"euler"`, the paper's.
+        replace: draw rows with replacement (default), or (False) a uniform subset.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights).
+
+    Returns:
+        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; at `init`, a batch larger than n where no row comes
+            twice.
+
+    References:
+        R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient MCMC methods via
+            non-uniform subsampling of gradients, Foundations of Data Science.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> kernel = ewsg.nc_sghmc(ewsg.models.gaussian_location(), 2e-2, friction=10.0, batch_size=1)
+    """
+    return kernel(
+        dynamics.noise_corrected(
+            step_size, friction=friction, temperature=temperature, noise=noise, integrator=integrator
+        ),
+        gradients.covariance_tracking(
+            posterior,
+            batch_size=batch_size,
+            refresh_every=refresh_every,
+            structure=structure,
+            rank=rank,
+            replace=replace,
+        ),
+    )

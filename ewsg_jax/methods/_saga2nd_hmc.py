@@ -1,0 +1,72 @@
+"""Underdamped Langevin dynamics, symmetric splitting, with a table of gradients."""
+
+from ewsg_jax import dynamics, gradients
+from ewsg_jax._kernel import Kernel, kernel
+from ewsg_jax._types import Hyperparameter
+from ewsg_jax.gradients._saga import MEMORY_LIMIT
+from ewsg_jax.methods._method import method
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.named import RowLawName
+
+
+@method(
+    title="The splitting with a table of gradients",
+    dynamics=("splitting",),
+    estimator="saga",
+    bias="h²",
+    evaluations="b",
+    memory="n per predictor, or nd",
+    source="Li, Zhang, Cheng, Zhu & Li 2019, Algorithm 4",
+    hazard="as `saga_ld`",
+    example={"friction": 2.0, "batch_size": 2},
+)
+def saga2nd_hmc(
+    posterior: Posterior,
+    step_size: Hyperparameter,
+    *,
+    friction: Hyperparameter,
+    batch_size: int,
+    replace: bool = True,
+    rows: RowLawName = "random",
+    memory_limit: int = MEMORY_LIMIT,
+    temperature: Hyperparameter = 1.0,
+) -> Kernel:
+    """Underdamped Langevin, symmetric splitting, with a table of gradients (SAGA2nd-HMC, Li et al. 2019).
+
+    p' = e^{−γh/2}(e^{−γh/2} p − h g + √(2hγT) ξ), θ' = θ + h (p + p')/2, where g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) −
+    αᵢ) + Σᵢ αᵢ is taken at θ + hp/2 in the place of θ, and αᵢ is the gradient of datum i when it was last seen.
+    Targets exp(−(V + ‖p‖²/2)/T) with a bias of order h² at fixed n/b: the age of the table, and with it the
+    minibatch's part, shrinks with h too. b evaluations a step and n at the start; memory of n numbers per linear
+    predictor, or of n positions. When to use it: the first to try for linear models.
+
+    Args:
+        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, time per step; a number, a traced scalar or a schedule (a function of the step's number).
+        friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
+        batch_size: b, rows in a batch.
+        replace: draw rows with replacement (default), or (False) a uniform subset.
+        rows: `"random"` (default): independent rows, or the subset; `"blocks"`: b consecutive rows from a uniform
+            start, quick to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order
+            each time. With the last two `replace` must be True.
+        memory_limit: bytes that the tables of all chains may take; a run that needs more is refused. Default 4 GiB.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+
+    Returns:
+        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; at `init`, a batch larger than n where no row comes
+            twice, or a table larger than `memory_limit`.
+
+    References:
+        Z. Li, T. Zhang, S. Cheng, J. Zhu and J. Li, Stochastic gradient Hamiltonian Monte Carlo with variance
+            reduction for Bayesian inference, Machine Learning 108, 2019.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> kernel = ewsg.saga2nd_hmc(ewsg.models.logistic_regression(), 1e-2, friction=1.0, batch_size=10)
+    """
+    return kernel(
+        dynamics.splitting(step_size, friction=friction, temperature=temperature),
+        gradients.saga(posterior, batch_size=batch_size, replace=replace, rows=rows, memory_limit=memory_limit),
+    )

@@ -1,0 +1,82 @@
+"""Underdamped Langevin dynamics with uniform minibatches."""
+
+from ewsg_jax import gradients
+from ewsg_jax._kernel import Kernel, kernel
+from ewsg_jax._random import NoiseLaw
+from ewsg_jax._types import Hyperparameter
+from ewsg_jax.methods._method import method
+from ewsg_jax.methods._underdamped import INTEGRATORS, Integrator, underdamped
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.named import RowLawName
+
+
+@method(
+    title="Stochastic-gradient HMC",
+    dynamics=INTEGRATORS,
+    estimator="uniform",
+    bias="h",
+    evaluations="b",
+    memory="none",
+    source="Chen, Fox & Guestrin 2014",
+    hazard="heat h·Cov/(2γ): far too wide on tall data at usual steps",
+    integrators=INTEGRATORS,
+    example={"friction": 2.0, "batch_size": 2},
+)
+def sghmc(
+    posterior: Posterior,
+    step_size: Hyperparameter,
+    *,
+    friction: Hyperparameter,
+    batch_size: int,
+    integrator: Integrator = "semi_implicit",
+    replace: bool = True,
+    rows: RowLawName = "random",
+    temperature: Hyperparameter = 1.0,
+    noise: NoiseLaw = "gaussian",
+    inverse_mass: float = 1.0,
+) -> Kernel:
+    """Stochastic-gradient Hamiltonian Monte Carlo: underdamped Langevin with b uniform rows a step.
+
+    With the first integrator p' = (1 − hγ) p − h g(θ) + √(2hγT) ξ, θ' = θ + h p', where g = ∇V₀(θ) + (n/b) Σ_{i∈I}
+    ∇Vᵢ(θ).
+
+    Chen et al. (2014) with no estimate of the gradient's noise; with `integrator="euler"` it is what EWSG's paper
+    calls SGULD. Targets exp(−V/T) with a bias of order h, h·Cov(g)/(2γ) of it from the minibatch. b evaluations a
+    step.
+
+    Args:
+        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, time per step; a number, a traced scalar or a schedule (a function of the step's number).
+        friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
+        batch_size: b, rows in a batch.
+        integrator: the scheme of `ewsg_jax.dynamics`: `"semi_implicit"` (default); `"euler"`, the papers';
+            `"splitting"`, of order h² with an exact gradient; or `"exact"`, exact for a frozen one.
+        replace: draw rows with replacement (default), or (False) a uniform subset.
+        rows: `"random"` (default): independent rows, or the subset; `"blocks"`: b consecutive rows from a uniform
+            start, quick to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order
+            each time. With the last two `replace` must be True.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights); the second with `"semi_implicit"` and `"euler"` only.
+        inverse_mass: u > 0, a number or a scalar array; another than 1 (default) with `integrator="exact"` only.
+
+    Returns:
+        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind, or one that the integrator does not have; at
+            `init`, a batch larger than n where no row comes twice.
+
+    References:
+        T. Chen, E. B. Fox and C. Guestrin, Stochastic gradient Hamiltonian Monte Carlo, ICML 2014.
+        R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient MCMC methods via
+            non-uniform subsampling of gradients, Foundations of Data Science.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> kernel = ewsg.sghmc(ewsg.models.logistic_regression(), 1e-3, friction=50.0, batch_size=50)
+    """
+    return kernel(
+        underdamped(integrator, step_size, friction, temperature, noise, inverse_mass),
+        gradients.uniform(posterior, batch_size=batch_size, replace=replace, rows=rows),
+    )

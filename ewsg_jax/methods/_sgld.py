@@ -1,0 +1,68 @@
+"""Langevin dynamics with uniform minibatches."""
+
+from ewsg_jax import dynamics, gradients
+from ewsg_jax._kernel import Kernel, kernel
+from ewsg_jax._random import NoiseLaw
+from ewsg_jax._types import Hyperparameter
+from ewsg_jax.methods._method import method
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.named import RowLawName
+
+
+@method(
+    title="Stochastic-gradient Langevin dynamics",
+    dynamics=("langevin",),
+    estimator="uniform",
+    bias="h",
+    evaluations="b",
+    memory="none",
+    source="Welling & Teh 2011",
+    hazard="heat h·Cov/2: far too wide on tall data at usual steps",
+    example={"batch_size": 2},
+)
+def sgld(
+    posterior: Posterior,
+    step_size: Hyperparameter,
+    *,
+    batch_size: int,
+    replace: bool = True,
+    rows: RowLawName = "random",
+    temperature: Hyperparameter = 1.0,
+    noise: NoiseLaw = "gaussian",
+) -> Kernel:
+    """Stochastic-gradient Langevin dynamics (Welling & Teh 2011): `ld` with b uniform rows a step.
+
+    θ' = θ − h g + √(2hT) ξ with g = ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ). Targets exp(−V/T) with a bias of order h,
+    h·Cov(g)/2 of it from the minibatch. b evaluations a step.
+
+    Args:
+        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, multiplies ∇V of the whole sum; a number, a traced scalar or a schedule (a function of the
+            step's number).
+        batch_size: b, rows in a batch.
+        replace: draw rows with replacement (default), or (False) a uniform subset.
+        rows: `"random"` (default): independent rows, or the subset; `"blocks"`: b consecutive rows from a uniform
+            start, quick to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order
+            each time. With the last two `replace` must be True.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights).
+
+    Returns:
+        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; at `init`, a batch larger than n where no row comes
+            twice.
+
+    References:
+        M. Welling and Y. W. Teh, Bayesian learning via stochastic gradient Langevin dynamics, ICML 2011.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> kernel = ewsg.sgld(ewsg.models.logistic_regression(), 1e-5, batch_size=50)
+    """
+    return kernel(
+        dynamics.langevin(step_size, temperature=temperature, noise=noise),
+        gradients.uniform(posterior, batch_size=batch_size, replace=replace, rows=rows),
+    )

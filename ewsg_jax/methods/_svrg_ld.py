@@ -1,0 +1,87 @@
+"""Langevin dynamics with anchored gradients."""
+
+from typing import Literal
+
+from ewsg_jax import dynamics, gradients
+from ewsg_jax._kernel import Kernel, kernel
+from ewsg_jax._random import NoiseLaw
+from ewsg_jax._types import Hyperparameter
+from ewsg_jax.gradients._period import Period
+from ewsg_jax.methods._method import method
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.named import RowLawName
+
+
+@method(
+    title="Langevin with anchored gradients",
+    dynamics=("langevin",),
+    estimator="svrg",
+    bias="h",
+    evaluations="2b, and n every K steps",
+    memory="2d",
+    source="Dubey et al. 2016",
+    hazard="far from its anchor worse than no anchor; waits for full gradients",
+    example={"batch_size": 2, "refresh_every": 3},
+)
+def svrg_ld(
+    posterior: Posterior,
+    step_size: Hyperparameter,
+    *,
+    batch_size: int,
+    refresh_every: Period = None,
+    option: Literal["I", "II"] = "II",
+    replace: bool = True,
+    rows: RowLawName = "random",
+    temperature: Hyperparameter = 1.0,
+    noise: NoiseLaw = "gaussian",
+) -> Kernel:
+    """Langevin dynamics with anchored gradients (Dubey et al. 2016): θ' = θ − h g + √(2hT) ξ.
+
+    g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(w)) + Σᵢ ∇Vᵢ(w), the anchor w renewed every K steps. Targets exp(−V/T)
+    with a bias of order h: that of `ld`; the heat of minibatches is of order h², for the anchor is near. 2b
+    evaluations a step and n every K steps; memory of two positions. For data that several passes can be afforded
+    on; where a run ends within a pass or two, `sgld` is cheaper.
+
+    Args:
+        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, multiplies ∇V of the whole sum; a number, a traced scalar or a schedule (a function of the
+            step's number).
+        batch_size: b, rows in a batch.
+        refresh_every: K, steps from one anchor to the next: a whole number, or a function of n that returns one.
+            Default: ⌈n/b⌉.
+        option: how the anchor moves: `"II"` (default), to the point where the gradient is wanted; `"I"`, to that of
+            ℓ steps ago, ℓ uniform on 0 … K − 1, where the chain restarts.
+        replace: draw rows with replacement (default), or (False) a uniform subset.
+        rows: `"random"` (default): independent rows, or the subset; `"blocks"`: b consecutive rows from a uniform
+            start, quick to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order
+            each time. With the last two `replace` must be True.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights).
+
+    Returns:
+        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; at `init`, a batch larger than n where no row comes
+            twice.
+
+    References:
+        K. A. Dubey, S. J. Reddi, S. A. Williamson, B. Póczos, A. J. Smola and E. P. Xing, Variance reduction in
+            stochastic gradient Langevin dynamics, NIPS 2016.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> kernel = ewsg.svrg_ld(ewsg.models.logistic_regression(), 1e-3, batch_size=10)
+    """
+    return kernel(
+        dynamics.langevin(step_size, temperature=temperature, noise=noise),
+        gradients.svrg(
+            posterior,
+            batch_size=batch_size,
+            refresh_every=refresh_every,
+            option=option,
+            replace=replace,
+            rows=rows,
+        ),
+    )

@@ -1,0 +1,71 @@
+"""Underdamped Langevin dynamics with the full gradient."""
+
+from ewsg_jax import gradients
+from ewsg_jax._kernel import Kernel, kernel
+from ewsg_jax._random import NoiseLaw
+from ewsg_jax._types import Hyperparameter
+from ewsg_jax.methods._method import method
+from ewsg_jax.methods._underdamped import INTEGRATORS, Integrator, underdamped
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.gathering import CHUNK_SIZE
+
+
+@method(
+    title="Underdamped Langevin dynamics",
+    dynamics=INTEGRATORS,
+    estimator="full",
+    bias="h or h²",
+    evaluations="n",
+    memory="none",
+    source="Cheng et al. 2018",
+    hazard="a pass buys one step",
+    integrators=INTEGRATORS,
+    example={"friction": 2.0},
+)
+def uld(
+    posterior: Posterior,
+    step_size: Hyperparameter,
+    *,
+    friction: Hyperparameter,
+    integrator: Integrator = "semi_implicit",
+    temperature: Hyperparameter = 1.0,
+    noise: NoiseLaw = "gaussian",
+    inverse_mass: float = 1.0,
+    chunk_size: int = CHUNK_SIZE,
+) -> Kernel:
+    """Underdamped Langevin dynamics with the full gradient.
+
+    Integrates dθ = p dt, dp = −(∇V(θ) + γp) dt + √(2γT) dW; with the first integrator p' = (1 − hγ) p − h ∇V(θ) +
+    √(2hγT) ξ, θ' = θ + h p'. Targets exp(−V/T) with a bias of order h, or h² with `integrator="splitting"`. n
+    evaluations a step. The reference for `sghmc` and `ewsg`.
+
+    Args:
+        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, time per step; a number, a traced scalar or a schedule (a function of the step's number).
+        friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
+        integrator: the scheme of `ewsg_jax.dynamics`: `"semi_implicit"` (default); `"euler"`, the papers';
+            `"splitting"`, of order h² with an exact gradient; or `"exact"`, exact for a frozen one.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights); the second with `"semi_implicit"` and `"euler"` only.
+        inverse_mass: u > 0, a number or a scalar array; another than 1 (default) with `integrator="exact"` only.
+        chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default 4,096.
+
+    Returns:
+        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind, or one that the integrator does not have.
+
+    References:
+        X. Cheng, N. S. Chatterji, P. L. Bartlett and M. I. Jordan, Underdamped Langevin MCMC: a non-asymptotic
+            analysis, COLT 2018.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> kernel = ewsg.uld(ewsg.models.logistic_regression(), 1e-2, friction=1.0, integrator="splitting")
+    """
+    return kernel(
+        underdamped(integrator, step_size, friction, temperature, noise, inverse_mass),
+        gradients.full(posterior, chunk_size=chunk_size),
+    )
