@@ -1,6 +1,6 @@
-"""Planted faults of the estimators with a memory and of what goes with them; see `mutants`."""
+"""Planted faults of the estimators with a memory and of what goes with them."""
 
-from tests.mutants import Mutant
+from tests.faults.mutants import Mutant
 
 G = "ewsg_jax/gradients/"
 VR, RL, ST, CT, WM = (
@@ -44,7 +44,7 @@ MUTANTS = [
         "ewsg_jax/sampling/starts.py",
         "_check_memory(kernel, jax.eval_shape(",
         "(lambda *_: None)(kernel, jax.eval_shape(",
-        "tests/test_wrong_calls.py::test_a_wrong_call_is_answered[gradients.saga: tables that do not fit]",
+        "tests/wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[gradients.saga: tables that do not fit]",
         sweep=True,
     ),
     Mutant(

@@ -1,6 +1,6 @@
-"""Planted faults of the thermostat, the preconditioner and the metric; see `mutants`."""
+"""Planted faults of the thermostat, the preconditioner and the metric."""
 
-from tests.mutants import Mutant
+from tests.faults.mutants import Mutant
 
 D = "ewsg_jax/dynamics/"
 THERMOSTAT, PRECONDITIONED, RIEMANNIAN = (

@@ -9,14 +9,8 @@ import jax
 import pytest
 
 import ewsg_jax as ewsg
-from tests import (  # noqa: F401  (they add their rows)
-    wrong_adaptive,
-    wrong_estimators,
-    wrong_exact,
-    wrong_quasi_newton,
-    wrong_real_posteriors,
-)
-from tests.wrong_calls import WRONG
+from tests.wrong_calls import adaptive, exact, memory, quasi_newton, real_posteriors  # noqa: F401  (they add rows)
+from tests.wrong_calls.table import WRONG
 
 PACKAGE = str(Path(ewsg.__file__).parent)
 JAX = str(Path(jax.__file__).parent)

@@ -4,7 +4,7 @@
 # pyright: reportArgumentType=false, reportCallIssue=false
 
 import ewsg_jax as ewsg
-from tests.wrong_calls import T, V, of
+from tests.wrong_calls.table import T, V, of
 
 CAPITALS = "different capital letters from A to Z"
 

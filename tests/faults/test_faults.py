@@ -1,4 +1,4 @@
-"""Every planted fault of tests/mutants.py and its neighbours mutants_of_*.py is found by the test it names.
+"""Every planted fault of the lists in this folder is found by the test it names.
 
 Each fault is made in a copy of the tree, and the named test is run there in a process of its own.
 """
@@ -11,25 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from tests import (
-    mutants,
-    mutants_of_adaptive,
-    mutants_of_exact,
-    mutants_of_memory,
-    mutants_of_quasi_newton,
-    mutants_of_real_posteriors,
-)
+from tests.faults import adaptive, exact, memory, mutants, quasi_newton, real_posteriors
 
 MUTANTS = [
     *mutants.MUTANTS,
-    *mutants_of_memory.MUTANTS,
-    *mutants_of_adaptive.MUTANTS,
-    *mutants_of_exact.MUTANTS,
-    *mutants_of_quasi_newton.MUTANTS,
-    *mutants_of_real_posteriors.MUTANTS,
+    *memory.MUTANTS,
+    *adaptive.MUTANTS,
+    *exact.MUTANTS,
+    *quasi_newton.MUTANTS,
+    *real_posteriors.MUTANTS,
 ]
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 QUICK = [m for m in MUTANTS if not m.sweep]

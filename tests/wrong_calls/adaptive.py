@@ -6,7 +6,7 @@
 import jax.numpy as jnp
 
 import ewsg_jax as ewsg
-from tests.wrong_calls import DATA, KEY, MODEL, NAN, POINT, POSITIVE, SCHEDULE, WHOLE, T, V, failing, of
+from tests.wrong_calls.table import DATA, KEY, MODEL, NAN, POINT, POSITIVE, SCHEDULE, WHOLE, T, V, failing, of
 
 UNIT = "decay must be a number from 0 up to but not including 1"
 NOISE = "one of 'gaussian', 'rademacher'"

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
-from tests.wrong_calls import (
+from tests.wrong_calls.table import (
     A_KEY,
     A_POSTERIOR,
     DATA,

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
-from tests.wrong_calls import A_POSTERIOR, MODEL, POSITIVE, SCHEDULE, T, V, failing, of
+from tests.wrong_calls.table import A_POSTERIOR, MODEL, POSITIVE, SCHEDULE, T, V, failing, of
 
 
 def dynamics(step_size=0.1, **options):

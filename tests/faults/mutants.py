@@ -855,14 +855,14 @@ MUTANTS = [
         "ewsg_jax/_kernel.py",
         "_check_step(self, key, state, data)\n",
         "pass\n",
-        "tests/test_wrong_calls.py::test_a_wrong_call_is_answered[Kernel.step: other kernel]",
+        "tests/wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[Kernel.step: other kernel]",
     ),
     Mutant(
         "row numbers below 0",
         "ewsg_jax/_check.py",
         "if low < 0 or high >= n:",
         "if high >= n:",
-        "tests/test_wrong_calls.py::test_a_wrong_call_is_answered[Posterior.batch_gradient: below 0]",
+        "tests/wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[Posterior.batch_gradient: below 0]",
         sweep=True,
     ),
     Mutant(
@@ -870,7 +870,7 @@ MUTANTS = [
         "ewsg_jax/experiments/run.py",
         "folder.discard()",
         "pass",
-        "tests/test_wrong_calls.py::test_a_wrong_call_is_answered[main: column]",
+        "tests/wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[main: column]",
         sweep=True,
     ),
     Mutant(
@@ -878,7 +878,7 @@ MUTANTS = [
         "ewsg_jax/models/_gaussian_location.py",
         "if jnp.shape(mean) != jnp.shape(x):",
         "if jnp.ndim(mean) != jnp.ndim(x):",
-        "tests/test_wrong_calls.py::test_a_wrong_call_is_answered[Posterior.gradient: a mean that would broadcast]",
+        "tests/wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[Posterior.gradient: a mean that would broadcast]",
         sweep=True,
     ),
     Mutant(
