@@ -1,6 +1,6 @@
 """Planted faults of the thermostat, the preconditioner and the metric."""
 
-from tests.faults.mutants import Mutant
+from tests.faults.mutant import Mutant
 
 D = "ewsg_jax/dynamics/"
 THERMOSTAT, PRECONDITIONED, RIEMANNIAN = (

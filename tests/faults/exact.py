@@ -1,6 +1,6 @@
 """Planted faults of the exact methods and of the bounds that FlyMC rests on."""
 
-from tests.faults.mutants import Mutant
+from tests.faults.mutant import Mutant
 
 BRIGHT, FLY, WALK = (f"ewsg_jax/methods/_{name}.py" for name in ("bright_set", "flymc", "metropolis"))
 B = "ewsg_jax/bounds/"

@@ -1,6 +1,6 @@
 """Planted faults of the quasi-Newton dynamics."""
 
-from tests.faults.mutants import Mutant
+from tests.faults.mutant import Mutant
 
 QN, LB = (f"ewsg_jax/dynamics/_{name}.py" for name in ("quasi_newton", "lbfgs"))
 TEST = "tests/dynamics/test_quasi_newton.py::"

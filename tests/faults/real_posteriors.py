@@ -1,6 +1,6 @@
 """Planted faults of the data sets of the real posteriors and of the page about them."""
 
-from tests.faults.mutants import Mutant
+from tests.faults.mutant import Mutant
 
 RP = "tests/statistics/test_real_posteriors.py::"
 PAGE = "docs/make_posteriors.py"

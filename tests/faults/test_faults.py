@@ -11,16 +11,46 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults import adaptive, exact, memory, mutants, quasi_newton, real_posteriors
+from tests.faults import (
+    adaptive,
+    covariance,
+    documents,
+    exact,
+    experiments,
+    index_chain,
+    integrators,
+    kernel,
+    memory,
+    posterior_and_models,
+    preparation,
+    quasi_newton,
+    randomness,
+    real_posteriors,
+    row_laws,
+    sampling,
+    weights_and_schedules,
+)
 
-MUTANTS = [
-    *mutants.MUTANTS,
-    *memory.MUTANTS,
-    *adaptive.MUTANTS,
-    *exact.MUTANTS,
-    *quasi_newton.MUTANTS,
-    *real_posteriors.MUTANTS,
+LISTS = [
+    integrators,
+    weights_and_schedules,
+    posterior_and_models,
+    randomness,
+    kernel,
+    index_chain,
+    memory,
+    row_laws,
+    covariance,
+    preparation,
+    adaptive,
+    exact,
+    quasi_newton,
+    sampling,
+    experiments,
+    documents,
+    real_posteriors,
 ]
+MUTANTS = [mutant for module in LISTS for mutant in module.MUTANTS]
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,6 +85,11 @@ def test_mutant_is_killed(mutant, tmp_path):
     # 1: tests ran and failed. Anything else is a test that passes, is missing or cannot be collected.
     assert done.returncode == 1, f"{mutant.test} did not fail:\n{done.stdout[-3000:]}\n{done.stderr[-1000:]}"
     assert "1 failed" in done.stdout, f"an error is no failure:\n{done.stdout[-3000:]}"
+
+
+def test_every_list_is_run():
+    here = {path.stem for path in Path(__file__).parent.glob("*.py")} - {"__init__", "mutant", "test_faults"}
+    assert {module.__name__.split(".")[-1] for module in LISTS} == here
 
 
 def test_names_are_unique():

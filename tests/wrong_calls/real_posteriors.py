@@ -1,4 +1,4 @@
-"""Wrong calls of the data sets of the real posteriors."""
+"""Wrong calls of the data sets of the real posteriors, Pima among them."""
 
 # The arguments are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false
@@ -34,3 +34,12 @@ of(
     ("twice", V, "letters", "'ABA'", CAPITALS, lambda: ewsg.datasets.letter(letters="ABA")),
     ("small", V, "letters", "'ab'", CAPITALS, lambda: ewsg.datasets.letter(letters="ab")),
 )
+
+
+def pima(folder):
+    """Load Pima from a file that holds something else; the test points EWSG_JAX_DATA to the folder."""
+    (folder / "pima.npz").write_bytes(b"none")
+    return ewsg.datasets.pima()
+
+
+of("datasets.pima", ("no npz", V, "pima.npz", "cannot be read", "must hold Pima", lambda folder: pima(folder)))

@@ -9,8 +9,47 @@ import jax
 import pytest
 
 import ewsg_jax as ewsg
-from tests.wrong_calls import adaptive, exact, memory, quasi_newton, real_posteriors  # noqa: F401  (they add rows)
+from tests.wrong_calls import (
+    adaptive,
+    datasets,
+    diagnostics,
+    dynamics,
+    estimators,
+    exact,
+    experiments,
+    kernel,
+    memory,
+    memory_methods,
+    methods,
+    models,
+    posterior,
+    preparation,
+    quasi_newton,
+    real_posteriors,
+    sampling,
+)
 from tests.wrong_calls.table import WRONG
+
+LISTS = [
+    adaptive,
+    datasets,
+    diagnostics,
+    dynamics,
+    estimators,
+    exact,
+    experiments,
+    kernel,
+    memory,
+    memory_methods,
+    methods,
+    models,
+    posterior,
+    preparation,
+    quasi_newton,
+    real_posteriors,
+    sampling,
+]
+"""They add their rows to the table."""
 
 PACKAGE = str(Path(ewsg.__file__).parent)
 JAX = str(Path(jax.__file__).parent)
@@ -93,6 +132,11 @@ def assert_raised_by_the_library(error, runs_in_jax):
     if not runs_in_jax:
         assert not any(file.startswith(JAX) for file in files)
         assert not getattr(error, "__notes__", [])
+
+
+def test_every_list_is_run():
+    here = {path.stem for path in Path(__file__).parent.glob("*.py")} - {"__init__", "table", "test_wrong_calls"}
+    assert {module.__name__.split(".")[-1] for module in LISTS} == here
 
 
 def test_the_table_is_wide():
