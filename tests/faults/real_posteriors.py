@@ -3,7 +3,7 @@
 from tests.faults.mutant import Mutant
 
 RP = "tests/statistics/test_real_posteriors.py::"
-PAGE = "docs/make_posteriors.py"
+PAGE = "benchmarks/pages/posteriors.py"
 
 MUTANTS = [
     Mutant(

@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-START, END = "<!-- numbers: made by docs/make_bias.py -->", "<!-- /numbers -->"
+START, END = "<!-- numbers: made by benchmarks/pages/bias.py -->", "<!-- /numbers -->"
 SHOWN = (0.5, 0.125, 0.03125)
 TOLERANCE = 0.01
 WAYS = {"Lyapunov": "L", "Galerkin": "G", "simulated": "S"}

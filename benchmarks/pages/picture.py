@@ -1,6 +1,6 @@
 """Draw `docs/picture.png`: an exact posterior and the draws of three samplers after the same data passes.
 
-Run it from anywhere: `python docs/make_picture.py`. It needs scikit-learn and matplotlib and takes half a minute.
+`python -m benchmarks.pages.picture` draws it. It needs scikit-learn and matplotlib and takes half a minute.
 """
 
 import io
@@ -17,7 +17,7 @@ from PIL.PngImagePlugin import PngInfo
 
 import ewsg_jax as ewsg
 
-PICTURE = Path(__file__).parent / "picture.png"
+PICTURE = Path(__file__).parents[2] / "docs" / "picture.png"
 FEATURES = ("mean_radius", "mean_smoothness")
 PASSES, STEP_SIZE, FRICTION, BATCH_SIZE = 200, 0.0145, 4.0, 50
 NUM_CHAINS, BURN_IN, THIN = 100, 300, 20

@@ -1,8 +1,8 @@
 """Measure every named method on posteriors of real data and write the tables of `docs/posteriors.md`.
 
-`EWSG_JAX_DATA=… python docs/make_posteriors.py` runs all; `--only sgld,ewsg` and `--posteriors pima` run a part,
-whose numbers replace those in `docs/posteriors.json`; `--table` only writes the page anew from that file. It needs
-scikit-learn. The references, `tests/references/*.json`, are made once by `benchmarks/make_references.py`.
+`EWSG_JAX_DATA=… python -m benchmarks.pages.posteriors` runs all; `--only sgld,ewsg` and `--posteriors pima` run a
+part, whose numbers replace those in `docs/posteriors.json`; `--table` only writes the page anew from that file. It
+needs scikit-learn. The references, `tests/references/*.json`, are made once by `benchmarks/make_references.py`.
 """
 
 import argparse
@@ -23,10 +23,10 @@ from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
 
-HERE = Path(__file__).parent
-NUMBERS, PAGE = HERE / "posteriors.json", HERE / "posteriors.md"
-REFERENCES = HERE.parent / "tests" / "references"
-START, END = "<!-- {}: made by docs/make_posteriors.py -->\n", "<!-- /{} -->"
+ROOT = Path(__file__).parents[2]
+NUMBERS, PAGE = ROOT / "docs" / "posteriors.json", ROOT / "docs" / "posteriors.md"
+REFERENCES = ROOT / "tests" / "references"
+START, END = "<!-- {}: made by benchmarks/pages/posteriors.py -->\n", "<!-- /{} -->"
 NUM_CHAINS = 100
 BURN_IN, KEPT = 8.0, 120.0
 """Length of a chain's two parts, in the steps over which it forgets."""

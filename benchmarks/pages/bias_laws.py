@@ -1,4 +1,4 @@
-"""Exact stationary laws of the library's kernels on small conjugate models, for `docs/make_bias.py`.
+"""Exact stationary laws of the library's kernels on small conjugate models, for `benchmarks.pages.bias`.
 
 `exact_law` makes the law from `Kernel.transition` alone, every batch and its probability listed:
 

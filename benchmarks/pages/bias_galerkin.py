@@ -1,4 +1,4 @@
-"""Stationary laws of steps that are not affine, by Galerkin's method, for `docs/make_bias.py`.
+"""Stationary laws of steps that are not affine, by Galerkin's method, for `benchmarks.pages.bias`.
 
 With π the law and P the step, π(P f) = π(f). For f the Hermite polynomials φ_l orthonormal under a Gaussian ρ near
 π, P φ_l ≈ Σ_k A_kl φ_k with A_kl = ∫ φ_k P φ_l dρ, so that the moments m_l = π(φ_l) solve m = Aᵀ m, m₀ = 1. ∫ dρ is
@@ -12,7 +12,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from bias_laws import Case, Law, listed_batches, one_step
+
+from benchmarks.pages.bias_laws import Case, Law, listed_batches, one_step
 
 REACH = 8.5
 """Standard deviations that the grid covers."""

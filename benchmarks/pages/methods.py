@@ -1,6 +1,7 @@
 """Write the tables of methods in README.md and docs/methods.md from `ewsg_jax.METHODS`.
 
-Run it after a change of the table; a test compares what it would write with what is there.
+Run `python -m benchmarks.pages.methods` after a change of the table; a test compares what it would write with what
+is there.
 """
 
 import inspect
@@ -8,8 +9,8 @@ from pathlib import Path
 
 import ewsg_jax as ewsg
 
-ROOT = Path(__file__).parents[1]
-START, END = "<!-- methods: made by docs/make_methods.py -->", "<!-- /methods -->"
+ROOT = Path(__file__).parents[2]
+START, END = "<!-- methods: made by benchmarks/pages/methods.py -->", "<!-- /methods -->"
 
 
 def row(cells: list[str]) -> str:
@@ -38,7 +39,7 @@ def documents() -> dict[Path, str]:
         f"## `{name}`\n\n```\n{_docstring(method.build)}\n```" for name, method in ewsg.METHODS.items()
     )
     introduction = (
-        "# Methods\n\nMade by `docs/make_methods.py` from the table `ewsg_jax.METHODS`.\n\n"
+        "# Methods\n\nMade by `benchmarks/pages/methods.py` from the table `ewsg_jax.METHODS`.\n\n"
         "n rows, d numbers of a position, b batch size, M chain length, h step size, K steps between refreshes, "
         "r rank. Memory: numbers that the estimator keeps, for each chain where nothing else is said.\n\n"
     )

@@ -1,24 +1,21 @@
 """Write the table of `docs/choosing.md`: accuracy, cost and memory of each method, measured elsewhere.
 
-`python docs/make_choosing.py` after any of docs/make_bias.py, docs/make_posteriors.py, benchmarks/method_cost.py.
+`python -m benchmarks.pages.choosing` after any of `benchmarks.pages.bias`, `benchmarks.pages.posteriors` and
+`benchmarks.method_cost`.
 """
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import ewsg_jax as ewsg
+from benchmarks.pages import bias_page
+from benchmarks.pages.posteriors import as_table, judge, load, reference
 
-HERE = Path(__file__).parent
-# Tests load this file from elsewhere, where its neighbours are not found.
-sys.path.insert(0, str(HERE))
-import bias_page  # noqa: E402
-import make_posteriors  # noqa: E402
-
-PAGE = HERE / "choosing.md"
-COSTS = HERE.parent / "benchmarks" / "results" / "method_cost.json"
-START, END = "<!-- methods: made by docs/make_choosing.py -->\n", "<!-- /methods -->"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "choosing.md"
+COSTS = Path(__file__).parents[1] / "results" / "method_cost.json"
+START, END = "<!-- methods: made by benchmarks/pages/choosing.py -->\n", "<!-- /methods -->"
 WRONG = {
     "ld": "a pass buys one step",
     "uld": "a pass buys one step",
@@ -61,13 +58,13 @@ def bias(method: str, laws: dict[str, Any]) -> tuple[str, str]:
         return text + (" (simulated)" if simulated else ""), "" if simulated else bias_page.passes_at_tolerance(
             found
         )
-    raise KeyError(f"docs/bias.json has no entry of {method}: run docs/make_bias.py {method}")
+    raise KeyError(f"docs/bias.json has no entry of {method}: run python -m benchmarks.pages.bias {method}")
 
 
 def real(method: str, measured: dict[str, Any]) -> str:
     """Return on how many real posteriors the criterion holds, and the largest error of a standard deviation."""
     cells = measured["cells"].get(method, {})
-    verdicts = [make_posteriors.judge(cell, make_posteriors.reference(name)) for name, cell in cells.items()]
+    verdicts = [judge(cell, reference(name)) for name, cell in cells.items()]
     if not verdicts:
         return "–"
     worst = max(float(abs(verdict.spread).max()) for verdict in verdicts)
@@ -88,15 +85,15 @@ def time(method: str, rows: list[dict[str, Any]]) -> str:
 
 def table() -> str:
     """Return the Markdown table."""
-    laws = json.loads((HERE / "bias.json").read_text())
-    measured, costs = make_posteriors.load(), json.loads(COSTS.read_text())["results"]
+    laws = json.loads((DOCS / "bias.json").read_text())
+    measured, costs = load(), json.loads(COSTS.read_text())["results"]
     heads = ["method", "Var off at h = 1/8", "passes at 1 %", "real posteriors", "∇Vᵢ a step", "time", "memory"]
     rows = []
     for name, method in ewsg.METHODS.items():
         off, passes = bias(name, laws)
         cells = [off, passes, real(name, measured), method.evaluations, time(name, costs), method.memory]
         rows.append([f"`{name}`", *cells, WRONG[name]])
-    return make_posteriors.as_table([*heads, "what can go wrong"], rows)
+    return as_table([*heads, "what can go wrong"], rows)
 
 
 def page(text: str) -> str:

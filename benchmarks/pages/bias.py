@@ -1,6 +1,6 @@
 """Write `docs/bias.json` and the tables of `docs/bias.md`: the stationary bias of every method on conjugate models.
 
-Run it from anywhere: `python docs/make_bias.py`; with names of methods it renews those alone, with `missing` what
+`python -m benchmarks.pages.bias` renews all; with names of methods it renews those alone, with `missing` what
 is not stored. No data are needed; all of it takes about half an hour on two cores.
 """
 
@@ -18,17 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
+from benchmarks.pages import bias_forms, bias_galerkin, bias_laws, bias_page
 from ewsg_jax.methods import Method
 
-HERE = Path(__file__).parent
-# Tests load this file from elsewhere, where its neighbours are not found.
-sys.path.insert(0, str(HERE))
-import bias_forms  # noqa: E402
-import bias_galerkin  # noqa: E402
-import bias_laws  # noqa: E402
-import bias_page  # noqa: E402
-
-NUMBERS, PAGE = HERE / "bias.json", HERE / "bias.md"
+DOCS = Path(__file__).parents[2] / "docs"
+NUMBERS, PAGE = DOCS / "bias.json", DOCS / "bias.md"
 FRICTION, PRIOR_SCALE = 2.0, 5**0.5
 BATCH_SIZES = (1, 2)
 STEP_SIZES = [2.0**-k for k in range(1, 10)]
@@ -102,7 +96,7 @@ def options_of(method: Method, model: Model, b: int) -> dict[str, Any]:
     ]
     unknown = [name for name in asked if name not in known]
     if unknown:
-        raise ValueError(f"docs/make_bias.py does not know what to give {method.title} for {unknown}")
+        raise ValueError(f"benchmarks/pages/bias.py does not know what to give {method.title} for {unknown}")
     return {name: value for name, value in known.items() if name in accepted}
 
 

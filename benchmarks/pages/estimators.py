@@ -1,6 +1,6 @@
 """Draw `docs/estimators.png` and write the table of `docs/estimators.md`: a posterior's error against passes.
 
-Run it from anywhere: `EWSG_JAX_DATA=… python docs/make_estimators.py`. It needs Pima and matplotlib, and takes some
+`EWSG_JAX_DATA=… python -m benchmarks.pages.estimators` does both. It needs Pima and matplotlib, and takes some
 minutes on two cores.
 """
 
@@ -21,9 +21,9 @@ from PIL import Image
 
 import ewsg_jax as ewsg
 
-HERE = Path(__file__).parent
-PICTURE, NUMBERS, PAGE = HERE / "estimators.png", HERE / "estimators.json", HERE / "estimators.md"
-START, END = "<!-- numbers: made by docs/make_estimators.py -->", "<!-- /numbers -->"
+DOCS = Path(__file__).parents[2] / "docs"
+PICTURE, NUMBERS, PAGE = DOCS / "estimators.png", DOCS / "estimators.json", DOCS / "estimators.md"
+START, END = "<!-- numbers: made by benchmarks/pages/estimators.py -->", "<!-- /numbers -->"
 BATCH_SIZE, FRICTION, PASSES = 32, 10.0, 60
 STEP_SIZES = (0.05, 0.025, 0.0125, 0.00625)
 NUM_CHAINS, NUM_POINTS = 1_500, 30
