@@ -1,7 +1,7 @@
 """Summaries of posteriors by others, `tests/references/*.json`: NUTS of NumPyro, or posteriordb's reference draws.
 
 Made once and stored: `EWSG_JAX_DATA=… python -m benchmarks.make_references` (minutes) makes them again. The models
-are written here a second time, for NumPyro; the data are prepared by `benchmarks.pages.posteriors`.
+are written here a second time, for NumPyro; the data are prepared by `benchmarks.pages.posterior_data`.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import numpyro
 import numpyro.distributions as distributions
 from numpyro.infer import MCMC, NUTS
 
-from benchmarks.pages.posteriors import PREPARE, posteriordb
+from benchmarks.pages.posterior_data import PREPARE, posteriordb
 
 array_stats: Any = importlib.import_module("arviz_stats.base").array_stats
 ROOT = Path(__file__).resolve().parents[1]

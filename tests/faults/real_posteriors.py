@@ -3,7 +3,9 @@
 from tests.faults.mutant import Mutant
 
 RP = "tests/statistics/test_real_posteriors.py::"
-PAGE = "benchmarks/pages/posteriors.py"
+PROBLEMS, SETTINGS, VERDICTS = (
+    f"benchmarks/pages/posterior_{name}.py" for name in ("problems", "settings", "verdicts")
+)
 
 MUTANTS = [
     Mutant(
@@ -30,7 +32,7 @@ MUTANTS = [
     ),
     Mutant(
         "what is not a number passes the criterion",
-        PAGE,
+        VERDICTS,
         "np.max(np.abs(spread)) <= MOST_SPREAD",
         "not np.max(np.abs(spread)) > MOST_SPREAD",
         RP + "test_the_criterion",
@@ -38,14 +40,14 @@ MUTANTS = [
     ),
     Mutant(
         "the reference's own error is left out",
-        PAGE,
+        VERDICTS,
         'np.hypot(found["mcse_mean"], known.mcse_mean)',
         'np.array(found["mcse_mean"])',
         RP + "test_the_criterion",
     ),
     Mutant(
         "half the skewness is left out of the stated bias",
-        PAGE,
+        VERDICTS,
         "divergence + third / 2",
         "divergence + third",
         RP + "test_the_stated_bias_of_exponential_weights_is_that_of_all_batches",
@@ -53,14 +55,14 @@ MUTANTS = [
     ),
     Mutant(
         "the wrong trace of the covariance's slope",
-        PAGE,
+        VERDICTS,
         '"jkk->j"',
         '"kkj->j"',
         RP + "test_the_stated_bias_of_exponential_weights_is_that_of_all_batches",
     ),
     Mutant(
         "lost chains pass",
-        PAGE,
+        VERDICTS,
         'bool(close) and not found["lost_chains"] and',
         "bool(close) and",
         RP + "test_the_criterion",
@@ -68,14 +70,14 @@ MUTANTS = [
     ),
     Mutant(
         "a method without settings is left out",
-        PAGE,
+        SETTINGS,
         '"svrg_ld": langevin(0.05, batch),',
         "",
         RP + "test_every_method_has_its_settings",
     ),
     Mutant(
         "the parameters are scaled by the inverse",
-        PAGE,
+        PROBLEMS,
         '"x": jnp.asarray(prepared.x @ factor, jnp.float32)',
         '"x": jnp.asarray(prepared.x @ np.linalg.inv(factor).T, jnp.float32)',
         RP + "test_problems_have_unit_scale",
