@@ -70,6 +70,13 @@ def test_links_lead_somewhere(path):
         assert (path.parent / target).exists(), f"{path.name} links to {target}"
 
 
+def test_the_page_of_tests_names_every_one():
+    here = Path(__file__).parent
+    text = (here / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^\| `([a-z_.]+)/?` \|", text, re.MULTILINE))
+    assert named == {path.relative_to(here).parts[0] for path in here.glob("**/test_*.py")}
+
+
 def test_the_picture_is_small_and_says_what_it_shows():
     from PIL import Image
 
