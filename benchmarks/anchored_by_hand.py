@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from by_hand import _high_product
-from program import Chain
-from workload import PRIOR_VARIANCE, STEP_SIZE, PyTree, Workload
+
+from benchmarks.by_hand import _high_product
+from benchmarks.program import Chain
+from benchmarks.workload import PRIOR_VARIANCE, STEP_SIZE, PyTree, Workload
 
 REFRESH_EVERY = 100
 BLOCK = 4096

@@ -2,8 +2,9 @@
 
 import jax
 import jax.numpy as jnp
-from program import Chain
-from workload import FRICTION, PRIOR_VARIANCE, STEP_SIZE, PyTree, Workload
+
+from benchmarks.program import Chain
+from benchmarks.workload import FRICTION, PRIOR_VARIANCE, STEP_SIZE, PyTree, Workload
 
 
 def by_hand(workload: Workload, method: str, *, wide: bool) -> Chain:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from ours import GAUSSIAN, Ours, Variant, device_data, program_size
-from remote import Worker
-from timing import (
+from benchmarks.ours import GAUSSIAN, Ours, Variant, device_data, program_size
+from benchmarks.remote import Worker
+from benchmarks.timing import (
     Pair,
     Summary,
     Target,
@@ -22,7 +22,7 @@ from timing import (
     times_the_cost,
     verdict,
 )
-from workload import WORKLOADS, Case
+from benchmarks.workload import WORKLOADS, Case
 
 ONE_CHAIN = Target(3.5, 2.5)
 HUNDRED = Target(1.9, 1.4)
@@ -200,9 +200,13 @@ def _microseconds(pairs: Iterable[Pair], ours: str, other: str) -> dict[str, Any
 
 
 def _first_draw(method: str) -> float:
-    script = Path(__file__).with_name("ours.py")
     environment = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "0"}
     done = subprocess.run(
-        [sys.executable, str(script), method], check=True, capture_output=True, text=True, env=environment
+        [sys.executable, "-m", "benchmarks.ours", method],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=Path(__file__).parents[1],
     )
     return float(json.loads(done.stdout)["seconds"])

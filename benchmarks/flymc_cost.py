@@ -1,6 +1,6 @@
 """Measure what a step of FlyMC evaluates, and whether its time depends on n, and write it as JSON.
 
-    EWSG_JAX_DATA=… python benchmarks/flymc_cost.py
+    EWSG_JAX_DATA=… python -m benchmarks.flymc_cost
 
 The result says how it was measured (`protocol`).
 """
@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import record
-from timing import Summary, Target, interleave, load_average, machine, summarise, times_the_cost, verdict
 
 import ewsg_jax as ewsg
+from benchmarks import record
+from benchmarks.timing import Summary, Target, interleave, load_average, machine, summarise, times_the_cost, verdict
 
 PROTOCOL = (
     "Covertype, its first n rows (class 2 against the rest), standardised, with an intercept and a prior N(0, "

@@ -1,12 +1,11 @@
 """Summaries of posteriors by others, `tests/references/*.json`: NUTS of NumPyro, or posteriordb's reference draws.
 
-Made once and stored: `EWSG_JAX_DATA=… python benchmarks/make_references.py` (minutes) makes them again. The models
-are written here a second time, for NumPyro; the data are prepared by `docs/make_posteriors.py`.
+Made once and stored: `EWSG_JAX_DATA=… python -m benchmarks.make_references` (minutes) makes them again. The models
+are written here a second time, for NumPyro; the data are prepared by `benchmarks.pages.posterior_data`.
 """
 
 import argparse
 import importlib
-import importlib.util
 import json
 import platform
 from importlib.metadata import version
@@ -20,6 +19,8 @@ import numpyro
 import numpyro.distributions as distributions
 from numpyro.infer import MCMC, NUTS
 
+from benchmarks.pages.posterior_data import PREPARE, posteriordb
+
 array_stats: Any = importlib.import_module("arviz_stats.base").array_stats
 ROOT = Path(__file__).resolve().parents[1]
 dist: Any = distributions
@@ -27,16 +28,6 @@ REFERENCES = ROOT / "tests" / "references"
 NUM_CHAINS, NUM_WARM_UP, NUM_DRAWS, SEED = 20, 1_000, 4_000, 0
 POSTERIORDB = {"kidiq": "kidiq-kidscore_momiq", "mesquite": "mesquite-logmesquite", "sblrc": "sblrc-blr"}
 """Posteriors with reference draws, and their names in posteriordb."""
-
-
-def documents() -> Any:
-    """Return the module `docs/make_posteriors.py`."""
-    spec = importlib.util.spec_from_file_location("make_posteriors", ROOT / "docs" / "make_posteriors.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def logistic(x: Any, y: Any) -> None:
@@ -75,9 +66,9 @@ def nuts(name: str, x: Any, y: Any) -> tuple[np.ndarray, dict[str, Any]]:
     return draws.reshape(NUM_CHAINS, NUM_DRAWS, -1), how
 
 
-def stored_draws(name: str, parameters: tuple[str, ...], made: Any) -> tuple[np.ndarray, dict[str, Any]]:
+def stored_draws(name: str, parameters: tuple[str, ...]) -> tuple[np.ndarray, dict[str, Any]]:
     """Return posteriordb's reference draws (chain, draw, parameter), and how they were made."""
-    chains = made.posteriordb("draws", POSTERIORDB[name])
+    chains = posteriordb("draws", POSTERIORDB[name])
     draws = np.array([[chain[parameter] for parameter in parameters] for chain in chains]).swapaxes(1, 2)
     how = {
         "sampler": f"posteriordb's reference draws of {POSTERIORDB[name]} (Stan, every tenth step, seed 4711)",
@@ -115,15 +106,14 @@ def summary(draws: np.ndarray, parameters: tuple[str, ...]) -> dict[str, dict[st
 
 def main() -> None:
     """Write the summaries."""
-    made = documents()
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default=",".join(made.PREPARE))
+    parser.add_argument("--only", default=",".join(PREPARE))
     jax.config.update("jax_enable_x64", True)
     REFERENCES.mkdir(exist_ok=True)
     for name in parser.parse_args().only.split(","):
-        data = made.PREPARE[name]()
+        data = PREPARE[name]()
         if name in POSTERIORDB:
-            draws, how = stored_draws(name, data.names, made)
+            draws, how = stored_draws(name, data.names)
         else:
             draws, how = nuts(name, jnp.asarray(data.x), jnp.asarray(data.y))
         table = summary(draws, data.names)

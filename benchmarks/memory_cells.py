@@ -1,7 +1,7 @@
 """What is measured of estimators that keep something between steps, against which goal and floor.
 
 As a script it prints the largest resident set that one run comes to, as JSON, in a process that has the data and
-has compiled nothing: `python benchmarks/memory_cells.py RUN`, one of `RUNS`. Linux only.
+has compiled nothing: `python -m benchmarks.memory_cells RUN`, one of `RUNS`. Linux only.
 """
 
 import functools
@@ -19,15 +19,15 @@ from unittest import mock
 
 import jax
 import jax.numpy as jnp
-from anchored_by_hand import REFRESH_EVERY, naive, nested
-from by_hand import by_hand
-from cells import Bench, _microseconds
-from ours import Ours, device_data, posterior
-from program import Program
-from timing import Pair, Summary, Target, interleave, times_faster, times_the_cost
-from workload import STEP_SIZE, WORKLOADS, Case
 
 import ewsg_jax as ewsg
+from benchmarks.anchored_by_hand import REFRESH_EVERY, naive, nested
+from benchmarks.by_hand import by_hand
+from benchmarks.cells import Bench, _microseconds
+from benchmarks.ours import Ours, device_data, posterior
+from benchmarks.program import Program
+from benchmarks.timing import Pair, Summary, Target, interleave, times_faster, times_the_cost
+from benchmarks.workload import STEP_SIZE, WORKLOADS, Case
 from ewsg_jax.sampling import chunks
 
 HAND = Target(0.95, 1.1, higher_is_better=False)
@@ -289,7 +289,12 @@ def _chains(count: int) -> str:
 def _peak_in_a_process(run: str) -> float:
     environment = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "0"}
     done = subprocess.run(
-        [sys.executable, __file__, run], check=True, capture_output=True, text=True, env=environment
+        [sys.executable, "-m", "benchmarks.memory_cells", run],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=Path(__file__).parents[1],
     )
     return float(json.loads(done.stdout)["megabytes"])
 

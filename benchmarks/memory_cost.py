@@ -1,6 +1,6 @@
 """Measure what estimators with memory cost, in time and in memory, and write it as JSON.
 
-    python benchmarks/memory_cost.py
+    python -m benchmarks.memory_cost
 
 See README.md in this folder.
 """
@@ -9,9 +9,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-import record
-from memory_cells import CELLS, MemoryBench
-from timing import machine
+from benchmarks import record
+from benchmarks.memory_cells import CELLS, MemoryBench
+from benchmarks.timing import machine
 
 PROTOCOL = (
     "Interleaved pairs (ours, other, ours, other, …) after one pair thrown away; the ratio of each pair, then its "

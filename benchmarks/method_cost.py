@@ -1,6 +1,6 @@
 """Measure what a step of each named method with minibatches costs against one of SGLD, and write it as JSON.
 
-    python benchmarks/method_cost.py
+    python -m benchmarks.method_cost
 
 Both ours, on the logistic regression of `workload.py` (464,809 rows, 54 features, b = 50); the thermostat against
 SGHMC as well. See README.md in this folder for how pairs are timed.
@@ -13,13 +13,13 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import record
-from cells import line
-from ours import Ours, device_data, posterior
-from timing import Target, interleave, load_average, machine, times_the_cost, verdict
-from workload import FRICTION, STEP_SIZE, WORKLOADS, Case
 
 import ewsg_jax as ewsg
+from benchmarks import record
+from benchmarks.cells import line
+from benchmarks.ours import Ours, device_data, posterior
+from benchmarks.timing import Target, interleave, load_average, machine, times_the_cost, verdict
+from benchmarks.workload import FRICTION, STEP_SIZE, WORKLOADS, Case
 
 PAIRS = 7
 TARGETS = {("sgnht", "sghmc"): Target(1.1, 1.3, False), ("psgld", "sgld"): Target(1.1, 1.3, False)}

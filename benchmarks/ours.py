@@ -1,7 +1,7 @@
 """Our side: a run through `ewsg_jax.sample`, the size of the compiled program, and the first draw.
 
 As a script it prints the seconds from the call of `sample` to its first draw, in a process that has compiled
-nothing, as JSON: `python benchmarks/ours.py METHOD`.
+nothing, as JSON: `python -m benchmarks.ours METHOD`.
 """
 
 import json
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from workload import FRICTION, PRIOR_VARIANCE, STEP_SIZE, WORKLOADS, Case, Workload
 
 import ewsg_jax as ewsg
+from benchmarks.workload import FRICTION, PRIOR_VARIANCE, STEP_SIZE, WORKLOADS, Case, Workload
 
 
 class Variant(NamedTuple):

@@ -27,9 +27,9 @@ def main() -> None:
 def _answer(request: dict[str, Any], held: dict[str, Any]) -> dict[str, Any]:
     if request["do"] == "run":
         return {"microseconds": held["program"].run()}
-    import peers
-    from program import Program
-    from workload import Case
+    from benchmarks import peers
+    from benchmarks.program import Program
+    from benchmarks.workload import Case
 
     if request["do"] == "versions":
         return {"versions": peers.versions(request["peer"])}

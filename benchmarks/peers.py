@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from by_hand import by_hand
-from program import Chain
-from workload import FRICTION, STEP_SIZE, PyTree, Workload
+
+from benchmarks.by_hand import by_hand
+from benchmarks.program import Chain
+from benchmarks.workload import FRICTION, STEP_SIZE, PyTree, Workload
 
 LEAPFROG_STEPS = 10
 """Steps between two refreshments of the momentum, for libraries whose SGHMC refreshes it."""

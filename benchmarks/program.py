@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from workload import WORKLOADS, Case, PyTree, Workload
+
+from benchmarks.workload import WORKLOADS, Case, PyTree, Workload
 
 
 class Chain(NamedTuple):

@@ -1,6 +1,6 @@
 """Measure what a step of HAMCMC costs against one of SGLD, and write it as JSON.
 
-    python benchmarks/quasi_newton_cost.py
+    python -m benchmarks.quasi_newton_cost
 
 Both ours, on the network of `workload.py` (79,510 weights) with the same number of rows, M = 5. See README.md in
 this folder for how pairs are timed.
@@ -14,11 +14,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import record
-from timing import Target, interleave, load_average, machine, times_the_cost, verdict
-from workload import WORKLOADS
 
 import ewsg_jax as ewsg
+from benchmarks import record
+from benchmarks.timing import Target, interleave, load_average, machine, times_the_cost, verdict
+from benchmarks.workload import WORKLOADS
 
 TARGET = Target(2.2, 3.0, higher_is_better=False)
 BATCH_SIZES = (100, 500)

@@ -8,9 +8,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from timing import load_average
 
 import ewsg_jax as ewsg
+from benchmarks.timing import load_average
 
 PAIRS, QUICK_PAIRS, QUICK_SHORTEN = 15, 3, 5
 RESULTS = Path(__file__).parent / "results"

@@ -10,7 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-WORKER = Path(__file__).with_name("peer_worker.py")
+ROOT = Path(__file__).parents[1]
+"""The checkout: where a worker runs, so that it finds this package."""
 
 
 class MissingPeerError(RuntimeError):
@@ -28,7 +29,8 @@ class Worker:
     def __init__(self, peer: str, python: str) -> None:
         self.peer = peer
         self.process = subprocess.Popen(
-            [python, str(WORKER)],
+            [python, "-m", "benchmarks.peer_worker"],
+            cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

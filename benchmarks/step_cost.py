@@ -1,6 +1,6 @@
 """Measure what a step costs beside other libraries and steps written by hand, and write it as JSON.
 
-    python benchmarks/step_cost.py --peer-python sgmcmcjax=… --peer-python jax_sgmc=…
+    python -m benchmarks.step_cost --peer-python sgmcmcjax=… --peer-python jax_sgmc=…
 
 See README.md in this folder.
 """
@@ -10,11 +10,12 @@ import sys
 from collections.abc import Sequence
 
 import jax
-import record
-from cells import CELLS, NEEDS_PEERS, Bench
-from peers import BY_HAND, PEERS
-from remote import MissingPeerError, Peers
-from timing import machine
+
+from benchmarks import record
+from benchmarks.cells import CELLS, NEEDS_PEERS, Bench
+from benchmarks.peers import BY_HAND, PEERS
+from benchmarks.remote import MissingPeerError, Peers
+from benchmarks.timing import machine
 
 PROTOCOL = (
     "Interleaved pairs (ours, other, ours, other, …) after one pair thrown away; the ratio of each pair, then its "

@@ -1,31 +1,17 @@
 """The benchmark's arithmetic and what it refuses; nothing is timed."""
 
-import importlib
 import json
 import shutil
 import sys
-from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "benchmarks"
+from benchmarks import anchored_by_hand, by_hand, memory_cells, memory_cost, step_cost, timing, workload
 
 
-@pytest.fixture
-def module(monkeypatch):
-    """Import a module of the benchmark's folder, as its scripts do."""
-    monkeypatch.syspath_prepend(FOLDER)
-    before = set(sys.modules)
-    yield importlib.import_module
-    for name in set(sys.modules) - before:
-        if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == FOLDER:
-            del sys.modules[name]
-
-
-def test_median_and_quartiles(module):
-    timing = module("timing")
+def test_median_and_quartiles():
     values = np.random.default_rng(0).exponential(size=15).tolist()
     expected = (*np.quantile(values, [0.5, 0.25, 0.75]), 15)
     np.testing.assert_allclose(timing.summarise(values), expected, rtol=1e-12)
@@ -35,15 +21,13 @@ def test_median_and_quartiles(module):
             timing.summarise(wrong)
 
 
-def test_ratios_are_of_pairs_not_of_medians(module):
-    timing = module("timing")
+def test_ratios_are_of_pairs_not_of_medians():
     pairs = [timing.Pair(1.0, 2.0), timing.Pair(10.0, 30.0), timing.Pair(2.0, 20.0)]
     assert timing.times_faster(pairs).median == 3.0
     assert timing.times_the_cost(pairs).median == pytest.approx(1 / 3)
 
 
-def test_runs_alternate_and_the_first_pair_is_dropped(module):
-    timing = module("timing")
+def test_runs_alternate_and_the_first_pair_is_dropped():
     calls = []
 
     def side(name):
@@ -57,8 +41,7 @@ def test_runs_alternate_and_the_first_pair_is_dropped(module):
     assert calls == ["ours", "other"] * 3
 
 
-def test_best_peer_is_the_one_of_lowest_median_time(module):
-    timing = module("timing")
+def test_best_peer_is_the_one_of_lowest_median_time():
     pairs = {
         "steady": [timing.Pair(1.0, 5.0)] * 3,
         "once": [timing.Pair(1.0, 1.0), timing.Pair(1.0, 9.0), timing.Pair(1.0, 9.0)],
@@ -79,8 +62,7 @@ def test_best_peer_is_the_one_of_lowest_median_time(module):
         (3.0, False, (False, False)),
     ],
 )
-def test_verdicts(module, value, higher_is_better, holds):
-    timing = module("timing")
+def test_verdicts(value, higher_is_better, holds):
     target = timing.Target(3.5, 2.5, True) if higher_is_better else timing.Target(2.5, 2.75, False)
     found = timing.verdict(value, target)
     assert (found["goal_holds"], found["floor_holds"]) == holds
@@ -88,19 +70,18 @@ def test_verdicts(module, value, higher_is_better, holds):
 
 
 @pytest.mark.parametrize("python", ["/nowhere/python", shutil.which("true") or sys.executable])
-def test_a_missing_peer_fails(module, python, tmp_path, capsys):
+def test_a_missing_peer_fails(python, tmp_path, capsys):
     """No such interpreter, or one whose process ends: exit code 2, no result, and how to install it."""
     out = tmp_path / "result.json"
     chosen = ["--only", "hundred", "--peers", "blackjax", "--peer-python", f"blackjax={python}"]
-    assert module("step_cost").main([*chosen, "--out", str(out)]) == 2
+    assert step_cost.main([*chosen, "--out", str(out)]) == 2
     message = capsys.readouterr().err
     assert "blackjax (" in message
     assert "pip install 'blackjax" in message
     assert not out.exists()
 
 
-def test_left_out_peers_are_recorded(module, monkeypatch, tmp_path):
-    step_cost = module("step_cost")
+def test_left_out_peers_are_recorded(monkeypatch, tmp_path):
     monkeypatch.setitem(step_cost.CELLS, "program_size", lambda bench: bench.rows.append({"cell": "none"}))
     out = tmp_path / "result.json"
     assert step_cost.main(["--only", "program_size", "--peers", "blackjax", "--quick", "--out", str(out)]) == 0
@@ -110,9 +91,8 @@ def test_left_out_peers_are_recorded(module, monkeypatch, tmp_path):
     assert result["results"] == [{"cell": "none"}]
 
 
-def test_rows_drawn_by_hand_are_the_high_product(module):
+def test_rows_drawn_by_hand_are_the_high_product():
     """Exact against Python's integers."""
-    by_hand = module("by_hand")
     words = np.array(jax.random.bits(jax.random.key(0), (2, 200)))
     words[:, 0], words[:, 1] = 0, 2**32 - 1
     for n in (1, 464_809, 2**31 - 1):
@@ -121,37 +101,34 @@ def test_rows_drawn_by_hand_are_the_high_product(module):
 
 
 @pytest.fixture
-def little_data(module, monkeypatch):
+def little_data(monkeypatch):
     """Let the benchmarks run on 300 rows of 3 numbers, with steps that are long enough to be seen."""
-    workload = module("workload")
     little = workload.logistic(300, 3)
     monkeypatch.setitem(workload.WORKLOADS, "logistic", lambda: little)
     monkeypatch.setitem(workload.STEP_SIZE, "sgld", 1e-3)
-    monkeypatch.setattr(module("anchored_by_hand"), "BLOCK", 128)
+    monkeypatch.setattr(anchored_by_hand, "BLOCK", 128)
     return little
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-def test_all_forms_of_svrg_by_hand_make_one_chain(module, little_data, ahead):
-    by_hand = module("anchored_by_hand")
+def test_all_forms_of_svrg_by_hand_make_one_chain(little_data, ahead):
     data, start, key = little_data.data(), np.array([0.3, -0.2, 0.5], np.float32), jax.random.key(2)
-    naive = by_hand.naive(little_data, "svrg_ld")
+    naive = anchored_by_hand.naive(little_data, "svrg_ld")
     one_step, state = jax.jit(naive.step), naive.init(key, start, data)
-    for step_key in jax.random.split(key, by_hand.REFRESH_EVERY):
+    for step_key in jax.random.split(key, anchored_by_hand.REFRESH_EVERY):
         state = one_step(step_key, state, data)
-    nested = by_hand.nested(little_data, "svrg_ld", ahead=ahead)
-    assert nested.steps_per_call == by_hand.REFRESH_EVERY
+    nested = anchored_by_hand.nested(little_data, "svrg_ld", ahead=ahead)
+    assert nested.steps_per_call == anchored_by_hand.REFRESH_EVERY
     found = nested.position(jax.jit(nested.step)(key, nested.init(key, start, data), data), data)
     assert np.abs(found - start).max() > 0.1
     np.testing.assert_allclose(found, naive.position(state, data), rtol=1e-4)
 
 
-def test_svrg_by_hand_is_ours(module, little_data):
+def test_svrg_by_hand_is_ours(little_data):
     """The same rows and noise: the same positions, and a full gradient in the first step and after K = 100."""
-    by_hand, cells = module("anchored_by_hand"), module("memory_cells")
     data, start, key = little_data.data(), np.array([0.3, -0.2, 0.5], np.float32), jax.random.key(3)
-    kernel, naive = cells.kernel("svrg_ld"), by_hand.naive(little_data, "svrg_ld")
-    draw = by_hand._Parts(little_data, "svrg_ld").draw
+    kernel, naive = memory_cells.kernel("svrg_ld"), anchored_by_hand.naive(little_data, "svrg_ld")
+    draw = anchored_by_hand._Parts(little_data, "svrg_ld").draw
     ours, theirs = kernel.init(key, start, data), naive.init(key, start, data)
     step, transition = jax.jit(naive.step), jax.jit(kernel.transition)
     randomness, evaluations = kernel.draw(key, ours, data), []
@@ -167,9 +144,9 @@ def test_svrg_by_hand_is_ours(module, little_data):
     assert evaluations == [2 * b + n, *[2 * b] * 99, 2 * b + n, 2 * b]
 
 
-def test_memory_benchmark_runs(module, little_data, tmp_path):
+def test_memory_benchmark_runs(little_data, tmp_path):
     out = tmp_path / "result.json"
-    assert module("memory_cost").main(["--quick", "--only", "svrg,naive,temporaries", "--out", str(out)]) == 0
+    assert memory_cost.main(["--quick", "--only", "svrg,naive,temporaries", "--out", str(out)]) == 0
     result = json.loads(out.read_text())
     assert (result["quick"], result["pairs"], result["versions"]["jax"]) == (True, 3, jax.__version__)
     svrg, naive, temporaries = result["results"]

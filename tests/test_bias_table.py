@@ -1,16 +1,14 @@
 """The table of biases: its numbers are the library's, and those of oracles that share no code with it."""
 
-import functools
-import importlib.util
 import itertools
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from benchmarks.pages import bias, bias_laws, bias_page
 from tests.oracles import enumeration, grid_laws, index_chain, lyapunov, memory_laws
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -25,32 +23,23 @@ ROWS = memory_laws.linear_regression(X[:, None], Y, NOISE_SCALE, PRIOR_SCALE)
 MEAN = ROWS.mean.item()
 
 
-@functools.cache
-def script():
-    """docs/make_bias.py as a module; it finds the modules beside it."""
-    spec = importlib.util.spec_from_file_location("make_bias", DOCS / "make_bias.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    sys.path.remove(str(DOCS))
-    return module
-
-
 def stored(method, b, h, *, model="regression", integrator="", is_reset=False):
-    return STORED[script().bias_page.label(model, method, integrator, b, is_reset)]["laws"][repr(h)]
+    return STORED[bias_page.label(model, method, integrator, b, is_reset)]["laws"][repr(h)]
 
 
 def test_the_page_tells_its_numbers():
-    module = script()
-    text = module.PAGE.read_text(encoding="utf-8")
-    assert module.bias_page.page(module.PAGE, STORED) == text, "run docs/make_bias.py: the page is out of date"
+    text = bias.PAGE.read_text(encoding="utf-8")
+    assert bias_page.page(bias.PAGE, STORED) == text, "run python -m benchmarks.pages.bias: the page is out of date"
 
 
 def test_every_method_is_there_with_every_integrator():
     """A new row of the table of methods joins by itself, or `options_of` says what it lacks."""
-    labels = {script().bias_page.label(*key): key for key in script().entries([])}
-    assert set(STORED) <= set(labels), "docs/bias.json holds entries of no method: run docs/make_bias.py"
+    labels = {bias_page.label(*key): key for key in bias.entries([])}
+    assert set(STORED) <= set(labels), (
+        "docs/bias.json holds entries of no method: run python -m benchmarks.pages.bias"
+    )
     missing = {label for label, key in labels.items() if key[0] != "regression in 2-D"} - set(STORED)
-    assert not missing, f"run docs/make_bias.py {' '.join(sorted({labels[x][1] for x in missing}))}"
+    assert not missing, f"run python -m benchmarks.pages.bias {' '.join(sorted({labels[x][1] for x in missing}))}"
     assert {entry["method"] for entry in STORED.values()} == set(ewsg.METHODS)
 
 
@@ -70,10 +59,9 @@ MADE_ANEW = [label for label, entry in STORED.items() if entry["way"] in ("Lyapu
     "label", [pytest.param(x, marks=[] if x in IN_EVERY_RUN else [pytest.mark.sweep]) for x in MADE_ANEW]
 )
 def test_stored_numbers_are_made_by_the_library(x64, label):
-    module = script()
-    key = next(key for key in module.entries([]) if module.bias_page.label(*key) == label)
-    model = module.MODELS[key[0]]()
-    found = module.measured(model, module.case_of(model, *key[1:]), key[1])
+    key = next(key for key in bias.entries([]) if bias_page.label(*key) == label)
+    model = bias.MODELS[key[0]]()
+    found = bias.measured(model, bias.case_of(model, *key[1:]), key[1])
     expected = STORED[label]
     assert found["way"] == expected["way"]
     assert set(found["laws"]) == set(expected["laws"])
@@ -123,7 +111,7 @@ FORMS = [(label, entry) for label, entry in STORED.items() if entry.get("form")]
 @pytest.mark.parametrize(("label", "entry"), FORMS, ids=[label for label, _ in FORMS])
 def test_the_leading_term_is_the_typed_one(label, entry):
     form = entry["form"]
-    assert script().bias_page.constant(entry["laws"], form["order"]) == pytest.approx(form["constant"], rel=1e-3)
+    assert bias_page.constant(entry["laws"], form["order"]) == pytest.approx(form["constant"], rel=1e-3)
 
 
 # Linear kernels from their equations, at h = 1/8, b = 1 or 2.
@@ -307,11 +295,8 @@ def test_a_preconditioner():
 
 def test_batches_are_counted_once():
     """Multisets with their probabilities are all ordered batches."""
-    import bias_laws
-
-    module = script()
-    model = module.MODELS["location"]()
-    case = module.case_of(model, "sgld", "", 2, False)
+    model = bias.MODELS["location"]()
+    case = bias.case_of(model, "sgld", "", 2, False)
     batches, p = bias_laws.listed_batches(case)
     found = {tuple(rows): weight for rows, weight in zip(np.asarray(batches).tolist(), p, strict=True)}
     ordered = [tuple(sorted(rows)) for rows in itertools.product(range(6), repeat=2)]

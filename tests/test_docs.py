@@ -1,6 +1,5 @@
 """The documents say what the library does."""
 
-import importlib.util
 import json
 import re
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from benchmarks.pages import choosing, estimators, methods
 
 ROOT = Path(__file__).parents[1]
 
@@ -20,16 +20,9 @@ DOCUMENTS = [
 ]
 
 
-def maker():
-    spec = importlib.util.spec_from_file_location("make_methods", ROOT / "docs" / "make_methods.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_tables_are_those_of_the_library():
-    for path, text in maker().documents().items():
-        assert path.read_text() == text, f"run docs/make_methods.py: {path.name} is out of date"
+    for path, text in methods.documents().items():
+        assert path.read_text() == text, f"run python -m benchmarks.pages.methods: {path.name} is out of date"
 
 
 def python_blocks(path):
@@ -77,6 +70,13 @@ def test_links_lead_somewhere(path):
         assert (path.parent / target).exists(), f"{path.name} links to {target}"
 
 
+def test_the_page_of_tests_names_every_one():
+    here = Path(__file__).parent
+    text = (here / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^\| `([a-z_.]+)/?` \|", text, re.MULTILINE))
+    assert named == {path.relative_to(here).parts[0] for path in here.glob("**/test_*.py")}
+
+
 def test_the_picture_is_small_and_says_what_it_shows():
     from PIL import Image
 
@@ -119,19 +119,16 @@ def test_the_smallest_position():
 
 
 def test_the_page_of_choices_tells_what_was_measured():
-    spec = importlib.util.spec_from_file_location("make_choosing", ROOT / "docs" / "make_choosing.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    assert script.page(script.PAGE.read_text()) == script.PAGE.read_text(), "run docs/make_choosing.py"
+    text = choosing.PAGE.read_text()
+    assert choosing.page(text) == text, "run python -m benchmarks.pages.choosing"
 
 
 def test_the_page_of_estimators_tells_its_numbers():
     """The table is that of the stored numbers, and the text's claims are read off them."""
-    spec = importlib.util.spec_from_file_location("make_estimators", ROOT / "docs" / "make_estimators.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    result = json.loads(script.NUMBERS.read_text())
-    assert script.page(result) == script.PAGE.read_text(), "run docs/make_estimators.py: the page is out of date"
+    result = json.loads(estimators.NUMBERS.read_text())
+    assert estimators.page(result) == estimators.PAGE.read_text(), (
+        "run python -m benchmarks.pages.estimators: the page is out of date"
+    )
     end = {
         name: {h: sum(c["error"][-5:]) / 5 for h, c in by_step.items() if not c["lost_chains"]}
         for name, by_step in result["curves"].items()

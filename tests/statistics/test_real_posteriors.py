@@ -5,7 +5,6 @@ against the references: means within 5 standard errors, standard deviations with
 """
 
 import functools
-import importlib.util
 import json
 import os
 import zipfile
@@ -16,6 +15,14 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from benchmarks.pages import (
+    posterior_data,
+    posterior_problems,
+    posterior_runs,
+    posterior_settings,
+    posterior_verdicts,
+    posteriors,
+)
 from tests.oracles import real_posteriors as oracle
 
 ROOT = Path(__file__).parents[2]
@@ -23,15 +30,6 @@ NAMES = ("kidiq", "mesquite", "sblrc", "pima", "heart", "letter")
 IN_POSTERIORDB = {"kidiq": "kidiq-kidscore_momiq", "mesquite": "mesquite-logmesquite", "sblrc": "sblrc-blr"}
 ALWAYS = [("sgld", "pima"), ("svrg2nd_hmc", "mesquite")]
 """Run every time; the others in the sweep."""
-
-
-@functools.cache
-def maker():
-    """The module docs/make_posteriors.py."""
-    spec = importlib.util.spec_from_file_location("make_posteriors", ROOT / "docs" / "make_posteriors.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def stored(name):
@@ -71,7 +69,7 @@ def test_references_are_converged(name):
 @pytest.mark.real_data
 @pytest.mark.parametrize("name", NAMES)
 def test_the_data_are_those_of_the_reference(name):
-    prepared = maker().PREPARE[name]()
+    prepared = posterior_data.PREPARE[name]()
     assert list(stored(name)["parameters"]) == list(prepared.names)
     assert stored(name)["data"]["rows"] == len(prepared.y)
     np.testing.assert_allclose(prepared.fingerprint, stored(name)["data"]["fingerprint"], rtol=1e-5)
@@ -103,7 +101,7 @@ SIGMA_PRIORS = {
 @pytest.mark.real_data
 @pytest.mark.parametrize("name", [n if n != "letter" else pytest.param(n, marks=pytest.mark.sweep) for n in NAMES])
 def test_references_agree_with_quadrature_and_importance_sampling(name):
-    prepared, c = maker().PREPARE[name](), columns(name)
+    prepared, c = posterior_data.PREPARE[name](), columns(name)
     if name in SIGMA_PRIORS:
         exact = oracle.linear(prepared.x, prepared.y, *SIGMA_PRIORS[name])
     elif name == "letter":
@@ -125,14 +123,14 @@ def small_problem():
     rng = np.random.default_rng(0)
     x = np.column_stack([rng.normal(size=(40, 2)) * [1, 5], np.ones(40)])
     y = (rng.random(40) < 0.4).astype(float)
-    return maker().logistic_problem(maker().Prepared(x, y, ("a", "b", "intercept"), "made"))
+    return posterior_problems.logistic_problem(posterior_data.Prepared(x, y, ("a", "b", "intercept"), "made"))
 
 
 def test_every_method_has_its_settings():
-    rows = maker().settings(small_problem())
+    rows = posterior_settings.settings(small_problem())
     missing = set(ewsg.METHODS) - set(rows)
-    assert not missing, f"settings in docs/make_posteriors.py lack {sorted(missing)}"
-    assert set(rows) == set(maker().METHODS), "settings of methods that are none"
+    assert not missing, f"settings in benchmarks/pages/posterior_settings.py lack {sorted(missing)}"
+    assert set(rows) == set(posterior_settings.METHODS), "settings of methods that are none"
 
 
 def test_problems_have_unit_scale():
@@ -161,8 +159,8 @@ def test_problems_have_unit_scale():
 def test_the_stated_bias_of_exponential_weights_is_that_of_all_batches():
     """Five rows, batches of four: E‖δ‖²δ and S at the mode and beside it, over all 5⁴ batches."""
     rng = np.random.default_rng(1)
-    data = maker().Prepared(rng.normal(size=(5, 2)), np.array([0.0, 1, 1, 0, 1]), ("a", "b"), "made")
-    made = maker().logistic_problem(data)
+    data = posterior_data.Prepared(rng.normal(size=(5, 2)), np.array([0.0, 1, 1, 0, 1]), ("a", "b"), "made")
+    made = posterior_problems.logistic_problem(data)
     assert made.batch_size == 4
     x, center = np.asarray(made.data["x"], float), np.asarray(made.center, float)
     batches = np.stack(np.meshgrid(*[range(5)] * 4), -1).reshape(-1, 4)
@@ -181,9 +179,13 @@ def test_the_stated_bias_of_exponential_weights_is_that_of_all_batches():
     third = ((delta**2).sum(1, keepdims=True) * delta).mean(0)
     to_weights = np.linalg.lstsq(data.x, x)[0]  # x' = x L
     moved = to_weights @ (divergence + third / 2)
-    np.testing.assert_allclose(maker().stated_bias("ewsg_ld", made, 0.1), -0.05 * moved, rtol=1e-3, atol=1e-6)
-    np.testing.assert_allclose(maker().stated_bias("ewsg", made, 0.1), -0.025 * moved, rtol=1e-3, atol=1e-6)
-    np.testing.assert_array_equal(maker().stated_bias("sgld", made, 0.1), 0)
+    np.testing.assert_allclose(
+        posterior_verdicts.stated_bias("ewsg_ld", made, 0.1), -0.05 * moved, rtol=1e-3, atol=1e-6
+    )
+    np.testing.assert_allclose(
+        posterior_verdicts.stated_bias("ewsg", made, 0.1), -0.025 * moved, rtol=1e-3, atol=1e-6
+    )
+    np.testing.assert_array_equal(posterior_verdicts.stated_bias("sgld", made, 0.1), 0)
 
 
 FINE = {"lost_chains": 0, "overflows": 0, "mcse_mean": [0.03, 0.04], "stated_bias": [0.0, 0.0]}
@@ -206,19 +208,21 @@ FINE = {"lost_chains": 0, "overflows": 0, "mcse_mean": [0.03, 0.04], "stated_bia
     ],
 )
 def test_the_criterion(found, passes):
-    known = maker().Reference(np.array([1.0, 2.0]), np.array([1.0, 2.0]), np.array([0.04, 0.03]), np.zeros(2))
-    assert maker().judge(FINE | found, known).passes is passes
+    known = posterior_verdicts.Reference(
+        np.array([1.0, 2.0]), np.array([1.0, 2.0]), np.array([0.04, 0.03]), np.zeros(2)
+    )
+    assert posterior_verdicts.judge(FINE | found, known).passes is passes
 
 
 def test_the_page_shows_the_stored_numbers():
     page = ROOT / "docs" / "posteriors.md"
-    assert page.read_text() == maker().page(page.read_text(), {"cells": numbers()}), (
-        "docs/posteriors.md is out of date: run docs/make_posteriors.py --table"
+    assert page.read_text() == posteriors.page(page.read_text(), {"cells": numbers()}), (
+        "docs/posteriors.md is out of date: run python -m benchmarks.pages.posteriors --table"
     )
 
 
 def test_every_method_was_measured_on_every_posterior_that_it_runs_on():
-    assert set(numbers()) == set(maker().METHODS)
+    assert set(numbers()) == set(posterior_settings.METHODS)
     for method, cells in numbers().items():
         assert set(cells) == ({"pima", "heart"} if method == "flymc" else set(NAMES)), method
 
@@ -227,23 +231,23 @@ def test_every_method_was_measured_on_every_posterior_that_it_runs_on():
 
 
 def as_grid():
-    pairs = [(method, name) for name in NAMES for method in maker().METHODS]
+    pairs = [(method, name) for name in NAMES for method in posterior_settings.METHODS]
     return [p if p in ALWAYS else pytest.param(*p, marks=pytest.mark.sweep) for p in pairs]
 
 
 @pytest.mark.real_data
 @pytest.mark.parametrize(("method", "name"), as_grid())
 def test_a_method_meets_the_criterion_where_the_page_says_so(method, name):
-    made = maker().problem(name)
-    setting = maker().settings(made)[method]
+    made = posterior_problems.problem(name)
+    setting = posterior_settings.settings(made)[method]
     if setting is None:
         assert name not in numbers()[method]
         return
-    known = maker().reference(name)
-    found = maker().measured(maker().run(method, made, setting), made)
-    found["stated_bias"] = maker().stated_bias(method, made, setting.step_size)
-    verdict = maker().judge(found, known)
-    said = maker().judge(numbers()[method][name], known)
+    known = posterior_verdicts.reference(name)
+    found = posterior_runs.measured(posterior_runs.run(method, made, setting), made)
+    found["stated_bias"] = posterior_verdicts.stated_bias(method, made, setting.step_size)
+    verdict = posterior_verdicts.judge(found, known)
+    said = posterior_verdicts.judge(numbers()[method][name], known)
     message = f"errors of means {np.round(verdict.errors, 1)}, of standard deviations {np.round(verdict.spread, 3)}"
     assert verdict.passes or not said.passes, message
     # Where the page says that it fails, it fails by as much.

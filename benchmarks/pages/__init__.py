@@ -1,0 +1,1 @@
+"""What makes the pages, numbers and pictures of `docs/`; run as `python -m benchmarks.pages.methods`."""

@@ -1,0 +1,58 @@
+"""Write the tables of methods in README.md and docs/methods.md from `ewsg_jax.METHODS`.
+
+Run `python -m benchmarks.pages.methods` after a change of the table; a test compares what it would write with what
+is there.
+"""
+
+import inspect
+from pathlib import Path
+
+import ewsg_jax as ewsg
+
+ROOT = Path(__file__).parents[2]
+START, END = "<!-- methods: made by benchmarks/pages/methods.py -->", "<!-- /methods -->"
+
+
+def row(cells: list[str]) -> str:
+    """Return one line of a Markdown table."""
+    return f"| {' | '.join(cells)} |"
+
+
+def table(with_sources: bool) -> str:
+    """Return the Markdown table of all methods."""
+    heads = ["name", "what", "dynamics", "estimator", "bias", "∇Vᵢ per step"]
+    heads += ["memory", "source"] * with_sources
+    lines = [row(heads), row(["---"] * len(heads))]
+    for name, m in ewsg.METHODS.items():
+        dynamics = ", ".join(f"`{d}`" for d in m.dynamics)
+        cells = [f"`{name}`", m.title, dynamics, f"`{m.estimator}`", m.bias, m.evaluations]
+        lines.append(row(cells + [m.memory, m.source] * with_sources))
+    return "\n".join(lines)
+
+
+def documents() -> dict[Path, str]:
+    """Return what each document should hold."""
+    readme = ROOT / "README.md"
+    before, rest = readme.read_text().split(START)
+    _, after = rest.split(END)
+    details = "\n\n".join(
+        f"## `{name}`\n\n```\n{_docstring(method.build)}\n```" for name, method in ewsg.METHODS.items()
+    )
+    introduction = (
+        "# Methods\n\nMade by `benchmarks/pages/methods.py` from the table `ewsg_jax.METHODS`.\n\n"
+        "n rows, d numbers of a position, b batch size, M chain length, h step size, K steps between refreshes, "
+        "r rank. Memory: numbers that the estimator keeps, for each chain where nothing else is said.\n\n"
+    )
+    return {
+        readme: f"{before}{START}\n{table(with_sources=False)}\n{END}{after}",
+        ROOT / "docs" / "methods.md": f"{introduction}{table(with_sources=True)}\n\n{details}\n",
+    }
+
+
+def _docstring(function: object) -> str:
+    return inspect.cleandoc(function.__doc__ or "")
+
+
+if __name__ == "__main__":
+    for path, text in documents().items():
+        path.write_text(text)

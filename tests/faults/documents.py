@@ -1,0 +1,37 @@
+"""Planted faults of the documents and notebooks."""
+
+from tests.faults.mutant import Mutant
+
+MUTANTS = [
+    Mutant(
+        "conventions: friction noise halved",
+        "ewsg_jax/dynamics/_underdamped.py",
+        "jnp.sqrt(2 * gamma * t)",
+        "jnp.sqrt(gamma * t)",
+        "tests/test_docs.py::test_document_examples_run[conventions]",
+        sweep=True,
+    ),
+    Mutant(
+        "conventions: a step not divided by n",
+        "docs/conventions.md",
+        "h = (rate / n) ** 0.5",
+        "h = rate**0.5",
+        "tests/test_docs.py::test_document_examples_run[conventions]",
+        sweep=True,
+    ),
+    Mutant(
+        "a link that leads nowhere",
+        "docs/gotchas.md",
+        "See [conventions](conventions.md).",
+        "See [conventions](convention.md).",
+        "tests/test_docs.py::test_links_lead_somewhere[gotchas]",
+    ),
+    Mutant(
+        "a minibatch that adds its prior again",
+        "notebooks/your_own_model.ipynb",
+        "log_density(model, position, row) - log_density(hidden, position, row)",
+        "log_density(model, position, row)",
+        "tests/test_notebooks.py::test_notebook_runs[your_own_model]",
+        sweep=True,
+    ),
+]

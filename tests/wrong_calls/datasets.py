@@ -1,0 +1,120 @@
+"""Wrong calls of the data sets."""
+
+# The arguments are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import ewsg_jax as ewsg
+from tests.wrong_calls.table import KEY, NAMES, NAN, WHOLE_0, T, V, of
+
+datasets = ewsg.datasets
+X, Y = np.array([[1.0, 5.0], [2.0, 5.0], [4.0, 6.0]]), np.array([0, 1, 1])
+
+
+def dataset(x: Any = X, y: Any = Y, feature_names: Any = ("a", "b")) -> Any:
+    """A data set with something wrong."""
+    return datasets.Dataset(x, y, feature_names, "tiny", "made here")
+
+
+TINY = dataset()
+NUMBERS = "a NumPy array of real numbers"
+SHAPES, A_DATASET = "x of shape (n, d), y of shape (n,)", "must be a Dataset (as ewsg_jax.datasets"
+of(
+    "datasets.Dataset",
+    ("x a list", T, "x", "(list)", NUMBERS, lambda: dataset(x=[[1.0]])),
+    ("x texts", T, "x", "dtype <U1", NUMBERS, lambda: dataset(x=np.array([["a"]]))),
+    ("y objects", T, "y", "dtype object", NUMBERS, lambda: dataset(y=np.array([0, None, 1]))),
+    ("y too short", V, "y", "y of shape (2,)", SHAPES, lambda: dataset(y=Y[:2])),
+    ("names one text", T, "feature_names", "'ab' (str)", NAMES, lambda: dataset(feature_names="ab")),
+    ("a name a number", T, "feature_names", "1 (int)", NAMES, lambda: dataset(feature_names=("a", 1))),
+    ("one name", V, "feature_names", "1 feature_names", SHAPES, lambda: dataset(feature_names=["a"])),
+    ("no rows", V, "x", "shape (0, 2)", "must have rows", lambda: dataset(x=X[:0], y=Y[:0])),
+    ("without", V, "columns", "'c' (str)", "one of 'a', 'b'", lambda: TINY.without(["c"])),
+    ("without one text", T, "columns", "'ab' (str)", NAMES, lambda: TINY.without("ab")),
+    ("take beyond n", V, "rows", "got 3", "from 0 to 2", lambda: TINY.take(np.array([3]))),
+    ("take a list", T, "rows", "[0] (list)", "an array of row numbers", lambda: TINY.take([0])),
+)
+KNOWN = "one of 'breast_cancer', 'covertype', 'heart', 'letter', 'pima'"
+of(
+    "datasets.load",
+    ("unknown", V, "name", "(did you mean 'covertype'?)", KNOWN, lambda: datasets.load("covtype")),
+    ("none", V, "name", "None (NoneType)", KNOWN, lambda: datasets.load(None)),
+    ("a list", V, "name", "['covertype'] (list)", KNOWN, lambda: datasets.load(["covertype"])),
+)
+SHARE = "a number above 0 and below 1"
+of(
+    "datasets.split",
+    ("arrays", T, "dataset", "shape (3, 2)", A_DATASET, lambda: datasets.split(X, 0.5, 0)),
+    ("all", V, "test_fraction", "got 1.0", SHARE, lambda: datasets.split(TINY, 1.0, 0)),
+    ("NaN", V, "test_fraction", "got nan", SHARE, lambda: datasets.split(TINY, NAN, 0)),
+    ("a text", T, "test_fraction", "'0.5' (str)", SHARE, lambda: datasets.split(TINY, "0.5", 0)),
+    (
+        "too much",
+        V,
+        "test_fraction",
+        "got 0.9",
+        "leaves rows in both parts of 3",
+        lambda: datasets.split(TINY, 0.9, 0),
+    ),
+    ("seed", V, "seed", "got -1", WHOLE_0, lambda: datasets.split(TINY, 0.5, -1)),
+    ("seed a key", T, "seed", "dtype key<fry>", WHOLE_0, lambda: datasets.split(TINY, 0.5, KEY)),
+)
+OTHER, LOST = dataset(feature_names=("a", "c")), dataset(x=np.where(X == 5, NAN, X))
+of(
+    "datasets.standardise",
+    ("arrays", T, "train", "shape (3, 2)", A_DATASET, lambda: datasets.standardise(X, X)),
+    ("a pair", T, "test", "(tuple)", A_DATASET, lambda: datasets.standardise(TINY, (TINY, TINY))),
+    (
+        "other features",
+        V,
+        "test",
+        "got 2",
+        "must have the features of train",
+        lambda: datasets.standardise(TINY, OTHER),
+    ),
+    ("NaN", V, "train.x", "holds 2 NaN", "must be finite", lambda: datasets.standardise(LOST, TINY)),
+    ("NaN in test", V, "test.x", "holds 2 NaN", "must be finite", lambda: datasets.standardise(TINY, LOST)),
+)
+SAME = dataset(x=np.ones((3, 2)))
+of(
+    "datasets.whiten",
+    ("none", T, "train", "None", A_DATASET, lambda: datasets.whiten(None, TINY)),
+    ("NaN", V, "train.x", "holds 2 NaN", "must be finite", lambda: datasets.whiten(LOST, TINY)),
+    ("constant", V, "train", "shape (3, 2)", "features that vary", lambda: datasets.whiten(SAME, SAME)),
+    ("other features", V, "test", "got 2", "must have the features of train", lambda: datasets.whiten(TINY, OTHER)),
+)
+
+
+def covertype(folder: Path, name: str, content: bytes) -> Any:
+    """Load Covertype from a file with this content; the test points EWSG_JAX_DATA to the folder."""
+    (folder / name).write_bytes(content)
+    return datasets.covertype()
+
+
+CLASSES, COVERTYPE = "a whole number, from 1 to 7", "must hold Covertype"
+of(
+    "datasets.covertype",
+    ("class 8", V, "positive_class", "got 8", CLASSES, lambda: datasets.covertype(positive_class=8)),
+    ("a text", T, "positive_class", "'2' (str)", CLASSES, lambda: datasets.covertype(positive_class="2")),
+    (
+        "no npz",
+        V,
+        "covertype.npz",
+        "cannot be read",
+        COVERTYPE,
+        lambda folder: covertype(folder, "covertype.npz", b"a"),
+    ),
+    (
+        "no gzip",
+        V,
+        "covtype.data.gz",
+        "BadGzipFile",
+        COVERTYPE,
+        lambda folder: covertype(folder, "covtype.data.gz", b"a"),
+    ),
+    ("no numbers", V, "covtype.data", "'a'", COVERTYPE, lambda folder: covertype(folder, "covtype.data", b"a,b\n")),
+)

@@ -1,0 +1,100 @@
+"""Wrong calls of the diagnostics."""
+
+# The arguments are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
+
+import numpy as np
+
+import ewsg_jax as ewsg
+from tests.wrong_calls.table import (
+    A_POSTERIOR,
+    KERNEL,
+    KEY,
+    LOGISTIC,
+    NAMES,
+    POINT,
+    ROWS,
+    ROWS_SHARED,
+    WHOLE,
+    T,
+    V,
+    of,
+)
+
+SAMPLES = ewsg.sample(KEY, ewsg.ld(LOGISTIC, 0.1), POINT, ROWS, 4, num_chains=2, progress=False)
+A_RUN, TEST_ROWS = "a Samples (what ewsg_jax.sample returns)", 'must be {"x": (n, d), "y": (n,)}'
+diagnostics = ewsg.diagnostics
+SUMMARY = diagnostics.summary(SAMPLES)
+A_SUMMARY = "a Summary (what ewsg_jax.diagnostics.summary returns)"
+of(
+    "diagnostics.summary",
+    ("draws", T, "samples", "shape (2, 4, 2)", A_RUN, lambda: diagnostics.summary(SAMPLES.position)),
+    ("ArviZ", T, "samples", "(", A_RUN, lambda: diagnostics.summary(SAMPLES.to_arviz())),
+    ("names one text", T, "names", "'ab' (str)", NAMES, lambda: diagnostics.summary(SAMPLES, "ab")),
+    ("names numbers", T, "names", "0 (int)", NAMES, lambda: diagnostics.summary(SAMPLES, [0, 1])),
+    ("one name", V, "names", "got 1", "must be 2, one for each", lambda: diagnostics.summary(SAMPLES, ["a"])),
+)
+of(
+    "diagnostics.distance",
+    ("samples", T, "run", "Samples(", A_SUMMARY, lambda: diagnostics.distance(SAMPLES, SUMMARY)),
+    ("no reference", T, "reference", "None", A_SUMMARY, lambda: diagnostics.distance(SUMMARY, None)),
+    (
+        "other coordinates",
+        V,
+        "reference",
+        "'a'",
+        "must have the same coordinates",
+        lambda: diagnostics.distance(SUMMARY, diagnostics.summary(SAMPLES, ["a", "b"])),
+    ),
+)
+WITHOUT_Y, WIDE = {"x": ROWS["x"]}, ROWS | {"x": np.ones((6, 3), np.float32)}
+
+
+def judged(name: str) -> tuple:
+    """Rows of a function that takes samples and held-out rows of logistic regression."""
+    call = getattr(diagnostics, name)
+    return (
+        ("draws", T, "samples", "shape (2, 4, 2)", A_RUN, lambda: call(SAMPLES.position, ROWS)),
+        ("chunks", V, "chunk_size", "got 0", WHOLE, lambda: call(SAMPLES, ROWS, chunk_size=0)),
+        (
+            "other features",
+            V,
+            "samples",
+            "shapes [(2,)]",
+            "shape (3,), one weight for each",
+            lambda: call(SAMPLES, WIDE),
+        ),
+        ("no data", V, "data", "None", ROWS_SHARED, lambda: call(SAMPLES, None)),
+    )
+
+
+of("diagnostics.trajectory", *judged("trajectory"))
+of("diagnostics.predictive", *judged("predictive"))
+density = diagnostics.log_predictive_density
+of(
+    "diagnostics.log_predictive_density",
+    ("draws", T, "samples", "shape (2, 4, 2)", A_RUN, lambda: density(SAMPLES.position, LOGISTIC, ROWS)),
+    ("a kernel", T, "posterior", "Kernel(", A_POSTERIOR, lambda: density(SAMPLES, KERNEL, ROWS)),
+    ("chunks", V, "chunk_size", "got 0", WHOLE, lambda: density(SAMPLES, LOGISTIC, ROWS, chunk_size=0)),
+)
+PROBABILITIES, LABELS = np.array([0.1, 0.9]), np.array([0, 1])
+of(
+    "diagnostics.calibration",
+    (
+        "above one",
+        V,
+        "probabilities",
+        "to 1.9",
+        "between 0 and 1",
+        lambda: diagnostics.calibration(PROBABILITIES + 1, LABELS),
+    ),
+    (
+        "labels",
+        V,
+        "labels",
+        "shape (1,)",
+        "classes from 0 to 1",
+        lambda: diagnostics.calibration(PROBABILITIES, LABELS[:1]),
+    ),
+    ("bins", V, "num_bins", "got 0", WHOLE, lambda: diagnostics.calibration(PROBABILITIES, LABELS, num_bins=0)),
+)

@@ -1,0 +1,194 @@
+"""Wrong calls of the exact methods, of the bounds of likelihoods, and of the models that have them."""
+
+# The arguments are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import ewsg_jax as ewsg
+from tests.parts import altered
+from tests.wrong_calls.table import (
+    A_POSTERIOR,
+    DATA,
+    KEY,
+    LOGISTIC,
+    MODEL,
+    NAN,
+    POINT,
+    POSITIVE,
+    ROWS,
+    WHOLE,
+    T,
+    V,
+    of,
+)
+
+A_BOUND = "one of ewsg_jax.bounds"
+Q = "a number between 0 and 1"
+SUPPORT = ewsg.Posterior(lambda p, x: -jnp.sum((x - p) ** 2), lambda p: jnp.where(jnp.all(p > 0), 0.0, -jnp.inf))
+
+
+def walk(posterior=MODEL, step_size=0.1, **options):
+    """Begin a chain of random-walk Metropolis."""
+    return ewsg.random_walk_metropolis(posterior, step_size, **options).init(KEY, POINT, DATA)
+
+
+def fly(posterior=LOGISTIC, position=POINT, rows=ROWS, **options):
+    """Begin a chain of FlyMC."""
+    return ewsg.flymc(posterior, 0.1, **({"capacity": 6} | options)).init(KEY, position, rows)
+
+
+of(
+    "random_walk_metropolis",
+    ("a likelihood", T, "posterior", "function <lambda>", A_POSTERIOR, lambda: walk(lambda p, x: 0.0)),
+    ("a negative step", V, "step_size", "-0.1 (float)", POSITIVE, lambda: walk(step_size=-0.1)),
+    ("a temperature of 0", V, "temperature", "0 (int)", POSITIVE, lambda: walk(temperature=0)),
+    ("chunks of no rows", V, "chunk_size", "got 0", WHOLE, lambda: walk(chunk_size=0)),
+    (
+        "a start without density",
+        V,
+        "position",
+        "it is inf there",
+        "must be where the posterior's potential is finite",
+        lambda: walk(SUPPORT),
+    ),
+    (
+        "a start that is no number",
+        V,
+        "position",
+        "holds 1 NaN",
+        "must be finite",
+        lambda: ewsg.random_walk_metropolis(MODEL, 0.1).init(KEY, jnp.array([NAN, 0.0]), DATA),
+    ),
+)
+
+of(
+    "flymc",
+    ("a model without a bound", V, "bound", "got None", A_BOUND, lambda: fly(MODEL, rows=DATA)),
+    (
+        "a bound not made",
+        T,
+        "bound",
+        "function jaakkola_jordan",
+        A_BOUND,
+        lambda: fly(bound=ewsg.bounds.jaakkola_jordan),
+    ),
+    ("no room for bright data", V, "capacity", "got 0", WHOLE, lambda: fly(capacity=0)),
+    ("half a datum", T, "capacity", "2.5 (float)", WHOLE, lambda: fly(capacity=2.5)),
+    ("every datum selected", V, "resample_probability", "got 1", Q, lambda: fly(resample_probability=1)),
+    (
+        "a probability in words",
+        T,
+        "resample_probability",
+        "'all' (str)",
+        Q,
+        lambda: fly(resample_probability="all"),
+    ),
+    ("no room for proposals", V, "proposal_capacity", "got 0", WHOLE, lambda: fly(proposal_capacity=0)),
+    (
+        "a room that is no number",
+        T,
+        "proposal_capacity(n)",
+        "3.0 (float)",
+        WHOLE,
+        lambda: ewsg.flymc(LOGISTIC, 0.1, capacity=6, proposal_capacity=lambda n: n / 2).step(
+            KEY, fly(), jax.tree.map(jnp.asarray, ROWS)
+        ),
+    ),
+    (
+        "a centre of another shape",
+        V,
+        "center",
+        "(3,)",
+        "must be a tree like the position",
+        lambda: fly(center=np.zeros(3)),
+    ),
+    (
+        "a bound of another model",
+        V,
+        "bound",
+        "it failed on them",
+        "must be one for this position and these data",
+        lambda: fly(bound=ewsg.bounds.bohning(inputs=lambda row: row["z"])),
+    ),
+    (
+        "a bound that is one number for all rows",
+        V,
+        "bound",
+        "an array of shape ()",
+        "one number for each of 6 rows",
+        lambda: fly(bound=altered(LOGISTIC.bound, gaps=lambda p, c, rows: jnp.float32(0))),
+    ),
+    (
+        "more bright data than there is room for",
+        V,
+        "capacity",
+        "got 1",
+        "at least 6, the number of data that are bright",
+        lambda: fly(position=np.full(2, 300.0), center=np.array([0.5, 0.0]), capacity=1),
+    ),
+)
+
+of(
+    "bounds.jaakkola_jordan",
+    (
+        "a name",
+        T,
+        "inputs",
+        "'x' (str)",
+        "must be a function (datum) -> x",
+        lambda: ewsg.bounds.jaakkola_jordan(inputs="x"),
+    ),
+    (
+        "a number",
+        T,
+        "targets",
+        "1 (int)",
+        "must be a function (datum) -> y",
+        lambda: ewsg.bounds.jaakkola_jordan(targets=1),
+    ),
+)
+of(
+    "bounds.bohning",
+    (
+        "a name",
+        T,
+        "inputs",
+        "'x' (str)",
+        "must be a function (datum) -> x",
+        lambda: ewsg.bounds.bohning(inputs="x"),
+    ),
+    (
+        "a number",
+        T,
+        "targets",
+        "1 (int)",
+        "must be a function (datum) -> y",
+        lambda: ewsg.bounds.bohning(targets=1),
+    ),
+)
+of(
+    "models.normal",
+    ("a prior of no width", V, "prior_scale", "0 (int)", POSITIVE, lambda: ewsg.models.normal(prior_scale=0)),
+    (
+        "a position of three numbers",
+        V,
+        "position",
+        "(3,)",
+        "the mean and the log of the scale",
+        lambda: fly(ewsg.models.normal(), jnp.zeros(3), jnp.ones(4)),
+    ),
+)
+of(
+    "Posterior",
+    (
+        "a bound that is a function",
+        T,
+        "bound",
+        "function <lambda>",
+        A_BOUND,
+        lambda: ewsg.Posterior(lambda p, x: 0.0, lambda p: 0.0, bound=lambda p, x: 0.0),
+    ),
+)

@@ -1,0 +1,138 @@
+"""Wrong calls of configurations and of the command line; rows of the latter have an exit status for an error."""
+
+# The arguments are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ewsg_jax.__main__ import main
+from ewsg_jax.experiments.config import load
+from tests.wrong_calls.table import POSITIVE, SHAPED, C, of
+
+CONFIG = """
+title = "A title"
+[data]
+name = "breast_cancer"
+[run]
+num_chains = 2
+data_passes = 2
+[[methods]]
+name = "sghmc"
+step_size = 1e-3
+friction = 1
+batch_size = 50
+"""
+
+
+def written(folder: Path, old: str = "", new: str = "") -> Path:
+    """A configuration with something wrong, in a file."""
+    assert old in CONFIG
+    path = folder / "config.toml"
+    path.write_text(CONFIG.replace(old, new, 1))
+    return path
+
+
+def config(old: str, new: str) -> Callable[[Path], Any]:
+    """Load a configuration with something wrong."""
+    return lambda folder: load(written(folder, old, new))
+
+
+def not_text(folder: Path) -> Any:
+    """Load a file that is no text."""
+    (folder / "bytes.toml").write_bytes(b"\xff\xfe")
+    return load(folder / "bytes.toml")
+
+
+SEEDS = "must be at most 4294967295"
+of(
+    "experiments.config.load",
+    ("key", C, "run.num_chians", "(did you mean 'num_chains'?)", "unknown key", config("num_chains", "num_chians")),
+    (
+        "another file",
+        C,
+        "build-system",
+        "'build-system'",
+        "known are title",
+        config("[data]", "[build-system]\n[data]"),
+    ),
+    ("text", C, "run.data_passes", "'2' (str)", "must be a number", config("data_passes = 2", 'data_passes = "2"')),
+    ("NaN", C, "run.data_passes", "got nan", "must be above 0", config("passes = 2", "passes = nan")),
+    ("burn-in", C, "burn_in_passes", "got inf", "a finite number", config("[run]", "[run]\nburn_in_passes = inf")),
+    ("spread", C, "start_spread", "got inf", "a finite number", config("[run]", "[run]\nstart_spread = inf")),
+    ("seed", C, "run.seed", "got 4294967296", SEEDS, config("[run]", "[run]\nseed = 4294967296")),
+    ("split seed", C, "data.split_seed", f"got {2**70}", SEEDS, config("[data]", f"[data]\nsplit_seed = {2**70}")),
+    (
+        "a huge whole number",
+        C,
+        "run.data_passes",
+        "too large",
+        "must be a number",
+        config("passes = 2", f"passes = {10**400}"),
+    ),
+    ("not TOML", C, "TOML", "Invalid value", "valid TOML", config("= 2", "=")),
+    ("not text", C, "TOML", "0xff in position 0", "text in UTF-8", not_text),
+)
+
+
+def ran(old: str = "", new: str = "", *arguments: str) -> Callable[[Path], Any]:
+    """Run a configuration with something wrong from the command line."""
+
+    def call(folder: Path) -> Any:
+        path = written(folder, old, new)
+        return main(["run", str(path), "--output", str(folder / "out"), *arguments])
+
+    return call
+
+
+def into_a_file(folder: Path) -> Any:
+    """Run with an output folder that is a file."""
+    (folder / "file").write_text("kept")
+    return main(["run", str(written(folder)), "--output", str(folder / "file")])
+
+
+SEED = "a whole number from 0 to 4294967295"
+of(
+    "main",
+    (
+        "no file",
+        None,
+        "none.toml",
+        "No such file",
+        "none.toml",
+        lambda folder: main(["run", str(folder / "none.toml")]),
+    ),
+    ("a folder", None, "error:", "Is a directory", "", lambda folder: main(["run", str(folder)])),
+    ("no command", None, "run", "the following arguments are required", "usage: ewsg_jax", lambda: main([])),
+    ("seed", None, "--seed", "got -1", SEED, ran("", "", "--seed", "-1")),
+    ("seed a text", None, "--seed", "got 'one'", SEED, ran("", "", "--seed", "one")),
+    ("seed too large", None, "--seed", "got 4294967296", SEED, ran("", "", "--seed", "4294967296")),
+    ("output a file", None, "output folder", "File exists", "cannot write to", into_a_file),
+    ("step size", None, "sghmc: step_size", "-1 (int)", POSITIVE, ran("step_size = 1e-3", "step_size = -1")),
+    ("column", None, "columns", "'size' (str)", "one of 'mean_", ran("[data]", '[data]\ndrop_columns = ["size"]')),
+    (
+        "batch above n",
+        None,
+        "sghmc: batch_size",
+        "got 500",
+        "at most n = 455",
+        ran("= 50", "= 500\nreplace = false"),
+    ),
+    (
+        "steps",
+        None,
+        "sghmc",
+        "got 9100000000",
+        "at most 2147483647 steps",
+        ran("data_passes = 2", "data_passes = 1e9"),
+    ),
+    (
+        "x",
+        None,
+        "sghmc: frozen_noise",
+        "frozen_noise[0]: ()",
+        SHAPED,
+        ran('"sghmc"', '"ewsg"\nlabel = "sghmc"\nfrozen_noise = [0.0, 1.0]'),
+    ),
+)

@@ -1,0 +1,238 @@
+"""Wrong calls of the estimators with a memory, and of what wraps them."""
+
+# The arguments are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
+import jax.numpy as jnp
+import numpy as np
+
+import ewsg_jax as ewsg
+from tests.wrong_calls.table import (
+    A_POSTERIOR,
+    DATA,
+    KEY,
+    LOGISTIC,
+    MODEL,
+    NAN,
+    POINT,
+    ROW_LAWS,
+    ROWS,
+    STRATA,
+    WHOLE,
+    T,
+    V,
+    failing,
+    of,
+    sampled,
+)
+
+G = ewsg.gradients
+
+
+def started(estimator, data=DATA, position=POINT):
+    """Begin a chain of an estimator."""
+    return ewsg.kernel(ewsg.dynamics.langevin(0.1), estimator).init(KEY, position, data)
+
+
+of(
+    "gradients.svrg",
+    ("a method for a posterior", T, "posterior", "function ld", A_POSTERIOR, lambda: G.svrg(ewsg.ld, batch_size=1)),
+    ("no rows", V, "batch_size", "got 0", WHOLE, lambda: G.svrg(MODEL, batch_size=0)),
+    (
+        "half a step",
+        T,
+        "refresh_every",
+        "1.5 (float)",
+        WHOLE,
+        lambda: G.svrg(MODEL, batch_size=1, refresh_every=1.5),
+    ),
+    ("never", V, "refresh_every", "got 0", WHOLE, lambda: G.svrg(MODEL, batch_size=1, refresh_every=0)),
+    (
+        "a function that gives no number",
+        T,
+        "refresh_every(n)",
+        "3.0 (float)",
+        WHOLE,
+        lambda: started(G.svrg(MODEL, batch_size=1, refresh_every=lambda n: n / 2)),
+    ),
+    ("option", V, "option", "1 (int)", "one of 'I', 'II'", lambda: G.svrg(MODEL, batch_size=1, option=1)),
+    ("rows", V, "rows", "'block' (str)", ROW_LAWS, lambda: G.svrg(MODEL, batch_size=1, rows="block")),
+    (
+        "subsets of blocks",
+        V,
+        "replace",
+        "got False",
+        "must be True for rows='blocks'",
+        lambda: G.svrg(MODEL, batch_size=1, rows="blocks", replace=False),
+    ),
+    (
+        "a block above n",
+        V,
+        "batch_size",
+        "got 7",
+        "at most n = 6",
+        lambda: started(G.svrg(MODEL, batch_size=7, rows="blocks")),
+    ),
+)
+of(
+    "gradients.saga",
+    ("no posterior", T, "posterior", "None", A_POSTERIOR, lambda: G.saga(None, batch_size=1)),
+    ("no rows", V, "batch_size", "got -1", WHOLE, lambda: G.saga(MODEL, batch_size=-1)),
+    ("replace", T, "replace", "1 (int)", "True or False", lambda: G.saga(MODEL, batch_size=1, replace=1)),
+    ("chunks", V, "chunk_size", "got 0", WHOLE, lambda: G.saga(MODEL, batch_size=1, chunk_size=0)),
+    ("a limit", T, "memory_limit", "'1 GB' (str)", WHOLE, lambda: G.saga(MODEL, batch_size=1, memory_limit="1 GB")),
+    (
+        "a table that does not fit",
+        V,
+        "memory_limit",
+        "got 47",
+        "at least 48 ",
+        lambda: started(G.saga(MODEL, batch_size=1, memory_limit=47)),
+    ),
+    (
+        "tables that do not fit",
+        V,
+        "memory_limit",
+        "got 100",
+        "for 3 chains",
+        lambda: sampled(kernel=ewsg.saga_ld(MODEL, 0.1, batch_size=1, memory_limit=100), num_chains=3),
+    ),
+)
+of(
+    "gradients.control_variate",
+    ("data", T, "posterior", "array", A_POSTERIOR, lambda: G.control_variate(DATA, batch_size=1)),
+    ("half a row", T, "batch_size", "0.5 (float)", WHOLE, lambda: G.control_variate(MODEL, batch_size=0.5)),
+    (
+        "a name",
+        T,
+        "center",
+        "'mode' (str)",
+        "a tree of floating-point arrays",
+        lambda: G.control_variate(MODEL, batch_size=1, center="mode"),
+    ),
+    (
+        "a mode for its position",
+        T,
+        "center",
+        "center.converged is",
+        "give its position, not the whole Mode",
+        lambda: G.control_variate(MODEL, batch_size=1, center=ewsg.find_mode(KEY, MODEL, POINT, DATA)),
+    ),
+    (
+        "NaN",
+        V,
+        "center",
+        "holds 1 NaN",
+        "must be finite",
+        lambda: G.control_variate(MODEL, batch_size=1, center=POINT.at[0].set(NAN)),
+    ),
+    (
+        "of another shape",
+        V,
+        "center",
+        "shape (3,)",
+        "a tree like the position",
+        lambda: started(G.control_variate(MODEL, batch_size=1, center=jnp.zeros(3))),
+    ),
+)
+of(
+    "gradients.stratified",
+    (
+        "no strata",
+        V,
+        "num_strata",
+        "got 0",
+        WHOLE,
+        lambda: G.stratified(MODEL, batch_size=2, labels="c", num_strata=0),
+    ),
+    (
+        "fewer rows than strata",
+        V,
+        "batch_size",
+        "got 1",
+        "at least num_strata = 2",
+        lambda: G.stratified(MODEL, batch_size=1, labels="c", num_strata=2),
+    ),
+    ("labels", T, "labels", "int32", "a function", lambda: G.stratified(MODEL, labels=jnp.zeros(6, int), **STRATA)),
+    (
+        "no such key",
+        V,
+        "labels",
+        "'c' for the keys ['x', 'y']",
+        "a key of data",
+        lambda: started(G.stratified(LOGISTIC, labels="c", **STRATA), ROWS),
+    ),
+    (
+        "labels of all",
+        V,
+        "labels",
+        "shape (6, 2)",
+        "whole numbers from 0 to 1",
+        lambda: started(G.stratified(MODEL, labels=lambda data: data, **STRATA)),
+    ),
+    (
+        "a label too large",
+        V,
+        "labels",
+        "got 2",
+        "whole numbers from 0 to 1",
+        lambda: started(G.stratified(MODEL, labels=lambda data: np.array([0, 1, 2, 0, 0, 0]), **STRATA)),
+    ),
+    (
+        "labels that fail",
+        V,
+        "labels",
+        "the disk is full",
+        "a function of the data",
+        lambda: started(G.stratified(MODEL, labels=failing, **STRATA)),
+    ),
+)
+of(
+    "gradients.covariance_tracking",
+    (
+        "structure",
+        V,
+        "structure",
+        "'full' (str)",
+        "one of 'dense', 'diagonal', 'low_rank'",
+        lambda: G.covariance_tracking(MODEL, batch_size=1, structure="full"),
+    ),
+    ("rank", V, "rank", "got 0", WHOLE, lambda: G.covariance_tracking(MODEL, batch_size=1, rank=0)),
+    (
+        "blocks",
+        V,
+        "rows",
+        "got 'blocks'",
+        "'random' or 'epochs'",
+        lambda: G.covariance_tracking(MODEL, batch_size=1, rows="blocks"),
+    ),
+    (
+        "period",
+        T,
+        "refresh_every",
+        "'epoch' (str)",
+        WHOLE,
+        lambda: G.covariance_tracking(MODEL, batch_size=1, refresh_every="epoch"),
+    ),
+)
+EPOCHS = G.uniform(MODEL, batch_size=2, rows="epochs")
+of(
+    "gradients.exponentially_weighted: what it wraps",
+    ("epochs", V, "estimator", "rows='epochs'", "exchangeable", lambda: G.exponentially_weighted(EPOCHS)),
+    (
+        "strata, exactly",
+        V,
+        "chain_length",
+        "got inf",
+        "must be finite",
+        lambda: G.exponentially_weighted(G.stratified(MODEL, labels="c", **STRATA), chain_length=float("inf")),
+    ),
+    (
+        "shared epochs",
+        V,
+        "shared_minibatch",
+        "got True",
+        "epochs of their own",
+        lambda: sampled(kernel=ewsg.kernel(ewsg.dynamics.langevin(0.1), EPOCHS), shared_minibatch=True),
+    ),
+)

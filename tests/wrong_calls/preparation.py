@@ -1,0 +1,86 @@
+"""Wrong calls of what is done before a run."""
+
+# The arguments are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
+import jax
+import jax.numpy as jnp
+
+import ewsg_jax as ewsg
+from tests.wrong_calls.table import (
+    A_KEY,
+    A_POSTERIOR,
+    DATA,
+    KEY,
+    MODEL,
+    NAN,
+    OLD_KEY,
+    POINT,
+    POSITIVE,
+    ROWS,
+    ROWS_SHARED,
+    WHOLE,
+    T,
+    V,
+    of,
+)
+
+
+def searched(**changes):
+    """Search for a mode with something wrong."""
+    arguments = {"key": KEY, "posterior": MODEL, "position": POINT, "data": DATA, "progress": False} | changes
+    return ewsg.find_mode(**arguments)
+
+
+of(
+    "find_mode",
+    ("legacy key", T, "key", "uint32", A_KEY, lambda: searched(key=OLD_KEY)),
+    ("a kernel", T, "posterior", "Kernel(", A_POSTERIOR, lambda: searched(posterior=ewsg.ld(MODEL, 0.1))),
+    ("integers", T, "position", "int32", "floating-point", lambda: searched(position=jnp.zeros(2, int))),
+    ("NaN data", V, "data", "holds 1 NaN", "must be finite", lambda: searched(data=DATA.at[0, 0].set(NAN))),
+    ("tolerance", V, "tolerance", "got 0", POSITIVE, lambda: searched(tolerance=0)),
+    ("no steps", V, "max_steps", "got 0", WHOLE, lambda: searched(max_steps=0)),
+    ("batch", T, "batch_size", "2.0 (float)", WHOLE, lambda: searched(batch_size=2.0)),
+    ("passes", V, "warm_up_passes", "got -1", POSITIVE, lambda: searched(batch_size=2, warm_up_passes=-1)),
+    (
+        "optimizer",
+        T,
+        "optimizer",
+        "'adam' (str)",
+        "optax.GradientTransformation",
+        lambda: searched(batch_size=2, optimizer="adam"),
+    ),
+)
+
+
+of(
+    "cluster",
+    ("no data", V, "data", "None", ROWS_SHARED, lambda: ewsg.cluster(None, 2)),
+    ("no clusters", V, "k", "got 0", WHOLE, lambda: ewsg.cluster(DATA, 0)),
+    ("more clusters than rows", V, "k", "got 7", "at most n = 6", lambda: ewsg.cluster(DATA, 7)),
+    ("seed", T, "seed", "key", "a whole number", lambda: ewsg.cluster(DATA, 2, seed=jax.random.key(0))),
+    (
+        "no such key",
+        V,
+        "features",
+        "'z' for the keys ['x', 'y']",
+        "a key of data",
+        lambda: ewsg.cluster(ROWS, 2, features="z"),
+    ),
+    (
+        "features",
+        T,
+        "features",
+        "3 (int)",
+        "a key of the data or a function",
+        lambda: ewsg.cluster(DATA, 2, features=3),
+    ),
+    (
+        "features of fewer rows",
+        V,
+        "features",
+        "(3, 2)",
+        "shape (6, …)",
+        lambda: ewsg.cluster(DATA, 2, features=lambda data: data[:3]),
+    ),
+)

@@ -1,0 +1,45 @@
+"""Wrong calls of the data sets of the real posteriors, Pima among them."""
+
+# The arguments are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
+import ewsg_jax as ewsg
+from tests.wrong_calls.table import T, V, of
+
+CAPITALS = "different capital letters from A to Z"
+
+
+def loaded(folder, name, load):
+    """Load a data set from a file that holds something else; the test points EWSG_JAX_DATA to the folder."""
+    (folder / name).write_bytes(b"none")
+    return load()
+
+
+def broken(name, holds, load):
+    """A row for a file that cannot be read."""
+    return name, V, name, "cannot be read", f"must hold {holds}", lambda folder: loaded(folder, name, load)
+
+
+of(
+    "datasets.heart",
+    broken("heart.npz", "Statlog heart", ewsg.datasets.heart),
+    broken("heart.dat", "Statlog heart", ewsg.datasets.heart),
+)
+of(
+    "datasets.letter",
+    broken("letter.npz", "letter recognition", ewsg.datasets.letter),
+    broken("letter-recognition.data", "letter recognition", ewsg.datasets.letter),
+    ("a number", T, "letters", "3 (int)", CAPITALS, lambda: ewsg.datasets.letter(letters=3)),
+    ("none", V, "letters", "got ''", CAPITALS, lambda: ewsg.datasets.letter(letters="")),
+    ("twice", V, "letters", "'ABA'", CAPITALS, lambda: ewsg.datasets.letter(letters="ABA")),
+    ("small", V, "letters", "'ab'", CAPITALS, lambda: ewsg.datasets.letter(letters="ab")),
+)
+
+
+def pima(folder):
+    """Load Pima from a file that holds something else; the test points EWSG_JAX_DATA to the folder."""
+    (folder / "pima.npz").write_bytes(b"none")
+    return ewsg.datasets.pima()
+
+
+of("datasets.pima", ("no npz", V, "pima.npz", "cannot be read", "must hold Pima", lambda folder: pima(folder)))

@@ -1,0 +1,126 @@
+"""Wrong calls of `sample`, `load` and `moments`."""
+
+# The arguments are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
+
+from pathlib import Path
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import ewsg_jax as ewsg
+from tests.wrong_calls.table import A_KEY, DATA, MODEL, NAN, POINT, WHOLE, T, V, of, sampled
+
+of(
+    "sample",
+    ("a seed", T, "key", "0 (int)", A_KEY, lambda: sampled(key=0)),
+    ("a posterior", T, "kernel", "Posterior(", "a Kernel (", lambda: sampled(kernel=MODEL)),
+    ("a method", T, "kernel", "function sgld", "call it to make one", lambda: sampled(kernel=ewsg.sgld)),
+    ("NaN data", V, "data", "holds 1 NaN", "must be finite", lambda: sampled(data=DATA.at[0, 0].set(NAN))),
+    ("objects", T, "data", "dtype object", "hold numbers", lambda: sampled(data=np.array([[1, None]]))),
+    ("half a step", T, "num_steps", "9.5 (float)", WHOLE, lambda: sampled(num_steps=9.5)),
+    ("no steps", V, "num_steps", "got -1", WHOLE, lambda: sampled(num_steps=-1)),
+    ("no chains", V, "num_chains", "got 0", WHOLE, lambda: sampled(num_chains=0)),
+    ("thin", V, "thin", "got 0", WHOLE, lambda: sampled(thin=0)),
+    ("burn-in", V, "num_steps", "got 10", "at least burn_in + thin = 11", lambda: sampled(burn_in=10)),
+    ("neither", V, "num_steps", "data_passes=None", "give either", lambda: sampled(num_steps=None)),
+    ("both", V, "data_passes", "data_passes=1.0", "give either", lambda: sampled(data_passes=1.0)),
+)
+
+
+class Start(nn.Module):
+    """A module whose class is taken for a function of a key."""
+
+
+LAST_STATE = sampled().state
+A_FUNCTION, A_STATE = "a function of a key", "samples.state of a run of this kernel"
+
+
+def started(position: Any) -> Any:
+    return sampled(position=position, num_chains=2)
+
+
+def fails(key: Any) -> Any:
+    raise RuntimeError("no start")
+
+
+of(
+    "sample: where it starts",
+    ("a class", T, "position", "the class Start", A_FUNCTION, lambda: started(Start)),
+    ("a function that fails", V, "position", "no start", A_FUNCTION, lambda: started(fails)),
+    ("a function of nothing", V, "position", "takes 0 positional", A_FUNCTION, lambda: started(lambda: POINT)),
+    (
+        "a function that gives integers",
+        T,
+        "position(key)",
+        "int32",
+        "floating-point",
+        lambda: started(jax.random.bits),
+    ),
+    ("a function that gives text", V, "position", "TypeError", A_FUNCTION, lambda: started(lambda key: "here")),
+    ("a function, stacked", V, "stacked", "got True", "must be False", lambda: sampled(position=len, stacked=True)),
+    ("neither", V, "position", "neither", "either position or state", lambda: sampled(position=None)),
+    ("both", V, "state", "both", "either position or state", lambda: sampled(state=LAST_STATE)),
+    ("a position for a state", T, "state", "shape (2,)", A_STATE, lambda: sampled(position=None, state=POINT)),
+    (
+        "chains at several steps",
+        V,
+        "state",
+        "[10 11]",
+        "chains at one step",
+        lambda: sampled(position=None, state=two_steps()),
+    ),
+    ("too many steps", V, "num_steps", f"got {2**31}", "to 2147483647", lambda: sampled(num_steps=2**31)),
+)
+
+
+def two_steps() -> Any:
+    """A state of two chains, one of them a step ahead."""
+    state = sampled(num_chains=2).state
+    return state.at_step(state.step + jnp.arange(2, dtype=jnp.int32))
+
+
+of(
+    "sample: what it keeps",
+    ("a name", T, "keep", "'position'", "a function (position)", lambda: sampled(keep="position")),
+    ("a function that fails", V, "keep", "KeyError", "one chain's position", lambda: sampled(keep=lambda p: {}[0])),
+    ("nothing", V, "keep", "None", "returns a tree of arrays", lambda: sampled(keep=lambda p: None)),
+    (
+        "moments by name",
+        T,
+        "moments",
+        "'dense'",
+        "a MomentPlan (ewsg_jax.moments(…))",
+        lambda: sampled(moments="dense"),
+    ),
+    (
+        "moments of truth values",
+        T,
+        "moments",
+        "dtype bool",
+        "floating-point",
+        lambda: sampled(moments=ewsg.moments(lambda p: p > 0)),
+    ),
+)
+
+
+def no_samples(folder: Path) -> Any:
+    """Load a file that holds something else."""
+    np.savez(folder / "run.npz", x=np.ones(3))
+    return ewsg.load(folder / "run.npz")
+
+
+of(
+    "load",
+    ("a number", T, "path", "3 (int)", "the path of a file", lambda: ewsg.load(3)),
+    ("another file", V, "path", "run.npz", "a file that samples.save wrote", no_samples),
+)
+of(
+    "moments",
+    ("of what", T, "of", "'mean' (str)", "a function (position)", lambda: ewsg.moments("mean")),
+    ("covariance", V, "covariance", "'full' (str)", "'diagonal', 'dense'", lambda: ewsg.moments(covariance="full")),
+    ("weights", V, "weights", "None", "'equal', 'step_size'", lambda: ewsg.moments(weights=None)),
+)

@@ -1,0 +1,106 @@
+"""Wrong calls: for each the error, and what its message says: the argument, what it got and what it takes.
+
+A row's `call` gets a folder that it may write to. Rows of the command line have no error but an exit status.
+"""
+
+# The arguments are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import ewsg_jax as ewsg
+from ewsg_jax.experiments.config import ConfigError
+
+
+class Wrong(NamedTuple):
+    """A call of `entry` that must be answered by one `error` whose message holds the three texts."""
+
+    entry: str
+    what: str
+    call: Callable[[Path], Any]
+    error: type[Exception] | None
+    argument: str
+    got: str
+    takes: str
+
+
+WRONG: list[Wrong] = []
+
+
+def of(entry: str, *rows: tuple) -> None:
+    """Add rows `(what, error, argument, got, takes, call)` of one entry point; `call` may take a folder."""
+    for what, error, argument, got, takes, call in rows:
+        takes_folder = call.__code__.co_argcount > len(call.__defaults__ or ())
+        run = call if takes_folder else lambda folder, call=call: call()
+        WRONG.append(Wrong(entry, what, run, error, argument, got, takes))
+
+
+V, T, C = ValueError, TypeError, ConfigError
+NAN, INF = math.nan, math.inf
+KEY, KEYS, OLD_KEY = jax.random.key(0), jax.random.split(jax.random.key(0), 3), jax.random.PRNGKey(0)
+POINT = jnp.zeros(2)
+DATA = jnp.arange(12.0).reshape(6, 2)
+ROWS = {"x": np.ones((6, 2), np.float32), "y": np.array([0, 1, 0, 1, 1, 0], np.float32)}
+MODEL = ewsg.models.gaussian_location()
+LOGISTIC = ewsg.models.logistic_regression()
+KERNEL = ewsg.sgld(MODEL, 0.1, batch_size=2)
+MLP = eqx.nn.MLP(2, 1, 4, 1, key=KEY)
+
+
+def likelihood(position: Any, x: Any) -> Any:
+    """Of one datum: a scalar."""
+    return -0.5 * jnp.sum((x - position) ** 2)
+
+
+def failing(*arguments: Any) -> Any:
+    """Raise what a user's function might, on two lines."""
+    raise RuntimeError("the disk is full\nand more")
+
+
+def posterior(log_likelihood: Any = likelihood, log_prior: Any = lambda position: 0.0) -> ewsg.Posterior:
+    """A posterior with one function replaced."""
+    return ewsg.Posterior(log_likelihood, log_prior)
+
+
+def linear(**changes: Any) -> ewsg.Posterior:
+    """Logistic regression with some of its functions replaced."""
+    functions = {
+        "log_likelihood": lambda s, row: -(s**2),
+        "log_prior": lambda w: 0.0,
+        "inputs": lambda row: row["x"],
+    }
+    return ewsg.Posterior.linear(**(functions | changes))
+
+
+PRIOR, LIKELIHOOD = "(position) -> scalar", "(position, datum) -> scalar"
+IS_SCALAR, IS_FLOAT = "must return a scalar for this position", "must return a floating-point scalar"
+A_POSTERIOR = "must be a Posterior (ewsg_jax.Posterior(…) or one of ewsg_jax.models)"
+A_TREE, ROWS_SHARED = "must be a tree of floating-point arrays", "a tree of arrays that share their leading axis"
+A_KEY = "must be one typed PRNG key, as jax.random.key(0) makes"
+A_STATE = "what init or step of this kernel returned"
+POSITIVE, SCHEDULE = "must be a positive number", "or a schedule (a function of the step)"
+WHOLE, WHOLE_0 = "must be a whole number, at least 1", "must be a whole number, at least 0"
+LANGEVIN, UNIFORM = ewsg.dynamics.langevin(0.1), ewsg.gradients.uniform(MODEL, batch_size=2)
+A_DYNAMICS, AN_ESTIMATOR = (
+    "a Dynamics (one of ewsg_jax.dynamics)",
+    "a GradientEstimator (one of ewsg_jax.gradients)",
+)
+FROZEN = "one of 'momentum', 'zero', 'one', 'rest'"
+SHAPED = "shaped like the position"
+INTEGRATORS = "one of 'semi_implicit', 'euler', 'splitting', 'exact'"
+NAMES = "must be a list of texts"
+ROW_LAWS = "one of 'random', 'blocks', 'epochs'"
+STRATA = {"batch_size": 2, "num_strata": 2}
+
+
+def sampled(key: Any = KEY, kernel: Any = KERNEL, position: Any = POINT, data: Any = DATA, **changes: Any) -> Any:
+    """Sample with something wrong; 10 steps."""
+    return ewsg.sample(key, kernel, position, data, **({"num_steps": 10, "progress": False} | changes))

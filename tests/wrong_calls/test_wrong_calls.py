@@ -1,0 +1,166 @@
+"""Every wrong call of the table is answered by one error that names the argument, what it got and what it takes."""
+
+import inspect
+import traceback
+from collections import Counter
+from pathlib import Path
+
+import jax
+import pytest
+
+import ewsg_jax as ewsg
+from tests.wrong_calls import (
+    adaptive,
+    datasets,
+    diagnostics,
+    dynamics,
+    estimators,
+    every_method,
+    exact,
+    experiments,
+    kernel,
+    memory,
+    memory_methods,
+    methods,
+    models,
+    posterior,
+    preparation,
+    quasi_newton,
+    real_posteriors,
+    sampling,
+)
+from tests.wrong_calls.table import WRONG
+
+LISTS = [
+    adaptive,
+    datasets,
+    diagnostics,
+    dynamics,
+    estimators,
+    every_method,
+    exact,
+    experiments,
+    kernel,
+    memory,
+    memory_methods,
+    methods,
+    models,
+    posterior,
+    preparation,
+    quasi_newton,
+    real_posteriors,
+    sampling,
+]
+"""They add their rows to the table."""
+
+PACKAGE = str(Path(ewsg.__file__).parent)
+JAX = str(Path(jax.__file__).parent)
+LONGEST = 600
+"""Characters of a message."""
+
+UNTESTED = {
+    "Info": "made by a step",
+    "KernelState": "made by a kernel",
+    "Method": "made by the library",
+    "Mode": "made by `find_mode`",
+    "Moments": "made by `sample`",
+    "Randomness": "made by a kernel",
+    "Samples": "made by `sample`",
+    "bounds.Bound": "checked where it is taken",
+    "bounds.normal_taylor": "takes no argument",
+    "datasets.Whitened": "made by `whiten`",
+    "datasets.breast_cancer": "takes no argument",
+    "dynamics.PreconditionedState": "made by a dynamics",
+    "dynamics.QuasiNewtonState": "made by a dynamics",
+    "dynamics.RiemannianState": "made by a dynamics",
+    "dynamics.ThermostatState": "made by a dynamics",
+    "diagnostics.Calibration": "made by `calibration`",
+    "diagnostics.Distance": "made by `distance`",
+    "diagnostics.Predictive": "made by `predictive`",
+    "diagnostics.Summary": "made by `summary`",
+    "diagnostics.Trajectory": "made by `trajectory`",
+    "dynamics.Dynamics": "a protocol: `kernel` checks that it gets one",
+    "dynamics.LangevinState": "made by a dynamics",
+    "dynamics.Probe": "a protocol of the kernel's own",
+    "dynamics.UnderdampedState": "made by a dynamics",
+    "gradients.Covariance": "made by an estimator",
+    "gradients.Estimate": "made by an estimator",
+    "gradients.Evaluations": "made by an estimator",
+    "gradients.GradientEstimator": "a protocol: `kernel` checks that it gets one",
+    "gradients.Weight": "a protocol of the kernel's own",
+}
+"""Public callables without a row, and why."""
+MODULES = ("bounds", "dynamics", "gradients", "models", "datasets", "diagnostics")
+
+
+@pytest.mark.parametrize("wrong", [pytest.param(w, id=f"{w.entry}: {w.what}") for w in WRONG])
+def test_a_wrong_call_is_answered(wrong, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EWSG_JAX_DATA", str(tmp_path))
+    if wrong.error is None:
+        message = refused_by_the_command_line(wrong, tmp_path, capsys)
+    else:
+        with pytest.raises((TypeError, ValueError)) as caught:
+            wrong.call(tmp_path)
+        assert type(caught.value) is wrong.error
+        assert_raised_by_the_library(caught.value, runs_in_jax=wrong.entry.startswith("sample"))
+        message = str(caught.value)
+        assert "\n" not in message
+    for part in (wrong.argument, wrong.got, wrong.takes):
+        assert part in message
+    assert len(message) <= LONGEST
+
+
+def refused_by_the_command_line(wrong, folder, capsys):
+    """Return the line on standard error; nothing is left where results would go."""
+    try:
+        status = wrong.call(folder)
+    except SystemExit as end:
+        status = end.code
+    assert status == 2
+    assert not (folder / "out").exists()
+    assert not (folder / "results").exists()
+    assert not (folder / "file").exists() or (folder / "file").read_text() == "kept"
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "Traceback" not in told.err
+    assert len([line for line in told.err.splitlines() if "error: " in line]) == 1
+    return told.err
+
+
+def assert_raised_by_the_library(error, runs_in_jax):
+    """The entry point's own code raised it: the last frame is ours, and none before it belongs to jax."""
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    assert files[-1].startswith(PACKAGE)
+    if not runs_in_jax:
+        assert not any(file.startswith(JAX) for file in files)
+        assert not getattr(error, "__notes__", [])
+
+
+def test_every_list_is_run():
+    here = {path.stem for path in Path(__file__).parent.glob("*.py")} - {"__init__", "table", "test_wrong_calls"}
+    assert {module.__name__.split(".")[-1] for module in LISTS} == here
+
+
+def test_the_table_is_wide():
+    rows = Counter(wrong.entry for wrong in WRONG)
+    assert len(WRONG) >= 130
+    assert len(rows) >= 14
+    assert max(rows.values()) <= len(WRONG) / 20
+    assert len({(wrong.entry, wrong.what) for wrong in WRONG}) == len(WRONG)
+    assert all(wrong.argument and wrong.got for wrong in WRONG)
+
+
+def public_callables():
+    """Names of the package's own functions and classes, with the subpackage they stand in."""
+    for prefix, module in (("", ewsg), *((f"{name}.", getattr(ewsg, name)) for name in MODULES)):
+        for name, value in vars(module).items():
+            if not name.startswith("_") and callable(value) and not inspect.ismodule(value):
+                yield prefix + name
+
+
+def test_every_public_callable_has_a_row_or_a_reason():
+    tested = {part for wrong in WRONG for part in (wrong.entry, wrong.entry.split(".")[0])}
+    public = set(public_callables())
+    assert public - tested - set(UNTESTED) == set()
+    assert set(UNTESTED) <= public - tested
