@@ -11,7 +11,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -19,19 +19,16 @@ import numpy as np
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._module import Part, module
-from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax._types import Array, Data, Key, Memory, Position, PyTree, State
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.gradients import Evaluations, GradientEstimator
 from ewsg_jax.gradients._protocol import Sharing
 
-DynamicsState = TypeVar("DynamicsState")
-Memory = TypeVar("Memory")
 
-
-class KernelState(NamedTuple, Generic[DynamicsState, Memory]):
+class KernelState(NamedTuple, Generic[State, Memory]):
     """The state of the dynamics and the memory of the estimator: with a key, all there is to a chain."""
 
-    dynamics: DynamicsState
+    dynamics: State
     memory: Memory
 
     @property
@@ -51,7 +48,8 @@ class KernelState(NamedTuple, Generic[DynamicsState, Memory]):
 
 def chain_axes(shared_memory: bool) -> KernelState:
     """Return where a state has its chain axis, for `vmap`: a memory that chains share has none."""
-    return KernelState(0, None if shared_memory else 0)
+    chain: Any = 0
+    return KernelState(chain, None if shared_memory else chain)
 
 
 class Randomness(NamedTuple):

@@ -11,11 +11,12 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from ewsg_jax._types import Array
 
 C = TypeVar("C", bound=type)
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F")
 
 
 def static(**options: Any) -> Any:
@@ -113,18 +114,18 @@ def number(value: Any) -> Any:
 class _ByIdentity:
     """A function that has no hash, such as a module that holds arrays: known by its identity."""
 
-    function: Callable[..., Any]
+    function: Any
 
     def __call__(self, *arguments: Any) -> Any:
         return self.function(*arguments)
 
 
-def hashable(function: F) -> F | _ByIdentity:
+def hashable(function: F) -> F:
     """Return a user's function as what may stand in a static field."""
     try:
         hash(function)
     except TypeError:
-        return _ByIdentity(function)
+        return _ByIdentity(function)  # type: ignore[return-value]
     return function
 
 
@@ -132,7 +133,7 @@ def text(value: Any) -> str:
     """Return a value as it is written in a call, on one line: functions by name, arrays by dtype and shape."""
     if isinstance(value, _ByIdentity):
         return text(value.function)
-    if isinstance(value, jax.core.Tracer):
+    if isinstance(value, Tracer):
         return f"<traced {value.aval.str_short()}>"
     if isinstance(value, jax.Array | np.ndarray | np.generic):
         return str(np.asarray(value)) if value.ndim == 0 else f"<{value.dtype}{list(value.shape)}>"
@@ -146,6 +147,6 @@ def text(value: Any) -> str:
 def _is_same(mine: Any, other: Any) -> bool:
     if mine is other:
         return True
-    if isinstance(mine, jax.core.Tracer) or isinstance(other, jax.core.Tracer):
+    if isinstance(mine, Tracer) or isinstance(other, Tracer):
         return False
     return bool(np.array_equal(mine, other)) and getattr(mine, "dtype", None) == getattr(other, "dtype", None)

@@ -1,7 +1,7 @@
 """The names of the things that flow through the library, for annotations only."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 
 import jax
 from jax.typing import ArrayLike
@@ -16,6 +16,27 @@ PyTree = Any
 Position = Any
 Data = Any
 """A tree of arrays that share their leading axis, the n rows."""
+
+
+class HasPosition(Protocol):
+    """The state of a dynamics: a NamedTuple with at least these two fields."""
+
+    @property
+    def position(self) -> Position:
+        """The position θ."""
+        ...
+
+    @property
+    def step(self) -> Array:
+        """The number of moves made, int32."""
+        ...
+
+    def _replace(self, **changes: Any) -> Self: ...
+
+
+State = TypeVar("State", bound=HasPosition)
+Memory = TypeVar("Memory")
+"""What an estimator keeps between steps: a tree of arrays, `()` where it keeps nothing."""
 
 Schedule = Callable[[ArrayLike], ArrayLike]
 """A function of the step number, as in `optax.schedules`."""

@@ -346,10 +346,9 @@ def _is_equal(mine: object, other: object) -> bool:
     if mine is other or type(mine) is not type(other):
         return mine is other
     try:
-        hash(mine), hash(other)
+        return hash(mine) == hash(other) and bool(mine == other)
     except TypeError:
         return False
-    return bool(mine == other)
 
 
 def _to_all_rows(sum_over_batch: Position, batch_size: int, data: Data) -> Position:

@@ -34,7 +34,7 @@ class NormalTaylor(Bound[tuple[Array, Array, Array]]):
     def summarize(self, center: Array, data: Data, chunk_size: int) -> tuple[Array, Array, Array]:
         mean = _tree.widened(center)[0]
 
-        def of_rows(rows: Data) -> tuple[Array, Array, Array]:
+        def of_rows(rows: Data) -> tuple[Array, Array]:
             return jnp.sum(rows - mean), jnp.sum(jnp.square(rows - mean))
 
         first, second = sum_over_rows(of_rows, data, chunk_size)

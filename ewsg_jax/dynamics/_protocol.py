@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self
 
 import jax
 import jax.numpy as jnp
@@ -11,12 +11,8 @@ import jax.numpy as jnp
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import Constant, Part, Schedule, module
 from ewsg_jax._random import NOISE_LAWS, NoiseLaw
-from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
+from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree, State
 from ewsg_jax.gradients._protocol import Estimate
-
-State = TypeVar("State", bound=NamedTuple)
-"""A NamedTuple with at least `position` and `step` (int32, the number of moves made)."""
-
 
 Term = tuple[Any, PyTree]
 """A coefficient and a tree, summed by `_tree.combine`."""

@@ -1,17 +1,14 @@
 """What an estimator of ∇V is."""
 
 import abc
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from ewsg_jax._module import Part, module, static
-from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax._types import Array, Data, Key, Memory, Position, PyTree
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.law import RowLaw
-
-Memory = TypeVar("Memory")
-"""What an estimator keeps between steps: a tree of arrays, `()` where it keeps nothing."""
 
 
 class Estimate(NamedTuple):

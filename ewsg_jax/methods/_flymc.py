@@ -84,7 +84,7 @@ class FireflyMonteCarlo(Kernel):
     made_by = "flymc"
 
     posterior: Posterior = static()
-    step_size: Constant | Schedule
+    step_size: Constant | Schedule  # pyright: ignore[reportIncompatibleMethodOverride]
     capacity: int = static()
     resample_probability: float = static(default=0.01)
     proposal_capacity: Period = static(default=None)

@@ -43,7 +43,7 @@ class RandomWalkMetropolis(Kernel):
     """The kernel of `random_walk_metropolis`."""
 
     posterior: Posterior = static()
-    step_size: Constant | Schedule
+    step_size: Constant | Schedule  # pyright: ignore[reportIncompatibleMethodOverride]
     temperature: Constant | Schedule
     chunk_size: int = static(default=CHUNK_SIZE)
 

@@ -4,10 +4,9 @@ An argument that means something else in some methods has a variant, under the n
 estimator, or of its record's dynamics (joined by ", "); the first of these that is there counts.
 """
 
-from ewsg_jax._rows import CHUNK_SIZE
-
 from ewsg_jax.gradients._saga import MEMORY_LIMIT
 from ewsg_jax.methods import Method
+from ewsg_jax.rows.gathering import CHUNK_SIZE
 
 NUMBER = "a number, a traced scalar or a schedule"
 SCHEDULED = f"{NUMBER} (a function of the step's number)"

@@ -74,7 +74,7 @@ density = diagnostics.log_predictive_density
 of(
     "diagnostics.log_predictive_density",
     ("draws", T, "samples", "shape (2, 4, 2)", A_RUN, lambda: density(SAMPLES.position, LOGISTIC, ROWS)),
-    ("a kernel", T, "posterior", "Kernel(", A_POSTERIOR, lambda: density(SAMPLES, KERNEL, ROWS)),
+    ("a kernel", T, "posterior", "kernel(", A_POSTERIOR, lambda: density(SAMPLES, KERNEL, ROWS)),
     ("chunks", V, "chunk_size", "got 0", WHOLE, lambda: density(SAMPLES, LOGISTIC, ROWS, chunk_size=0)),
 )
 PROBABILITIES, LABELS = np.array([0.1, 0.9]), np.array([0, 1])

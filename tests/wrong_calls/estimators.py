@@ -26,7 +26,7 @@ from tests.wrong_calls.table import (
 
 of(
     "gradients.full",
-    ("a kernel", T, "posterior", "Kernel(", A_POSTERIOR, lambda: ewsg.gradients.full(KERNEL)),
+    ("a kernel", T, "posterior", "kernel(", A_POSTERIOR, lambda: ewsg.gradients.full(KERNEL)),
     (
         "not called",
         T,
@@ -71,7 +71,7 @@ def weighted(estimator: Any = UNIFORM, **changes: Any) -> Any:
 
 of(
     "gradients.exponentially_weighted",
-    ("a posterior", T, "estimator", "Posterior(", AN_ESTIMATOR, lambda: weighted(MODEL)),
+    ("a posterior", T, "estimator", "gaussian_location(", AN_ESTIMATOR, lambda: weighted(MODEL)),
     (
         "full",
         V,

@@ -31,7 +31,7 @@ from tests.wrong_calls.table import (
 NO_RADEMACHER = "must be 'gaussian' for integrator='exact'"
 of(
     "ld",
-    ("a kernel", T, "posterior", "Kernel(", A_POSTERIOR, lambda: ewsg.ld(KERNEL, 0.1)),
+    ("a kernel", T, "posterior", "kernel(", A_POSTERIOR, lambda: ewsg.ld(KERNEL, 0.1)),
     ("step size", V, "step_size", "-1 (int)", POSITIVE, lambda: ewsg.ld(MODEL, -1)),
     ("temperature", V, "temperature", "inf (float)", POSITIVE, lambda: ewsg.ld(MODEL, 0.1, temperature=INF)),
     ("chunks", T, "chunk_size", "None", WHOLE, lambda: ewsg.ld(MODEL, 0.1, chunk_size=None)),

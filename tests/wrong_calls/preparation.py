@@ -35,7 +35,7 @@ def searched(**changes):
 of(
     "find_mode",
     ("legacy key", T, "key", "uint32", A_KEY, lambda: searched(key=OLD_KEY)),
-    ("a kernel", T, "posterior", "Kernel(", A_POSTERIOR, lambda: searched(posterior=ewsg.ld(MODEL, 0.1))),
+    ("a kernel", T, "posterior", "kernel(", A_POSTERIOR, lambda: searched(posterior=ewsg.ld(MODEL, 0.1))),
     ("integers", T, "position", "int32", "floating-point", lambda: searched(position=jnp.zeros(2, int))),
     ("NaN data", V, "data", "holds 1 NaN", "must be finite", lambda: searched(data=DATA.at[0, 0].set(NAN))),
     ("tolerance", V, "tolerance", "got 0", POSITIVE, lambda: searched(tolerance=0)),

@@ -77,7 +77,7 @@ of(
         "a dynamics for a posterior",
         T,
         "posterior",
-        "Dynamics",
+        "quasi_newton(",
         A_POSTERIOR,
         lambda: ewsg.hamcmc(dynamics(), 0.1, batch_size=1),
     ),

@@ -17,7 +17,7 @@ from tests.wrong_calls.table import A_KEY, DATA, MODEL, NAN, POINT, WHOLE, T, V,
 of(
     "sample",
     ("a seed", T, "key", "0 (int)", A_KEY, lambda: sampled(key=0)),
-    ("a posterior", T, "kernel", "Posterior(", "a Kernel (", lambda: sampled(kernel=MODEL)),
+    ("a posterior", T, "kernel", "gaussian_location(", "a Kernel (", lambda: sampled(kernel=MODEL)),
     ("a method", T, "kernel", "function sgld", "call it to make one", lambda: sampled(kernel=ewsg.sgld)),
     ("NaN data", V, "data", "holds 1 NaN", "must be finite", lambda: sampled(data=DATA.at[0, 0].set(NAN))),
     ("objects", T, "data", "dtype object", "hold numbers", lambda: sampled(data=np.array([[1, None]]))),
