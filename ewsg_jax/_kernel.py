@@ -17,12 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check, _tree
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.gradients import Evaluations, GradientEstimator
 from ewsg_jax.gradients._protocol import MemoryOf
 
 
+@saved_as("kernel_state")
 class KernelState(NamedTuple):
     """The state of the dynamics and the memory of the estimator: with a key, all there is to a chain."""
 

@@ -799,10 +799,10 @@ MUTANTS = [
     ),
     Mutant(
         "any class made from a file",
-        "ewsg_jax/sampling/files.py",
-        'not (hasattr(found, "_fields") or dataclasses.is_dataclass(found))',
-        "found is type",
-        "tests/sampling/test_files.py::test_a_file_cannot_call_anything[kind1]",
+        "ewsg_jax/sampling/archive.py",
+        'TAGS.get(".".join(named))',
+        "named[-1]",
+        "tests/sampling/test_files.py::test_a_file_cannot_call_anything[ewsg_jax samples 1-kind3]",
         sweep=True,
     ),
     Mutant(

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from ewsg_jax import _random, _tree
 from ewsg_jax._random import NoiseLaw
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics._protocol import (
     Dynamics,
@@ -24,6 +25,7 @@ from ewsg_jax.dynamics._protocol import (
 from ewsg_jax.gradients._protocol import Estimate
 
 
+@saved_as("langevin_state")
 class LangevinState(NamedTuple):
     """Position θ and the number of moves made."""
 

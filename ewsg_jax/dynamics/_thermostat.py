@@ -23,6 +23,7 @@ import jax.numpy as jnp
 
 from ewsg_jax import _random, _tree
 from ewsg_jax._random import NoiseLaw
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics._protocol import (
     Dynamics,
@@ -37,6 +38,7 @@ from ewsg_jax.dynamics._underdamped import Coefficients, explicit_weight, kick
 from ewsg_jax.gradients._protocol import Estimate
 
 
+@saved_as("thermostat_state")
 class ThermostatState(NamedTuple):
     """Position θ, momentum p, thermostat ζ (a scalar) and the number of moves made."""
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ewsg_jax import _center, _check
 from ewsg_jax._rows import CHUNK_SIZE, num_rows
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Data, Key, Position, PyTree
 from ewsg_jax.gradients._anchored import anchored_estimate, probe_anchored
 from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Weight
@@ -19,6 +20,7 @@ from ewsg_jax.gradients._row_laws import RowLawName, row_law
 from ewsg_jax.posterior import Posterior
 
 
+@saved_as("control_variate_memory")
 class ControlVariateMemory(NamedTuple):
     """The centre c, Σᵢ ∇Vᵢ(c), and the memory of the row law."""
 

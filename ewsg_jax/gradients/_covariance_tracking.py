@@ -20,6 +20,7 @@ import jax.numpy as jnp
 
 from ewsg_jax import _batching, _check, _random, _rows, _tree
 from ewsg_jax._rows import CHUNK_SIZE, num_rows
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients._covariance import STRUCTURES, Covariance, Structure, clipped
 from ewsg_jax.gradients._period import Period, epoch, period
@@ -28,6 +29,7 @@ from ewsg_jax.gradients._row_laws import RowLawName, row_law
 from ewsg_jax.posterior import Posterior
 
 
+@saved_as("gradient_moments")
 class Moments(NamedTuple):
     """m₁, shape (d,), and m₂ in the structure: (d, d), its diagonal (d,), or its part in a basis (r, r)."""
 
@@ -35,6 +37,7 @@ class Moments(NamedTuple):
     second: Array
 
 
+@saved_as("tracking_memory")
 class TrackingMemory(NamedTuple):
     """What is kept between steps.
 

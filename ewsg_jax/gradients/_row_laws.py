@@ -11,6 +11,7 @@ import numpy as np
 
 from ewsg_jax import _check, _random, _rows
 from ewsg_jax._rows import Batch, num_rows
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Key, PyTree
 
 RowLawName = Literal["random", "blocks", "epochs"]
@@ -46,6 +47,7 @@ class RowLaw(NamedTuple):
     distinct: bool = False
 
 
+@saved_as("epoch")
 class Epoch(NamedTuple):
     """Where a chain is in its stream of permutations.
 

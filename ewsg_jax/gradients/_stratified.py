@@ -17,11 +17,13 @@ import numpy as np
 
 from ewsg_jax import _check, _random, _rows, _tree
 from ewsg_jax._rows import Batch, num_rows
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Weight
 from ewsg_jax.posterior import Posterior
 
 
+@saved_as("strata")
 class Strata(NamedTuple):
     """Where the rows of each stratum are, and what each place of a batch stands for.
 

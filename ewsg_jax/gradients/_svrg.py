@@ -21,6 +21,7 @@ import jax.numpy as jnp
 
 from ewsg_jax import _batching, _check, _random, _tree
 from ewsg_jax._rows import CHUNK_SIZE, num_rows
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients._anchored import anchored_estimate, probe_anchored
 from ewsg_jax.gradients._period import Period, epoch, period
@@ -29,6 +30,7 @@ from ewsg_jax.gradients._row_laws import RowLawName, row_law
 from ewsg_jax.posterior import Posterior
 
 
+@saved_as("svrg_memory")
 class SVRGMemory(NamedTuple):
     """What is kept between steps.
 

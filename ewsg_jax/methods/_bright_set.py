@@ -21,12 +21,14 @@ import numpy as np
 
 from ewsg_jax import _check, _random, _rows
 from ewsg_jax._rows import Batch, num_rows
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Key
 
 FREE = -1
 """In the place of a row number: nothing."""
 
 
+@saved_as("bright_set")
 class BrightSet(NamedTuple):
     """Row numbers of the bright data and their gaps log Lᵢ − log Bᵢ, at the front of arrays of fixed length.
 

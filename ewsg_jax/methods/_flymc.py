@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from ewsg_jax import _center, _check, _random, _rows, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness
 from ewsg_jax._rows import CHUNK_SIZE, num_rows
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.bounds import Bound
 from ewsg_jax.bounds._protocol import check_bound
@@ -40,6 +41,7 @@ from ewsg_jax.methods._metropolis import RandomWalkNoise
 from ewsg_jax.posterior import Posterior
 
 
+@saved_as("firefly_state")
 class FireflyState(NamedTuple):
     """What a chain of FlyMC is.
 
@@ -58,6 +60,7 @@ class FireflyState(NamedTuple):
     overflow: Array
 
 
+@saved_as("firefly_memory")
 class FireflyMemory(NamedTuple):
     """The centre of the bound, and its sums over all data."""
 

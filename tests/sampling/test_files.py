@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.sampling import files
+from ewsg_jax.sampling import archive
 
 KEY = jax.random.key(1)
 DATA = jnp.arange(12.0).reshape(6, 2)
@@ -97,7 +97,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
         file.write(b"half")
         raise OSError("disk full")
 
-    monkeypatch.setattr(files.np, "savez", torn)
+    monkeypatch.setattr(archive.np, "savez", torn)
     with pytest.raises(OSError, match="disk full"):
         samples.save(path)
     assert path.read_bytes() == before
@@ -128,13 +128,21 @@ def test_wrong_files_are_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kind", [["os", "system"], ["ewsg_jax.sampling.files", "Path"], ["ewsg_jax.methods", "sgld"]]
+    ("form", "kind"),
+    [
+        (archive.FORMAT, "os.system"),
+        (archive.FORMAT, "ewsg_jax._kernel.KernelState"),
+        (archive.FIRST_FORMAT, ["os", "system"]),
+        (archive.FIRST_FORMAT, ["os", "samples"]),
+        (archive.FIRST_FORMAT, ["ewsg_jax.methods", "sgld"]),
+        (archive.FIRST_FORMAT, ["ewsg_jax._tags", "Path"]),
+    ],
 )
-def test_a_file_cannot_call_anything(tmp_path, kind):
-    """Only trees of arrays of this package are made from a file."""
-    text = json.dumps({"format": files.FORMAT, "samples": {"class": kind, "fields": {}}})
+def test_a_file_cannot_call_anything(tmp_path, form, kind):
+    """Only classes with a tag are made from a file."""
+    text = json.dumps({"format": form, "samples": {"class": kind, "fields": {}}})
     np.savez(tmp_path / "bad.npz", description=np.frombuffer(text.encode(), np.uint8))
-    with pytest.raises(ValueError, match="unknown class"):
+    with pytest.raises(ValueError, match=r"bad\.npz.*unknown class"):
         ewsg.load(tmp_path / "bad.npz")
 
 
