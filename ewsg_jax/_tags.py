@@ -41,7 +41,7 @@ def saved_as(tag: str) -> Callable[[Class], Class]:
         raise TypeError(f"tag must be a text that no other class has; got {_check.describe(tag)}")
 
     def decorate(kind: Class) -> Class:
-        if not isinstance(kind, type) or not (hasattr(kind, "_fields") or dataclasses.is_dataclass(kind)):
+        if not _has_fields(kind):
             raise TypeError(f"saved_as must decorate a named tuple or a dataclass; got {_check.describe(kind)}")
         taken = _CLASSES.get(tag, kind)
         # A class that is made anew, as by a cell of a notebook that is run again, takes the place of the old one.
@@ -68,3 +68,7 @@ def fields(value: Any) -> dict[str, Any]:
     """Return the fields of a named tuple or a dataclass by name."""
     names = value._fields if hasattr(value, "_fields") else [field.name for field in dataclasses.fields(value)]
     return {name: getattr(value, name) for name in names}
+
+
+def _has_fields(kind: Any) -> bool:
+    return isinstance(kind, type) and (hasattr(kind, "_fields") or dataclasses.is_dataclass(kind))

@@ -806,6 +806,14 @@ MUTANTS = [
         sweep=True,
     ),
     Mutant(
+        "checksums are not looked at",
+        "ewsg_jax/sampling/archive.py",
+        "damaged = archive.testzip()",
+        "damaged = None",
+        "tests/sampling/test_files.py::test_a_damaged_file_gives_an_error_or_what_was_saved[True]",
+        sweep=True,
+    ),
+    Mutant(
         "log-determinant forgotten",
         "ewsg_jax/posterior.py",
         "self.log_prior(bijector.forward(position)) + bijector.log_det(position)",

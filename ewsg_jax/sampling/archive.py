@@ -5,11 +5,12 @@ themselves; a position of another kind (the parameters of a network, a named tup
 of the same structure.
 """
 
+import errno
 import json
 import os
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +28,10 @@ PLAIN = (bool, int, float, str, type(None))
 
 class UnreadableError(ValueError):
     """A file is not what `write` wrote; the text says why."""
+
+
+class _PositionError(Exception):
+    """The position that was given does not fit."""
 
 
 def path_of(path: Any) -> Path:
@@ -63,20 +68,42 @@ def read(path: Path, name: str, position: PyTree) -> Any:
     """Read the tree that was written under a name.
 
     Raises:
-        UnreadableError: the file is none that was so written.
-        TypeError, ValueError: the position is missing or does not fit.
+        UnreadableError: the file is none that was so written, or is damaged.
+        ValueError: the position is missing or does not fit.
         OSError: the file cannot be read.
     """
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = dict(archive)
-        description = json.loads(arrays[DESCRIPTION].tobytes())
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise UnreadableError(_check.reason(error)) from error
-    known = description.get("format") if isinstance(description, dict) else None
+    with path.open("rb") as file:
+        try:
+            return _read(file, name, position)
+        except _PositionError as error:
+            raise ValueError(str(error)) from None
+        except (UnreadableError, MemoryError):
+            raise
+        except Exception as error:
+            # A damaged table of contents may send the reader to a place before the file's beginning: EINVAL.
+            if isinstance(error, OSError) and error.errno != errno.EINVAL:
+                raise
+            raise UnreadableError(_check.reason(error)) from error
+
+
+def _read(file: BinaryIO, name: str, position: PyTree) -> Any:
+    with zipfile.ZipFile(file) as archive:
+        # The archive has a checksum of all bytes of an array, its header among them; but NumPy's reader stops where
+        # the header says, which when damaged may be too early for the checksum to be looked at.
+        damaged = archive.testzip()
+        if damaged is not None:
+            raise UnreadableError(f"it is damaged: the checksum of {damaged} is another")
+        arrays = {stored.removesuffix(".npy"): _array(archive, stored) for stored in archive.namelist()}
+    description = json.loads(arrays[DESCRIPTION].tobytes())
+    known = description["format"]
     if known not in (FORMAT, FIRST_FORMAT):
-        raise UnreadableError(f"it is not in the format {FORMAT!r}")
+        raise UnreadableError(f"it is not in the format {FORMAT!r} but in {known!r}")
     return _Reader(arrays, position, known == FIRST_FORMAT).rebuild(description[name])
+
+
+def _array(archive: zipfile.ZipFile, stored: str) -> np.ndarray:
+    with archive.open(stored) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
 
 
 class _Writer:
@@ -116,7 +143,10 @@ class _Writer:
         if array.dtype.kind == "V":  # bfloat16 and its like, which NumPy's format does not know
             described["dtype"] = array.dtype.name
             array = array.view(f"u{array.dtype.itemsize}")
-        self.arrays[name] = array
+        # {"a.b": x} and {"a": {"b": x}} have one name.
+        while described["array"] in self.arrays:
+            described["array"] += "'"
+        self.arrays[described["array"]] = array
         return described
 
 
@@ -161,7 +191,7 @@ class _Reader:
     def _like_position(self, leaves: list[Any]) -> PyTree:
         structure = jax.tree.structure(self._position)
         if self._position is None or structure.num_leaves != len(leaves):
-            raise ValueError(
+            raise _PositionError(
                 f"position must be a tree like the run's position, of {len(leaves)} arrays: its kind is not kept "
                 f"in the file; got {_check.describe(self._position)}"
             )
