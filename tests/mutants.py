@@ -378,7 +378,7 @@ MUTANTS = [
     ),
     Mutant(
         "sample does not look at labels",
-        "ewsg_jax/sampling/_sample.py",
+        "ewsg_jax/sampling/parts.py",
         "        kernel.check(jax.tree.map(lambda x: x[0], first.position), data)\n",
         "        pass\n",
         "tests/models/test_models.py::test_labels_of_another_kind_are_refused[signs]",
@@ -393,7 +393,7 @@ MUTANTS = [
     Mutant(
         "overflow is silent",
         "ewsg_jax/sampling/_sample.py",
-        "    warn_of_overflow(overflow)\n",
+        "    warn_of_overflow(samples.overflow)\n",
         "",
         "tests/sampling/test_sample.py::test_what_steps_report_is_summed_up",
     ),
@@ -776,9 +776,9 @@ MUTANTS = [
     ),
     Mutant(
         "a run that goes on counts from one",
-        "ewsg_jax/sampling/_sample.py",
-        "step = first_step + burn_in",
-        "step = 0 * first_step + burn_in",
+        "ewsg_jax/sampling/parts.py",
+        "step = first_step + wanted.burn_in",
+        "step = 0 * first_step + wanted.burn_in",
         "tests/sampling/test_keeping.py::test_going_on_is_never_having_stopped[False]",
         sweep=True,
     ),
@@ -960,9 +960,9 @@ MUTANTS = [
     ),
     Mutant(
         "a run that goes on pays the start again",
-        "ewsg_jax/sampling/_sample.py",
-        "at_init = cost.at_init if state is None else 0",
-        "at_init = cost.at_init",
+        "ewsg_jax/sampling/parts.py",
+        "at_init=cost.at_init if chains.state is None else 0",
+        "at_init=cost.at_init",
         "tests/sampling/test_sample.py::test_evaluations_at_the_start_count_once",
         sweep=True,
     ),

@@ -401,7 +401,7 @@ MUTANTS = [
     ),
     Mutant(
         "epochs shared",
-        "ewsg_jax/sampling/_sample.py",
+        "ewsg_jax/sampling/request.py",
         "(kernel.uses_batches and kernel.exchangeable)",
         "kernel.uses_batches",
         RL + "test_epochs_cannot_be_shared_between_chains",
