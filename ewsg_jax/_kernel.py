@@ -19,12 +19,14 @@ import numpy as np
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._module import Part, module
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Key, Memory, Position, PyTree, State
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.gradients import Evaluations, GradientEstimator
 from ewsg_jax.gradients._protocol import Sharing
 
 
+@saved_as("kernel_state")
 class KernelState(NamedTuple, Generic[State, Memory]):
     """The state of the dynamics and the memory of the estimator: with a key, all there is to a chain."""
 

@@ -30,6 +30,7 @@ import jax.numpy as jnp
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import Constant, Schedule, hyperparameter, module, number, static
 from ewsg_jax._random import NoiseLaw
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics._protocol import (
     Dynamics,
@@ -44,6 +45,7 @@ from ewsg_jax.gradients._protocol import Estimate
 from ewsg_jax.rows.gathering import num_rows
 
 
+@saved_as("preconditioned_state")
 class PreconditionedState(NamedTuple):
     """Position θ, running mean m of ḡ², its derivative D (`()` without the correction) and the moves made."""
 

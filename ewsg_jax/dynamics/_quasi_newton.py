@@ -32,6 +32,7 @@ from jax.typing import ArrayLike
 from ewsg_jax import _check, _tree
 from ewsg_jax._module import Constant, Schedule, hyperparameter, module, number, static
 from ewsg_jax._random import NoiseLaw
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics import _lbfgs
 from ewsg_jax.dynamics._protocol import (
@@ -45,6 +46,7 @@ from ewsg_jax.dynamics._protocol import (
 from ewsg_jax.gradients._protocol import Estimate
 
 
+@saved_as("quasi_newton_state")
 class QuasiNewtonState(NamedTuple):
     """The last 2M − 1 points and the pairs between them.
 

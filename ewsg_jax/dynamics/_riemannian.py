@@ -18,6 +18,7 @@ from jax.flatten_util import ravel_pytree
 from ewsg_jax import _check, _tree
 from ewsg_jax._module import Constant, Schedule, hashable, hyperparameter, module, static
 from ewsg_jax._random import NoiseLaw
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics._protocol import (
     Dynamics,
@@ -32,6 +33,7 @@ from ewsg_jax.gradients._protocol import Estimate
 OfPosition = Callable[[Position, Data], PyTree]
 
 
+@saved_as("riemannian_state")
 class RiemannianState(NamedTuple):
     """Position θ and the number of moves made."""
 

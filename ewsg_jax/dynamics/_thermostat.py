@@ -24,12 +24,14 @@ import jax.numpy as jnp
 from ewsg_jax import _random, _tree
 from ewsg_jax._module import Constant, Schedule, module, static
 from ewsg_jax._random import NoiseLaw
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics._protocol import Dynamics, Probe, Term, half_squared_sum
 from ewsg_jax.dynamics._underdamped import Kick, Scales, checked, explicit_exponent, kick
 from ewsg_jax.gradients._protocol import Estimate
 
 
+@saved_as("thermostat_state")
 class ThermostatState(NamedTuple):
     """Position θ, momentum p, thermostat ζ (a scalar) and the number of moves made."""
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from ewsg_jax import _tree
 from ewsg_jax._module import Constant, Schedule, hyperparameter, module
 from ewsg_jax._random import NoiseLaw
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics._protocol import (
     Dynamics,
@@ -25,6 +26,7 @@ from ewsg_jax.dynamics._protocol import (
 from ewsg_jax.gradients._protocol import Estimate
 
 
+@saved_as("underdamped_state")
 class UnderdampedState(NamedTuple):
     """Position θ, momentum p and the number of moves made."""
 

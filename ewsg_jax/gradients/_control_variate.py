@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ewsg_jax import _check
 from ewsg_jax._module import module, static
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Data, Key, Position, PyTree
 from ewsg_jax.gradients import center as centers
 from ewsg_jax.gradients._anchored import anchored_estimate, probe_anchored
@@ -21,6 +22,7 @@ from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 from ewsg_jax.rows.named import RowLawName, row_law
 
 
+@saved_as("control_variate_memory")
 class ControlVariateMemory(NamedTuple):
     """The centre c, Σᵢ ∇Vᵢ(c), and the memory of the row law."""
 

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module, static
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients import batching
 from ewsg_jax.gradients._covariance import STRUCTURES, Covariance, Structure, clipped
@@ -32,6 +33,7 @@ from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 from ewsg_jax.rows.named import RowLawName, row_law
 
 
+@saved_as("gradient_moments")
 class Moments(NamedTuple):
     """m₁, shape (d,), and m₂ in the structure: (d, d), its diagonal (d,), or its part in a basis (r, r)."""
 
@@ -39,6 +41,7 @@ class Moments(NamedTuple):
     second: Array
 
 
+@saved_as("tracking_memory")
 class TrackingMemory(NamedTuple):
     """What is kept between steps.
 

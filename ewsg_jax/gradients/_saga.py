@@ -19,6 +19,7 @@ import jax.numpy as jnp
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._module import module, static
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients._protocol import Estimate, Evaluations, OfRows, Sharing, Weight
 from ewsg_jax.posterior import Posterior
@@ -30,6 +31,7 @@ MEMORY_LIMIT = 4 * 2**30
 """Bytes that the tables of all chains may take."""
 
 
+@saved_as("saga_memory")
 class SAGAMemory(NamedTuple):
     """What is kept between steps.
 

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module, static
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients import batching
 from ewsg_jax.gradients._anchored import anchored_estimate, probe_anchored
@@ -31,6 +32,7 @@ from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 from ewsg_jax.rows.named import RowLawName, row_law
 
 
+@saved_as("svrg_memory")
 class SVRGMemory(NamedTuple):
     """What is kept between steps.
 

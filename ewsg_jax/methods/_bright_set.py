@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check, _random
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Key
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import Batch, num_rows
@@ -28,6 +29,7 @@ FREE = -1
 """In the place of a row number: nothing."""
 
 
+@saved_as("bright_set")
 class BrightSet(NamedTuple):
     """Row numbers of the bright data and their gaps log Lᵢ − log Bᵢ, at the front of arrays of fixed length.
 

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness
 from ewsg_jax._module import Constant, Schedule, hyperparameter, module, static
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.bounds import Bound
 from ewsg_jax.bounds._protocol import check_bound
@@ -45,6 +46,7 @@ from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 
 
+@saved_as("firefly_state")
 class FireflyState(NamedTuple):
     """What a chain of FlyMC is.
 
@@ -63,6 +65,7 @@ class FireflyState(NamedTuple):
     overflow: Array
 
 
+@saved_as("firefly_memory")
 class FireflyMemory(NamedTuple):
     """The centre of the bound, and its sums over all data."""
 

@@ -15,6 +15,7 @@ import numpy as np
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness
 from ewsg_jax._module import Constant, Schedule, hyperparameter, module, static
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position
 from ewsg_jax.dynamics._protocol import check_hyperparameters
 from ewsg_jax.gradients import Evaluations
@@ -23,6 +24,7 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 
 
+@saved_as("random_walk_state")
 class RandomWalkState(NamedTuple):
     """Position θ, the number of steps made, and V(θ), so that a step evaluates one density."""
 

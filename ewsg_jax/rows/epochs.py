@@ -7,12 +7,14 @@ import jax.numpy as jnp
 
 from ewsg_jax import _random
 from ewsg_jax._module import module
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Key
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import Batch, num_rows
 from ewsg_jax.rows.law import RowLaw, check_fits
 
 
+@saved_as("epoch")
 class Epoch(NamedTuple):
     """Where a chain is in its stream of permutations.
 

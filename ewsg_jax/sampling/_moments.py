@@ -14,6 +14,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import _check, _tree
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Position, PyTree
 
 COVARIANCES = ("none", "diagonal", "dense")
@@ -77,6 +78,7 @@ class MomentPlan:
         return jnp.outer(ravel_pytree(a)[0], ravel_pytree(b)[0])
 
 
+@saved_as("moments")
 @dataclass(frozen=True, eq=False)
 class Moments:
     """Running moments over the kept steps, NumPy arrays with a leading chain axis.

@@ -10,11 +10,17 @@ import jax
 import numpy as np
 
 from ewsg_jax._kernel import KernelState
+from ewsg_jax._tags import saved_as
 from ewsg_jax._types import PyTree
+from ewsg_jax.sampling import archive
 from ewsg_jax.sampling._moments import Moments
 from ewsg_jax.sampling.predict import predict
 
+NAME = "samples"
+"""What samples are called in a file."""
 
+
+@saved_as("samples")
 @dataclass(frozen=True, eq=False)
 class Samples:
     """Kept draws and what they cost.
@@ -135,12 +141,11 @@ class Samples:
             path: of the file, usually ending in `.npz`.
 
         Raises:
-            TypeError, ValueError: the path is none; the draws hold what cannot be saved.
+            TypeError, ValueError: the path is none; the draws or the state hold what cannot be saved, such as a
+                class of yours that `ewsg_jax.sampling.saved_as` does not decorate.
             OSError: the file cannot be written.
         """
-        from ewsg_jax.sampling.files import save
-
-        save(self, path)
+        archive.write(path, self, NAME, self.state.position)
 
     def to_arviz(self, **options: Any) -> Any:
         """Return the draws as ArviZ takes them: `InferenceData` (ArviZ 0.x) or a `DataTree` (1.x).

@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.sampling import files
+from ewsg_jax.sampling import archive
+from tests.sampling import saved_runs
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 KEY = jax.random.key(1)
 DATA = jnp.arange(12.0).reshape(6, 2)
@@ -97,7 +100,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
         file.write(b"half")
         raise OSError("disk full")
 
-    monkeypatch.setattr(files.np, "savez", torn)
+    monkeypatch.setattr(archive.np, "savez", torn)
     with pytest.raises(OSError, match="disk full"):
         samples.save(path)
     assert path.read_bytes() == before
@@ -128,14 +131,99 @@ def test_wrong_files_are_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kind", [["os", "system"], ["ewsg_jax.sampling.files", "Path"], ["ewsg_jax.methods", "sgld"]]
+    ("form", "kind"),
+    [
+        (archive.FORMAT, "os.system"),
+        (archive.FORMAT, "ewsg_jax._kernel.KernelState"),
+        (archive.FIRST_FORMAT, ["os", "system"]),
+        (archive.FIRST_FORMAT, ["os", "samples"]),
+        (archive.FIRST_FORMAT, ["ewsg_jax.methods", "sgld"]),
+        (archive.FIRST_FORMAT, ["ewsg_jax._tags", "Path"]),
+    ],
 )
-def test_a_file_cannot_call_anything(tmp_path, kind):
-    """Only trees of arrays of this package are made from a file."""
-    text = json.dumps({"format": files.FORMAT, "samples": {"class": kind, "fields": {}}})
+def test_a_file_cannot_call_anything(tmp_path, form, kind):
+    """Only classes with a tag are made from a file."""
+    text = json.dumps({"format": form, "samples": {"class": kind, "fields": {}}})
     np.savez(tmp_path / "bad.npz", description=np.frombuffer(text.encode(), np.uint8))
-    with pytest.raises(ValueError, match="unknown class"):
+    with pytest.raises(ValueError, match=r"bad\.npz.*unknown class"):
         ewsg.load(tmp_path / "bad.npz")
+
+
+def found_in(path):
+    """What a file holds, or what is said of it."""
+    try:
+        return repr(saved_runs.contents(ewsg.load(path)))
+    except ValueError as error:
+        return str(error)
+
+
+def flipped(content, bit):
+    changed = bytearray(content)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_damaged_file_gives_an_error_or_what_was_saved(tmp_path, large):
+    """Bits are flipped anywhere, and all those of a header that says how many draws there are.
+
+    An array of a few kilobytes is read at once, with its checksum; of a larger one as much as its header says.
+    """
+    path = tmp_path / "run.npz"
+    whole = (saved_runs.FOLDER / "sgld_nothing_kept.npz").read_bytes()
+    if large:
+        samples = ewsg.load(saved_runs.FOLDER / "sgld_nothing_kept.npz")
+        dataclasses.replace(samples, draws=np.arange(2_000.0).reshape(2, 500, 2)).save(path)
+        whole = path.read_bytes()
+    shape = 8 * whole.index(b"'shape'")
+    seeded = np.random.default_rng(0).choice(8 * len(whole), 600, replace=False)
+    # The last bytes are the table of contents and where it begins.
+    ends = range(8 * (len(whole) - 90), 8 * len(whole))
+    path.write_bytes(whole)
+    saved = found_in(path)
+    refused = 0
+    for bit in {*map(int, seeded), *range(shape, shape + 8 * 20), *ends}:
+        path.write_bytes(flipped(whole, bit))
+        found = found_in(path)
+        is_refused = f"path must be a file that samples.save wrote; got {str(path)!r}" in found
+        assert is_refused or found == saved, f"bit {bit}"
+        refused += is_refused
+    assert refused > 600
+
+
+def test_half_a_file_is_refused(tmp_path):
+    whole = (saved_runs.FOLDER / "sgld_nothing_kept.npz").read_bytes()
+    for length in (0, 1, 100, len(whole) // 2, len(whole) - 1):
+        (tmp_path / "run.npz").write_bytes(whole[:length])
+        with pytest.raises(ValueError, match=r"run\.npz', which is none"):
+            ewsg.load(tmp_path / "run.npz")
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        [],
+        {"class": "samples", "fields": {}},
+        {"class": "samples", "fields": 3},
+        {"dict": [[1]]},
+        {"array": "nowhere", "jax": True},
+        {"array": "three", "dtype": "bfloat16", "jax": True},
+        {"array": "three", "dtype": "no such", "jax": True},
+        {"plain": 3},
+    ],
+)
+def test_a_file_that_makes_no_sense_is_refused(tmp_path, described):
+    text = json.dumps({"format": archive.FORMAT, "samples": described})
+    np.savez(tmp_path / "bad.npz", description=np.frombuffer(text.encode(), np.uint8), three=np.zeros(3, np.uint8))
+    with pytest.raises(ValueError, match=r"path must be a file that samples\.save wrote; got .*bad\.npz"):
+        ewsg.load(tmp_path / "bad.npz")
+
+
+def test_names_that_meet_are_kept_apart(tmp_path):
+    kept = {"a.b": 1, "a": {"b": 2, "b'": 3}}
+    _, samples = run(jnp.zeros(2), lambda p: p, keep=lambda p: jax.tree.map(lambda x: x * jnp.ones(2), kept))
+    samples.save(tmp_path / "run.npz")
+    same(samples, ewsg.load(tmp_path / "run.npz"))
 
 
 def test_what_cannot_be_saved_is_named(tmp_path):

@@ -1,0 +1,155 @@
+"""The parts of a run after its arguments are checked, in their order: plan, run, and collect what came out."""
+
+import functools
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _tree
+from ewsg_jax.gradients import Evaluations
+from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.sampling import chunks, loop
+from ewsg_jax.sampling._moments import finish, positions
+from ewsg_jax.sampling.budget import num_steps_of
+from ewsg_jax.sampling.health import Watch
+from ewsg_jax.sampling.interrupts import Interrupts
+from ewsg_jax.sampling.layout import Layout, choose_layout
+from ewsg_jax.sampling.loop import Outcome
+from ewsg_jax.sampling.request import Chains, Manner, Wanted, check_kept, check_length
+from ewsg_jax.sampling.samples import Samples
+from ewsg_jax.sampling.starts import chain_keys, first_state, is_function
+
+DRAW_MEMORY = 64 * 2**20
+"""Bytes of kept draws that one call holds on the device."""
+
+
+class Planned(NamedTuple):
+    """A run before it begins.
+
+    Attributes:
+        advance: `advance(done, steps, state, alive, guarded=…) -> Call`.
+        num_steps: of each chain.
+        num_chains: how many there are.
+        first_step: the number of the step that the run begins at.
+        plan: which steps are kept.
+        layout: how the run is compiled.
+        cost: evaluations of one chain; none at the start of a run that goes on.
+        began: when it was planned, in seconds.
+    """
+
+    advance: Callable[..., chunks.Call]
+    num_steps: int
+    num_chains: int
+    first_step: int
+    plan: chunks.Plan
+    layout: Layout
+    cost: Evaluations
+    began: float
+
+
+def plan(chains: Chains, wanted: Wanted, manner: Manner) -> tuple[Planned, Outcome]:
+    """Make the chains' first states, decide how many steps there are and how they are cut into calls.
+
+    Returns:
+        The plan, and an outcome of no steps, which alone holds the first states: their memory may be large.
+
+    Raises:
+        TypeError, ValueError: arguments do not go together; the message names one.
+    """
+    kernel, data = chains.kernel, chains.data
+    init_key, run_key, shared_key = jax.random.split(chains.key, 3)
+    began = time.perf_counter()
+    first, shared_memory = first_state(
+        init_key, kernel, chains.position, data, chains.state, chains.num_chains, chains.stacked
+    )
+    num_chains = first.step.shape[0]
+    if manner.check_data:
+        kernel.check(jax.tree.map(lambda x: x[0], first.position), data)
+    first_step = int(first.step[0])
+    cost = kernel.evaluations(data)
+    cost = cost._replace(at_init=cost.at_init if chains.state is None else 0)
+    num_steps = num_steps_of(cost, num_rows(data), wanted.num_steps, wanted.data_passes, first_step)
+    check_length(num_steps, first_step, wanted)
+    kept = chunks.Plan(wanted.burn_in, wanted.thin)
+    layout = choose_layout(
+        kernel,
+        first,
+        data,
+        num_steps,
+        manner.randomness_memory,
+        manner.shared_minibatch,
+        shared_memory,
+        num_slots=_slots(check_kept(wanted, first.position), kept.kept(num_steps)),
+        keep=wanted.keep,
+        moments=wanted.moments,
+    )
+    run_keys = chain_keys(run_key, num_chains)
+    advance = functools.partial(chunks.advance, kernel.hoisted(), layout, run_keys, shared_key, data, kept)
+    planned = Planned(advance, num_steps, num_chains, first_step, kept, layout, cost, began)
+    # Calls take the memory of the state that they are given; the first state stays, to replay from.
+    return planned, Outcome(_tree.copy(first), Watch(num_chains, shared_memory, first))
+
+
+def run(planned: Planned, outcome: Outcome, progress: bool) -> float:
+    """Compile, make the steps and fill the outcome; return when the program was compiled, in seconds."""
+    with Interrupts() as interrupts:
+        # No step: this compiles.
+        alive = jnp.asarray(outcome.watch.alive)
+        zero = jnp.int32(0)
+        outcome.state = jax.block_until_ready(planned.advance(zero, zero, outcome.state, alive)).state
+        compiled = time.perf_counter()
+        loop.run(planned.advance, outcome, planned.num_steps, planned.plan, planned.layout, progress, interrupts)
+    return compiled
+
+
+def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, compiled: float) -> Samples:
+    """Return what a run gave."""
+    num_chains, first_step, cost = planned.num_chains, planned.first_step, planned.cost
+    per_chain = functools.partial(_of_each_chain, outcome.totals, num_chains)
+    draws = jax.tree.map(lambda *x: np.swapaxes(np.concatenate(x), 0, 1), *outcome.draws)
+    step = first_step + wanted.burn_in + wanted.thin * np.arange(1, planned.plan.kept(outcome.done) + 1)
+    step_size = jax.vmap(chains.kernel.step_size)(jnp.asarray(step, jnp.int32))
+    made = max(outcome.done, 1)
+    spent = functools.partial(_spent, cost, outcome, num_chains, first_step)
+    one_start = chains.state is None and not chains.stacked and not is_function(chains.position)
+    return Samples(
+        draws=None if wanted.keep is None else draws,
+        moments=None if wanted.moments is None or outcome.sums is None else finish(wanted.moments, outcome.sums),
+        state=outcome.state,
+        step=step,
+        step_size=np.broadcast_to(step_size, step.shape),
+        evaluations=cost.at_init + np.rint(spent(step - first_step) / num_chains).astype(np.int64),
+        gradient_evaluations=num_chains * cost.at_init + int(spent(np.asarray(outcome.done))),
+        num_data=num_rows(chains.data),
+        num_steps=outcome.done,
+        index_acceptance=per_chain("index_acceptance", made) / made,
+        acceptance=per_chain("acceptance", made) / made,
+        overflow=per_chain("overflow", 0),
+        diverged_at=outcome.watch.diverged_at,
+        keeps_positions=wanted.keep is positions,
+        common_start=num_chains > 1 and one_start,
+        interrupted=outcome.interrupted,
+        compile_seconds=compiled - planned.began,
+        run_seconds=time.perf_counter() - compiled,
+    )
+
+
+def _slots(draw_bytes: int, num_draws: int) -> int:
+    """Return how many draws one call holds, none where a draw has no bytes because none is kept."""
+    return int(max(1, min(num_draws, DRAW_MEMORY // draw_bytes))) if draw_bytes else 0
+
+
+def _of_each_chain(totals: dict[str, np.ndarray], num_chains: int, name: str, known: int) -> np.ndarray:
+    """Return the sums over a run's steps of what `Info` reports, shape (chain,); `known` where nothing ran it."""
+    return np.broadcast_to(totals.get(name, np.asarray(known)), (num_chains,)).copy()
+
+
+def _spent(cost: Evaluations, outcome: Outcome, num_chains: int, first_step: int, steps: np.ndarray) -> np.ndarray:
+    """Return the evaluations of all chains in their first so many steps, int64; between calls a straight line."""
+    if not cost.counted:
+        return num_chains * cost.of_steps(first_step, steps)
+    return np.rint(np.interp(steps, *np.transpose(outcome.spent))).astype(np.int64)

@@ -1,0 +1,103 @@
+"""What `sample` is asked for, and the checks of it that need no computation, or shapes alone."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax import _check
+from ewsg_jax._kernel import Kernel, KernelState
+from ewsg_jax._types import Data, Key, Position, PyTree
+from ewsg_jax.sampling._moments import MomentPlan
+
+
+class Chains(NamedTuple):
+    """Which chains are run: arguments of `sample`."""
+
+    key: Key
+    kernel: Kernel
+    position: Position | Callable[[Key], Position] | None
+    data: Data
+    num_chains: int
+    state: KernelState | None
+    stacked: bool
+
+
+class Wanted(NamedTuple):
+    """How long they are run, and what is kept of them: arguments of `sample`."""
+
+    num_steps: int | None
+    data_passes: float | None
+    burn_in: int
+    thin: int
+    keep: Callable[[Position], PyTree] | None
+    moments: MomentPlan | None
+
+
+class Manner(NamedTuple):
+    """How they are run: arguments of `sample`."""
+
+    shared_minibatch: bool
+    progress: bool
+    randomness_memory: int
+    check_data: bool
+
+
+def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
+    """Check each argument by itself, and return the chains with their data as arrays of JAX.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; the message names it.
+    """
+    kernel, data = chains.kernel, chains.data
+    _check.key(chains.key)
+    _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
+    _check.data(data)
+    if _check.boolean("check_data", manner.check_data):
+        _check.finite("data", data)
+    data = jax.tree.map(jnp.asarray, data)
+    _check.boolean("stacked", chains.stacked)
+    shared = _check.boolean("shared_minibatch", manner.shared_minibatch)
+    if shared and not (kernel.uses_batches and kernel.exchangeable):
+        what = "whose chains have epochs of their own" if kernel.uses_batches else "that draws no batches"
+        raise ValueError(f"shared_minibatch must be False for a kernel {what}; got True")
+    _check.boolean("progress", manner.progress)
+    _check.integer("burn_in", wanted.burn_in, minimum=0)
+    _check.integer("thin", wanted.thin)
+    _check.integer("randomness_memory", manner.randomness_memory)
+    _check.integer("num_chains", chains.num_chains)
+    if wanted.keep is not None:
+        _check.function("keep", wanted.keep, "(position) -> tree of arrays, or None")
+    if wanted.moments is not None:
+        _check.instance("moments", wanted.moments, MomentPlan, "ewsg_jax.moments(…)")
+    return chains._replace(data=data)
+
+
+def check_length(num_steps: int, first_step: int, wanted: Wanted) -> None:
+    """Check that steps can be counted, and that one of them is kept."""
+    if first_step + num_steps >= 2**31:
+        raise ValueError(
+            f"num_steps must be a whole number, from 1 to {2**31 - 1 - first_step}: steps are counted in 32 bits; "
+            f"got {num_steps}"
+        )
+    least = wanted.burn_in + wanted.thin
+    if num_steps < least:
+        raise ValueError(f"num_steps must be at least burn_in + thin = {least} to keep a draw; got {num_steps}")
+
+
+def check_kept(wanted: Wanted, positions: Position) -> int:
+    """Check that the user's functions take one chain's position, and return the bytes of one kept draw of all."""
+    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), positions)
+    if wanted.moments is not None:
+        made = _check.outputs("the function of moments", wanted.moments.of, "one chain's position", one)
+        for leaf in jax.tree.leaves(made):
+            if not jnp.issubdtype(leaf.dtype, jnp.floating):
+                raise TypeError(
+                    f"the function of moments must return floating-point arrays; got {_check.describe(leaf)}"
+                )
+    if wanted.keep is None:
+        return 0
+    kept = _check.outputs("keep", wanted.keep, "one chain's position", one)
+    num_chains = jax.tree.leaves(positions)[0].shape[0]
+    return max(1, num_chains * sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(kept)))

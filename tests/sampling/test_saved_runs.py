@@ -1,0 +1,44 @@
+"""Files that were saved once are read by every later version.
+
+The files of `tests/references/runs` are never written anew; `saved_runs.py` tells how they were made. Beside each
+stands what NumPy said was in it.
+"""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from tests.sampling import saved_runs
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+
+def load(name):
+    run = saved_runs.RUNS[name]
+    position = run.position if name == "sghmc_named_tuple" else None
+    return ewsg.load(saved_runs.FOLDER / f"{name}.npz", position)
+
+
+def test_every_file_is_looked_at():
+    assert {path.stem for path in saved_runs.FOLDER.iterdir()} == set(saved_runs.RUNS)
+
+
+@pytest.mark.parametrize("name", saved_runs.RUNS)
+def test_everything_is_read(name):
+    written = json.loads((saved_runs.FOLDER / f"{name}.json").read_text())
+    assert json.loads(json.dumps(saved_runs.contents(load(name)))) == written
+
+
+@pytest.mark.parametrize("name", saved_runs.RUNS)
+def test_a_run_goes_on(name):
+    """The state fits its kernel, and chains move on from where they were."""
+    samples = load(name)
+    on = saved_runs.make(name, num_steps=4, state=samples.state)
+    assert int(on.state.step[0]) == saved_runs.STEPS + 4
+    assert on.is_finite.all()
+    assert on.gradient_evaluations > 0
+    before, after = (np.concatenate(list(map(np.ravel, jax.tree.leaves(s.state.position)))) for s in (samples, on))
+    assert not np.array_equal(before, after)
