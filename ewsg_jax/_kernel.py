@@ -19,11 +19,11 @@ import numpy as np
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._module import Part, module
-from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Key, Memory, Position, PyTree, State
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.gradients import Evaluations, GradientEstimator
-from ewsg_jax.gradients._protocol import Sharing
+from ewsg_jax.gradients.protocol import Sharing
+from ewsg_jax.tags import saved_as
 
 
 @saved_as("kernel_state")

@@ -15,8 +15,8 @@ from jax.flatten_util import ravel_pytree
 from ewsg_jax import _check, _tree
 from ewsg_jax._module import text
 from ewsg_jax._types import Array, Data, Position, PyTree
-from ewsg_jax.bijectors._protocol import Transform, transform
-from ewsg_jax.bounds._protocol import Bound
+from ewsg_jax.bijectors.protocol import Transform, transform
+from ewsg_jax.bounds.protocol import Bound
 from ewsg_jax.linear import LinearPredictor, OfDatum, Residual, checked_residual
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import CHUNK_SIZE, Batch, num_rows, sum_over_rows

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from ewsg_jax._module import module
 from ewsg_jax._types import Array
-from ewsg_jax.bijectors._protocol import Bijector, Leafwise
+from ewsg_jax.bijectors.protocol import Bijector, Leafwise
 
 
 @module

@@ -10,7 +10,7 @@ import numpy as np
 from ewsg_jax import _check
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Array
-from ewsg_jax.bijectors._protocol import Bijector, Leafwise, lies_inside
+from ewsg_jax.bijectors.protocol import Bijector, Leafwise, lies_inside
 
 
 @module

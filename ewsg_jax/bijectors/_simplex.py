@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from ewsg_jax._module import module
 from ewsg_jax._types import Array
-from ewsg_jax.bijectors._protocol import Bijector, Leafwise, has_last_axis, lies_inside
+from ewsg_jax.bijectors.protocol import Bijector, Leafwise, has_last_axis, lies_inside
 
 
 @module

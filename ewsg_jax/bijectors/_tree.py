@@ -10,7 +10,7 @@ import jax
 from ewsg_jax import _check
 from ewsg_jax._module import module
 from ewsg_jax._types import Array, Position, PyTree
-from ewsg_jax.bijectors._protocol import Bijector, is_transform, transform
+from ewsg_jax.bijectors.protocol import Bijector, is_transform, transform
 
 
 @module

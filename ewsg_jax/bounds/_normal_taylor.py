@@ -22,8 +22,8 @@ import jax.numpy as jnp
 from ewsg_jax import _tree
 from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data
-from ewsg_jax.bounds._protocol import Bound
-from ewsg_jax.bounds._remainders import exponential
+from ewsg_jax.bounds.protocol import Bound
+from ewsg_jax.bounds.remainders import exponential
 from ewsg_jax.rows.gathering import num_rows, sum_over_rows
 
 

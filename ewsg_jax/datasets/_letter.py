@@ -7,7 +7,7 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax.datasets._dataset import Dataset
-from ewsg_jax.datasets._folder import XY, find, read
+from ewsg_jax.datasets.folder import XY, find, read
 
 NUM_ROWS, NUM_FEATURES = 20_000, 16
 ORIGIN = (

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from ewsg_jax.datasets._dataset import Dataset
-from ewsg_jax.datasets._folder import XY, find
-from ewsg_jax.datasets._two_classes import two_classes
+from ewsg_jax.datasets.folder import XY, find
+from ewsg_jax.datasets.two_classes import two_classes
 
 NUM_ROWS = 768
 ORIGIN = (

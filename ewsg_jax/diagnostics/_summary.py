@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax.diagnostics._coordinates import Names, coordinates
+from ewsg_jax.diagnostics.coordinates import Names, coordinates
 from ewsg_jax.sampling import Samples
 
 FEWEST_DRAWS = 4

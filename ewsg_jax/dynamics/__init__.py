@@ -7,8 +7,6 @@ from ewsg_jax.dynamics._langevin import langevin as langevin
 from ewsg_jax.dynamics._noise_corrected import noise_corrected as noise_corrected
 from ewsg_jax.dynamics._preconditioned import PreconditionedState as PreconditionedState
 from ewsg_jax.dynamics._preconditioned import preconditioned as preconditioned
-from ewsg_jax.dynamics._protocol import Dynamics as Dynamics
-from ewsg_jax.dynamics._protocol import Probe as Probe
 from ewsg_jax.dynamics._quasi_newton import QuasiNewtonState as QuasiNewtonState
 from ewsg_jax.dynamics._quasi_newton import quasi_newton as quasi_newton
 from ewsg_jax.dynamics._riemannian import RiemannianState as RiemannianState
@@ -17,4 +15,6 @@ from ewsg_jax.dynamics._semi_implicit import semi_implicit as semi_implicit
 from ewsg_jax.dynamics._splitting import splitting as splitting
 from ewsg_jax.dynamics._thermostat import ThermostatState as ThermostatState
 from ewsg_jax.dynamics._thermostat import thermostat as thermostat
-from ewsg_jax.dynamics._underdamped import UnderdampedState as UnderdampedState
+from ewsg_jax.dynamics.protocol import Dynamics as Dynamics
+from ewsg_jax.dynamics.protocol import Probe as Probe
+from ewsg_jax.dynamics.underdamped import UnderdampedState as UnderdampedState

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module, number
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
-from ewsg_jax.dynamics._underdamped import Scales, Underdamped, UnderdampedState, WeightTerms, checked
+from ewsg_jax.dynamics.underdamped import Scales, Underdamped, UnderdampedState, WeightTerms, checked
 
 FRACTION_DEPTH = 12
 """Levels of the continued fraction of tanh: to rounding in float64 for arguments up to 1."""

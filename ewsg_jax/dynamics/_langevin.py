@@ -13,10 +13,10 @@ import jax.numpy as jnp
 from ewsg_jax import _tree
 from ewsg_jax._module import Constant, Schedule, hyperparameter, module, static
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
-from ewsg_jax.dynamics._protocol import Dynamics, Probe, check_hyperparameters, check_noise, half_squared_sum
-from ewsg_jax.gradients._protocol import Estimate
+from ewsg_jax.dynamics.protocol import Dynamics, Probe, check_hyperparameters, check_noise, half_squared_sum
+from ewsg_jax.gradients.protocol import Estimate
+from ewsg_jax.tags import saved_as
 
 
 @saved_as("langevin_state")

@@ -18,9 +18,9 @@ from ewsg_jax._module import module, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Position, PyTree
 from ewsg_jax.dynamics._euler import drift_and_kick
-from ewsg_jax.dynamics._protocol import Probe
 from ewsg_jax.dynamics._semi_implicit import kick_then_drift
-from ewsg_jax.dynamics._underdamped import (
+from ewsg_jax.dynamics.protocol import Probe
+from ewsg_jax.dynamics.underdamped import (
     Kick,
     Scales,
     Underdamped,
@@ -30,7 +30,7 @@ from ewsg_jax.dynamics._underdamped import (
     explicit_exponent,
     kick_terms,
 )
-from ewsg_jax.gradients._protocol import Estimate
+from ewsg_jax.gradients.protocol import Estimate
 
 UPDATES = {"semi_implicit": kick_then_drift, "euler": drift_and_kick}
 

@@ -30,9 +30,8 @@ import jax.numpy as jnp
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import Constant, Schedule, hyperparameter, module, number, static
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
-from ewsg_jax.dynamics._protocol import (
+from ewsg_jax.dynamics.protocol import (
     Dynamics,
     PriorGradient,
     Probe,
@@ -41,8 +40,9 @@ from ewsg_jax.dynamics._protocol import (
     check_noise,
     half_squared_sum,
 )
-from ewsg_jax.gradients._protocol import Estimate
+from ewsg_jax.gradients.protocol import Estimate
 from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.tags import saved_as
 
 
 @saved_as("preconditioned_state")

@@ -32,10 +32,9 @@ from jax.typing import ArrayLike
 from ewsg_jax import _check, _tree
 from ewsg_jax._module import Constant, Schedule, hyperparameter, module, number, static
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
-from ewsg_jax.dynamics import _lbfgs
-from ewsg_jax.dynamics._protocol import (
+from ewsg_jax.dynamics import lbfgs
+from ewsg_jax.dynamics.protocol import (
     Dynamics,
     PriorGradient,
     Probe,
@@ -43,7 +42,8 @@ from ewsg_jax.dynamics._protocol import (
     check_noise,
     half_squared_sum,
 )
-from ewsg_jax.gradients._protocol import Estimate
+from ewsg_jax.gradients.protocol import Estimate
+from ewsg_jax.tags import saved_as
 
 
 @saved_as("quasi_newton_state")
@@ -72,7 +72,7 @@ class Prepared(NamedTuple):
     """A state with the factor of H."""
 
     state: QuasiNewtonState
-    factor: _lbfgs.Factor
+    factor: lbfgs.Factor
 
 
 class Coefficients(NamedTuple):
@@ -122,19 +122,19 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
     def prepare(self, state: QuasiNewtonState, prior_gradient: PriorGradient, data: Data) -> Prepared:
         # The place of the oldest pair is that of the one which this step makes.
         oldest = (state.step + 1) % (self.memory_size - 1)
-        return Prepared(state, _lbfgs.factor(state.pairs, state.usable, oldest, self.initial_scale))
+        return Prepared(state, lbfgs.factor(state.pairs, state.usable, oldest, self.initial_scale))
 
     def weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
         # θ_t = θ_{t−M} is the most likely value, so x = 0 is what "momentum" means without a momentum.
         name = "zero" if isinstance(frozen_noise, str) and frozen_noise == "momentum" else frozen_noise
-        force = _lbfgs.transposed_times(prepared.factor, estimate.gradient)
+        force = lbfgs.transposed_times(prepared.factor, estimate.gradient)
         return half_squared_sum(name, {}, self.at(prepared.state.step).weight, force)
 
     def move(self, noise: PyTree, prepared: Prepared, estimate: Estimate, probe: Probe) -> QuasiNewtonState:
         (state, factor), g, size = prepared, estimate.gradient, self.memory_size
         c = self.at(state.step)
-        kick = _tree.combine((c.drift, _lbfgs.transposed_times(factor, g)), (c.noise, noise))
-        end = _tree.combine((1, state.point), (1, _lbfgs.times(factor, kick)))
+        kick = _tree.combine((c.drift, lbfgs.transposed_times(factor, g)), (c.noise, noise))
+        end = _tree.combine((1, state.point), (1, lbfgs.times(factor, kick)))
 
         # As the points were rounded, so that s and y belong together.
         s = _tree.combine((1, end), (-1, state.point))
@@ -142,7 +142,7 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
         step = state.step + 1
         place = step % (size - 1)
         # In the first M steps θ_{t−M} is none of the chain's points, or the one that other steps begin from.
-        usable = (step >= size) & _lbfgs.is_usable(s, y, self.curvature_threshold)
+        usable = (step >= size) & lbfgs.is_usable(s, y, self.curvature_threshold)
         points = jax.tree.map(lambda x, new: _set(x, new, step % size), state.points, end)
         return QuasiNewtonState(
             end,

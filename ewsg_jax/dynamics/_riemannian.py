@@ -18,9 +18,8 @@ from jax.flatten_util import ravel_pytree
 from ewsg_jax import _check, _tree
 from ewsg_jax._module import Constant, Schedule, hashable, hyperparameter, module, static
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
-from ewsg_jax.dynamics._protocol import (
+from ewsg_jax.dynamics.protocol import (
     Dynamics,
     PriorGradient,
     Probe,
@@ -28,7 +27,8 @@ from ewsg_jax.dynamics._protocol import (
     check_noise,
     half_squared_sum,
 )
-from ewsg_jax.gradients._protocol import Estimate
+from ewsg_jax.gradients.protocol import Estimate
+from ewsg_jax.tags import saved_as
 
 OfPosition = Callable[[Position, Data], PyTree]
 

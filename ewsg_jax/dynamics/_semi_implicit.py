@@ -13,7 +13,7 @@ from ewsg_jax import _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, Position, PyTree
-from ewsg_jax.dynamics._underdamped import (
+from ewsg_jax.dynamics.underdamped import (
     Kick,
     Scales,
     Underdamped,

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from ewsg_jax import _tree
 from ewsg_jax._module import module
 from ewsg_jax._types import Hyperparameter, Position, PyTree
-from ewsg_jax.dynamics._underdamped import Scales, Underdamped, UnderdampedState, WeightTerms, checked
+from ewsg_jax.dynamics.underdamped import Scales, Underdamped, UnderdampedState, WeightTerms, checked
 
 
 class Terms(NamedTuple):

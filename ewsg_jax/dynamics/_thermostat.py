@@ -24,11 +24,11 @@ import jax.numpy as jnp
 from ewsg_jax import _random, _tree
 from ewsg_jax._module import Constant, Schedule, module, static
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
-from ewsg_jax.dynamics._protocol import Dynamics, Probe, Term, half_squared_sum
-from ewsg_jax.dynamics._underdamped import Kick, Scales, checked, explicit_exponent, kick
-from ewsg_jax.gradients._protocol import Estimate
+from ewsg_jax.dynamics.protocol import Dynamics, Probe, Term, half_squared_sum
+from ewsg_jax.dynamics.underdamped import Kick, Scales, checked, explicit_exponent, kick
+from ewsg_jax.gradients.protocol import Estimate
+from ewsg_jax.tags import saved_as
 
 
 @saved_as("thermostat_state")

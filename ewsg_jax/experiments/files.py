@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ewsg_jax._files import write_whole
+from ewsg_jax.files import write_whole
 
 
 class Folder:

@@ -5,11 +5,11 @@ from ewsg_jax.gradients._covariance import Covariance as Covariance
 from ewsg_jax.gradients._covariance_tracking import covariance_tracking as covariance_tracking
 from ewsg_jax.gradients._exponentially_weighted import exponentially_weighted as exponentially_weighted
 from ewsg_jax.gradients._full import full as full
-from ewsg_jax.gradients._protocol import Estimate as Estimate
-from ewsg_jax.gradients._protocol import Evaluations as Evaluations
-from ewsg_jax.gradients._protocol import GradientEstimator as GradientEstimator
-from ewsg_jax.gradients._protocol import Weight as Weight
 from ewsg_jax.gradients._saga import saga as saga
 from ewsg_jax.gradients._stratified import stratified as stratified
 from ewsg_jax.gradients._svrg import svrg as svrg
 from ewsg_jax.gradients._uniform import uniform as uniform
+from ewsg_jax.gradients.protocol import Estimate as Estimate
+from ewsg_jax.gradients.protocol import Evaluations as Evaluations
+from ewsg_jax.gradients.protocol import GradientEstimator as GradientEstimator
+from ewsg_jax.gradients.protocol import Weight as Weight

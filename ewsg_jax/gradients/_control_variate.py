@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from ewsg_jax import _check
 from ewsg_jax._module import module, static
-from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Data, Key, Position, PyTree
 from ewsg_jax.gradients import center as centers
-from ewsg_jax.gradients._anchored import anchored_estimate, probe_anchored
-from ewsg_jax.gradients._protocol import Estimate, Evaluations, OfRows, Sharing, Weight
+from ewsg_jax.gradients.anchored import anchored_estimate, probe_anchored
+from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Sharing, Weight
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 from ewsg_jax.rows.named import RowLawName, row_law
+from ewsg_jax.tags import saved_as
 
 
 @saved_as("control_variate_memory")

@@ -21,7 +21,7 @@ import numpy as np
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, Memory, Position, PyTree
-from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
+from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
 
 FROZEN_NOISE = ("momentum", "zero", "one", "rest")
 CANDIDATES = ("together", "one_by_one")

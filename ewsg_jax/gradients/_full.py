@@ -3,7 +3,7 @@
 from ewsg_jax import _check
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Data, Key, Position
-from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Weight
+from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Weight
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 

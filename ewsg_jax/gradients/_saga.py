@@ -19,13 +19,13 @@ import jax.numpy as jnp
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._module import module, static
-from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
-from ewsg_jax.gradients._protocol import Estimate, Evaluations, OfRows, Sharing, Weight
+from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Sharing, Weight
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 from ewsg_jax.rows.named import RowLawName, row_law
+from ewsg_jax.tags import saved_as
 
 MEMORY_LIMIT = 4 * 2**30
 """Bytes that the tables of all chains may take."""

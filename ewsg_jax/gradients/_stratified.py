@@ -17,12 +17,12 @@ import numpy as np
 
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import hashable, module, static
-from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Key, Position
-from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
+from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import Batch, num_rows
+from ewsg_jax.tags import saved_as
 
 
 @saved_as("strata")

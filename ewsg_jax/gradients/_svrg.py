@@ -21,15 +21,15 @@ import jax.numpy as jnp
 
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module, static
-from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients import batching
-from ewsg_jax.gradients._anchored import anchored_estimate, probe_anchored
-from ewsg_jax.gradients._period import Period, checked_period, epoch, period_at
-from ewsg_jax.gradients._protocol import Estimate, Evaluations, OfRows, Weight
+from ewsg_jax.gradients.anchored import anchored_estimate, probe_anchored
+from ewsg_jax.gradients.period import Period, checked_period, epoch, period_at
+from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 from ewsg_jax.rows.named import RowLawName, row_law
+from ewsg_jax.tags import saved_as
 
 
 @saved_as("svrg_memory")

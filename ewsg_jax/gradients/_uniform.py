@@ -9,7 +9,7 @@ from typing import Any
 from ewsg_jax import _check, _tree
 from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
-from ewsg_jax.gradients._protocol import Estimate, Evaluations, OfRows, Weight
+from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import Batch
 from ewsg_jax.rows.named import RowLawName, row_law

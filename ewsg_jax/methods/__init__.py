@@ -3,8 +3,8 @@
 The order of these lines is that of `METHODS` and of the documentation's tables.
 """
 
-from ewsg_jax.methods._method import METHODS as METHODS
-from ewsg_jax.methods._method import Method as Method
+from ewsg_jax.record import METHODS as METHODS
+from ewsg_jax.record import Method as Method
 from ewsg_jax.methods._ld import ld as ld
 from ewsg_jax.methods._uld import uld as uld
 from ewsg_jax.methods._sgld import sgld as sgld
@@ -26,5 +26,5 @@ from ewsg_jax.methods._svrg_hmc import svrg_hmc as svrg_hmc
 from ewsg_jax.methods._saga_hmc import saga_hmc as saga_hmc
 from ewsg_jax.methods._svrg2nd_hmc import svrg2nd_hmc as svrg2nd_hmc
 from ewsg_jax.methods._saga2nd_hmc import saga2nd_hmc as saga2nd_hmc
-from ewsg_jax.methods._metropolis import random_walk_metropolis as random_walk_metropolis
-from ewsg_jax.methods._flymc import flymc as flymc
+from ewsg_jax.exact._random_walk_metropolis import random_walk_metropolis as random_walk_metropolis
+from ewsg_jax.exact._flymc import flymc as flymc

@@ -4,8 +4,8 @@ from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel, kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter
-from ewsg_jax.methods._method import method
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.record import method
 from ewsg_jax.rows.gathering import CHUNK_SIZE
 
 

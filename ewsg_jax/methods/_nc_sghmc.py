@@ -7,9 +7,9 @@ from ewsg_jax._kernel import Kernel, kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter
 from ewsg_jax.gradients._covariance import Structure
-from ewsg_jax.gradients._period import Period
-from ewsg_jax.methods._method import method
+from ewsg_jax.gradients.period import Period
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.record import method
 
 
 @method(

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from ewsg_jax import _check
 from ewsg_jax._module import number, text
 from ewsg_jax._types import Array
-from ewsg_jax.models._priors import normal_prior
+from ewsg_jax.models.priors import normal_prior
 from ewsg_jax.posterior import Posterior
 
 

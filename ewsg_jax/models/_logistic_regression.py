@@ -6,8 +6,8 @@ from ewsg_jax import _check
 from ewsg_jax._module import text
 from ewsg_jax._types import Array, Data
 from ewsg_jax.bounds import jaakkola_jordan
-from ewsg_jax.bounds._protocol import row_x
-from ewsg_jax.models._priors import normal_prior
+from ewsg_jax.bounds.protocol import row_x
+from ewsg_jax.models.priors import normal_prior
 from ewsg_jax.posterior import Posterior
 
 

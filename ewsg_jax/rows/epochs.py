@@ -7,11 +7,11 @@ import jax.numpy as jnp
 
 from ewsg_jax import _random
 from ewsg_jax._module import module
-from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Key
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import Batch, num_rows
 from ewsg_jax.rows.law import RowLaw, check_fits
+from ewsg_jax.tags import saved_as
 
 
 @saved_as("epoch")

@@ -14,8 +14,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import _check, _tree
-from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Position, PyTree
+from ewsg_jax.tags import saved_as
 
 COVARIANCES = ("none", "diagonal", "dense")
 WEIGHTS = ("equal", "step_size")

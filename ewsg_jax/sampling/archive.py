@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _tags
-from ewsg_jax._files import write_whole
+from ewsg_jax import _check, tags
 from ewsg_jax._types import PyTree
+from ewsg_jax.files import write_whole
 from ewsg_jax.sampling.first_format import FIRST_FORMAT, TAGS
 
 FORMAT = "ewsg_jax samples 2"
@@ -124,9 +124,9 @@ class _Writer:
         if type(value) in (list, tuple):
             items = [self.describe(item, f"{name}.{place}") for place, item in enumerate(value)]
             return {type(value).__name__: items}
-        tag = _tags.tag_of(value)
+        tag = tags.tag_of(value)
         if tag is not None:
-            fields = {field: self.describe(item, f"{name}.{field}") for field, item in _tags.fields(value).items()}
+            fields = {field: self.describe(item, f"{name}.{field}") for field, item in tags.fields(value).items()}
             return {"class": tag, "fields": fields}
         if jax.tree.structure(value) == self._position:
             leaves = [self.describe(leaf, f"{name}.{place}") for place, leaf in enumerate(jax.tree.leaves(value))]
@@ -180,7 +180,7 @@ class _Reader:
     def _class(self, named: Any) -> type:
         """Return the class of a tag, or of a module and a name; only classes with a tag are made from a file."""
         tag = TAGS.get(".".join(named)) if self._first_format else named
-        found = _tags.class_of(tag) if isinstance(tag, str) else None
+        found = tags.class_of(tag) if isinstance(tag, str) else None
         if found is None:
             raise UnreadableError(
                 f"it holds the unknown class {named!r}; a class of yours must be decorated with "

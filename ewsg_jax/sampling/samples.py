@@ -10,11 +10,11 @@ import jax
 import numpy as np
 
 from ewsg_jax._kernel import KernelState
-from ewsg_jax._tags import saved_as
 from ewsg_jax._types import PyTree
 from ewsg_jax.sampling import archive
 from ewsg_jax.sampling._moments import Moments
 from ewsg_jax.sampling.predict import predict
+from ewsg_jax.tags import saved_as
 
 NAME = "samples"
 """What samples are called in a file."""

@@ -12,7 +12,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax import Randomness
-from ewsg_jax.dynamics import _lbfgs
+from ewsg_jax.dynamics import lbfgs
 from ewsg_jax.gradients import Estimate
 from ewsg_jax.gradients._exponentially_weighted import ChainDraw
 from tests.chains import run
@@ -40,7 +40,7 @@ def tree(vector):
 
 @functools.partial(jax.jit, static_argnames="size")
 def both_matrices(pairs, usable, oldest, gamma, size):
-    found = _lbfgs.factor(pairs, usable, oldest, gamma)
+    found = lbfgs.factor(pairs, usable, oldest, gamma)
     units = jnp.eye(size)
 
     def columns(times):
@@ -50,7 +50,7 @@ def both_matrices(pairs, usable, oldest, gamma, size):
 
         return jax.vmap(column)(units).T
 
-    return columns(_lbfgs.times), columns(_lbfgs.transposed_times)
+    return columns(lbfgs.times), columns(lbfgs.transposed_times)
 
 
 @pytest.mark.parametrize("memory_size", [2, 3, 4, 5, 6])
@@ -100,8 +100,8 @@ def test_any_history_gives_a_positive_definite_matrix(dtype, size, request):
     @jax.jit
     @jax.vmap
     def matrices(pairs, gamma):
-        usable = jax.vmap(lambda s, y: _lbfgs.is_usable(s, y, 1e-4))(pairs[0], pairs[1])
-        found = _lbfgs.factor(pairs, usable, jnp.int32(1), gamma)
+        usable = jax.vmap(lambda s, y: lbfgs.is_usable(s, y, 1e-4))(pairs[0], pairs[1])
+        found = lbfgs.factor(pairs, usable, jnp.int32(1), gamma)
         columns = (jax.vmap(functools.partial(f, found))(jnp.eye(size, dtype=dtype)) for f in FORMS)
         return jnp.any(found.weights != 0), *columns
 
@@ -116,7 +116,7 @@ def test_any_history_gives_a_positive_definite_matrix(dtype, size, request):
     assert np.max(np.abs(root - transposed.swapaxes(1, 2)) / largest) < (0.02 if dtype == "float32" else 1e-9)
 
 
-FORMS = (_lbfgs.times, _lbfgs.transposed_times)
+FORMS = (lbfgs.times, lbfgs.transposed_times)
 
 
 @pytest.mark.parametrize("exponents", [(18, 18), (-30, 10), (25, -25), (18, -30), (12, 30)])
@@ -131,7 +131,7 @@ def test_sizes_at_the_ends_of_float32_do_no_harm(exponents):
     @jax.jit
     @jax.vmap
     def applied(pairs):
-        found = _lbfgs.factor(pairs, jnp.ones(3, bool), jnp.int32(0), 1.0)
+        found = lbfgs.factor(pairs, jnp.ones(3, bool), jnp.int32(0), 1.0)
         return [f(found, jnp.ones(4)) for f in FORMS]
 
     assert np.isfinite(applied(jnp.asarray(vectors, jnp.float32))).all()
@@ -150,7 +150,7 @@ def test_sizes_at_the_ends_of_float32_do_no_harm(exponents):
     ],
 )
 def test_pairs_of_little_curvature_are_left_out(s, y, is_usable):
-    assert bool(_lbfgs.is_usable(jnp.array(s), jnp.array(y), 0.1)) == is_usable
+    assert bool(lbfgs.is_usable(jnp.array(s), jnp.array(y), 0.1)) == is_usable
 
 
 # Whole steps.
@@ -379,7 +379,7 @@ def test_the_matrix_does_not_depend_on_the_point_that_moves(x64, memory_size):
 
     def root(points):
         prepared = made.prepare(of_points(points, gradient, t, memory_size, lam), gradient, data())
-        return jax.vmap(functools.partial(_lbfgs.times, prepared.factor))(jnp.eye(D))
+        return jax.vmap(functools.partial(lbfgs.times, prepared.factor))(jnp.eye(D))
 
     by_point = np.abs(np.asarray(jax.jit(jax.jacfwd(root))(points))).max(axis=(0, 1, 3))
     moves = 2 * memory_size - 1 - memory_size

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.bounds._remainders import exponential
+from ewsg_jax.bounds.remainders import exponential
 from tests.oracles import flymc
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")

@@ -16,10 +16,10 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax import Randomness
-from ewsg_jax.methods import _bright_set
-from ewsg_jax.methods._bright_set import BrightSet, Resampling, Selected
-from ewsg_jax.methods._flymc import FireflyMemory, FireflyNoise, FireflyState
-from ewsg_jax.methods._metropolis import RandomWalkNoise
+from ewsg_jax.exact import bright_set
+from ewsg_jax.exact._flymc import FireflyMemory, FireflyNoise, FireflyState
+from ewsg_jax.exact._random_walk_metropolis import RandomWalkNoise
+from ewsg_jax.exact.bright_set import BrightSet, Resampling, Selected
 from tests.oracles import flymc
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -285,7 +285,7 @@ def test_skips_select_every_set_with_its_probability(x64, room):
     probability = np.prod(np.where(skips < N, Q * (1 - Q) ** skips, (1 - Q) ** N), axis=1)
     for end in (1e-9, 1 - 1e-9):
         uniform = (1 - Q) ** (skips + end)
-        found = jax.vmap(lambda u: _bright_set.select(u, Q, N))(jnp.log(uniform))
+        found = jax.vmap(lambda u: bright_set.select(u, Q, N))(jnp.log(uniform))
         rows, used, whole = (np.asarray(x) for x in found)
         assert (np.diff(rows, axis=1) >= 0).all()
         assert rows.min() >= 0
@@ -303,7 +303,7 @@ def test_skips_select_every_set_with_its_probability(x64, room):
 def test_skips_do_not_leave_32_bits():
     """A sum of many skips of about n."""
     n = 10**9
-    found = _bright_set.select(jnp.full(9, -20.0), 1e-8, n)
+    found = bright_set.select(jnp.full(9, -20.0), 1e-8, n)
     assert not np.asarray(found.used).any()
     assert bool(found.is_whole)
     assert np.asarray(found.rows).max() == n - 1
@@ -312,7 +312,7 @@ def test_skips_do_not_leave_32_bits():
 def test_log_odds():
     gaps = jnp.array([-1e-6, 0.0, 1e-6, 1.0, 50.0, 500.0], jnp.float32)
     expected = [-np.inf, -np.inf, np.log(1e-6), np.log(np.expm1(1)), 50, 500]
-    np.testing.assert_allclose(_bright_set.log_odds(gaps), expected, rtol=1e-6)
+    np.testing.assert_allclose(bright_set.log_odds(gaps), expected, rtol=1e-6)
 
 
 def test_the_joint_law_sums_to_the_posterior():

@@ -9,7 +9,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax import KernelState, Randomness
-from ewsg_jax.methods._metropolis import RandomWalkNoise
+from ewsg_jax.exact._random_walk_metropolis import RandomWalkNoise
 from tests.exact import laws
 from tests.oracles import flymc
 

@@ -5,7 +5,7 @@ from tests.faults.mutant import Mutant
 MUTANTS = [
     Mutant(
         "conventions: friction noise halved",
-        "ewsg_jax/dynamics/_underdamped.py",
+        "ewsg_jax/dynamics/underdamped.py",
         "jnp.sqrt(2 * gamma * t)",
         "jnp.sqrt(gamma * t)",
         "tests/test_docs.py::test_document_examples_run[conventions]",

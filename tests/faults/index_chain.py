@@ -117,7 +117,7 @@ MUTANTS = [
     ),
     Mutant(
         "a given frozen noise is forgotten",
-        "ewsg_jax/dynamics/_protocol.py",
+        "ewsg_jax/dynamics/protocol.py",
         "total = _tree.combine(a, (1, x))",
         "total = _tree.combine(a)",
         "tests/gradients/test_index_chain.py::test_frozen_noise_reaches_the_chain[given]",

@@ -9,28 +9,28 @@ from tests.faults.mutant import Mutant
 MUTANTS = [
     Mutant(
         "sigma^2 for sigma",
-        "ewsg_jax/dynamics/_underdamped.py",
+        "ewsg_jax/dynamics/underdamped.py",
         "jnp.sqrt(2 * gamma * t)",
         "2 * gamma * t",
         "tests/dynamics/test_stationary_law.py::test_full_gradient_in_one_dimension[semi_implicit-0.25-2.5-1.0-3.0]",
     ),
     Mutant(
         "T dropped",
-        "ewsg_jax/dynamics/_underdamped.py",
+        "ewsg_jax/dynamics/underdamped.py",
         "jnp.sqrt(2 * gamma * t)",
         "jnp.sqrt(2 * gamma)",
         "tests/dynamics/test_stationary_law.py::test_full_gradient_in_one_dimension[euler-0.1-1.0-0.4-2.0]",
     ),
     Mutant(
         "friction instead of its root",
-        "ewsg_jax/dynamics/_underdamped.py",
+        "ewsg_jax/dynamics/underdamped.py",
         "jnp.sqrt(2 * gamma * t)",
         "gamma * jnp.sqrt(2 * t)",
         "tests/dynamics/test_stationary_law.py::test_full_gradient_in_one_dimension[splitting-0.05-0.8-2.5-7.0]",
     ),
     Mutant(
         "sqrt(h) to h",
-        "ewsg_jax/dynamics/_underdamped.py",
+        "ewsg_jax/dynamics/underdamped.py",
         "(c.noise_scale * jnp.sqrt(h), noise)",
         "(c.noise_scale * h, noise)",
         "tests/dynamics/test_stationary_law.py::test_full_gradient_in_one_dimension[semi_implicit-0.1-1.0-0.4-2.0]",
@@ -38,14 +38,14 @@ MUTANTS = [
     ),
     Mutant(
         "gradient sign",
-        "ewsg_jax/dynamics/_underdamped.py",
+        "ewsg_jax/dynamics/underdamped.py",
         "momentum), (-h, gradient)",
         "momentum), (h, gradient)",
         "tests/dynamics/test_stationary_law.py::test_full_gradient_with_correlations[euler-0.1-2.5-1.0-0.8]",
     ),
     Mutant(
         "exp(-gh) for 1-gh",
-        "ewsg_jax/dynamics/_underdamped.py",
+        "ewsg_jax/dynamics/underdamped.py",
         "return _tree.combine((1 - c.friction * h, momentum)",
         "return _tree.combine((jnp.exp(-c.friction * h), momentum)",
         "tests/dynamics/test_stationary_law.py::test_full_gradient_in_one_dimension[semi_implicit-0.25-2.5-1.0-3.0]",
@@ -53,7 +53,7 @@ MUTANTS = [
     ),
     Mutant(
         "momentum set to zeros",
-        "ewsg_jax/dynamics/_underdamped.py",
+        "ewsg_jax/dynamics/underdamped.py",
         "return UnderdampedState(position, momentum, state.step + 1)",
         "return UnderdampedState(position, _tree.zeros_like(momentum), state.step + 1)",
         "tests/dynamics/test_stationary_law.py::test_full_gradient_in_one_dimension[exact-0.25-2.5-1.0-3.0]",
@@ -222,7 +222,7 @@ MUTANTS = [
     ),
     Mutant(
         "temperature not passed on",
-        "ewsg_jax/methods/_underdamped.py",
+        "ewsg_jax/methods/underdamped.py",
         'shared = {"friction": friction, "temperature": temperature}',
         'shared = {"friction": friction}',
         "tests/dynamics/test_stationary_law.py::test_full_gradient_in_one_dimension[splitting-0.1-1.0-0.4-2.0]",
@@ -230,7 +230,7 @@ MUTANTS = [
     ),
     Mutant(
         "inverse mass not passed on",
-        "ewsg_jax/methods/_underdamped.py",
+        "ewsg_jax/methods/underdamped.py",
         "dynamics.exact(step_size, inverse_mass=inverse_mass, **shared)",
         "dynamics.exact(step_size, **shared)",
         "tests/dynamics/test_stationary_law.py::test_inverse_mass_sets_the_velocity_variance_and_leaves_the_position[0.25]",
@@ -238,7 +238,7 @@ MUTANTS = [
     ),
     Mutant(
         "noise law not passed on",
-        "ewsg_jax/methods/_underdamped.py",
+        "ewsg_jax/methods/underdamped.py",
         "return build(step_size, noise=noise, **shared)",
         "return build(step_size, **shared)",
         "tests/dynamics/test_stationary_law.py::test_rademacher_noise_has_the_same_stationary_covariance[semi_implicit]",

@@ -9,14 +9,14 @@ WM = "tests/gradients/test_weighted_memory.py::"
 MUTANTS = [
     Mutant(
         "refreshes are free in a budget",
-        "ewsg_jax/gradients/_protocol.py",
+        "ewsg_jax/gradients/protocol.py",
         "return count * self.per_step + refreshes * self.per_refresh",
         "return count * self.per_step",
         "tests/sampling/test_memory.py::test_cost_of_any_steps_is_the_sum_over_them",
     ),
     Mutant(
         "refreshes are counted from the run's first step",
-        "ewsg_jax/gradients/_protocol.py",
+        "ewsg_jax/gradients/protocol.py",
         "refreshes = -(-(first + count) // self.refresh_every) + (-first // self.refresh_every)",
         "refreshes = -(-count // self.refresh_every)",
         "tests/sampling/test_memory.py::test_cost_of_any_steps_is_the_sum_over_them",
@@ -47,7 +47,7 @@ MUTANTS = [
     ),
     Mutant(
         "anchored: the batch's gradient at the anchor by half",
-        "ewsg_jax/gradients/_anchored.py",
+        "ewsg_jax/gradients/anchored.py",
         "(1, anchor_gradient), (-1, at_anchor)",
         "(1, anchor_gradient), (-0.5, at_anchor)",
         "tests/dynamics/test_stationary_law_with_memory.py::test_control_variates_have_the_law_worked_out_by_hand[splitting]",

@@ -88,7 +88,7 @@ MUTANTS = [
     ),
     Mutant(
         "prior scale for its square",
-        "ewsg_jax/models/_priors.py",
+        "ewsg_jax/models/priors.py",
         "precision = prior_scale**-2",
         "precision = 1 / prior_scale",
         "tests/models/test_models.py::test_prior_scale[linear_regression-shape1]",

@@ -108,7 +108,7 @@ MUTANTS = [
     ),
     Mutant(
         "a file written in its place",
-        "ewsg_jax/_files.py",
+        "ewsg_jax/files.py",
         "temporary = path.with_name(",
         "temporary = path or path.with_name(",
         "tests/sampling/test_files.py::test_a_failed_write_leaves_what_was_there",

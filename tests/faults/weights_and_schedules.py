@@ -5,14 +5,14 @@ from tests.faults.mutant import Mutant
 MUTANTS = [
     Mutant(
         "weight without x",
-        "ewsg_jax/dynamics/_underdamped.py",
+        "ewsg_jax/dynamics/underdamped.py",
         '"momentum": root * c.friction / c.noise_scale',
         '"momentum": 0 * c.friction / c.noise_scale',
         "tests/dynamics/test_weight.py::test_weight_is_that_of_the_noise_that_freezes_the_momentum[semi_implicit-momentum-small]",
     ),
     Mutant(
         "weight: sign of rest",
-        "ewsg_jax/dynamics/_underdamped.py",
+        "ewsg_jax/dynamics/underdamped.py",
         "(c.friction * c.step_size - 1) / (c.noise_scale * root)",
         "(1 - c.friction * c.step_size) / (c.noise_scale * root)",
         "tests/dynamics/test_weight.py::test_weight_is_that_of_the_noise_that_freezes_the_momentum[euler-rest-small]",
@@ -20,7 +20,7 @@ MUTANTS = [
     ),
     Mutant(
         "weight: h for sqrt(h)",
-        "ewsg_jax/dynamics/_underdamped.py",
+        "ewsg_jax/dynamics/underdamped.py",
         "        root / c.noise_scale,\n",
         "        c.step_size / c.noise_scale,\n",
         "tests/dynamics/test_weight.py::test_weight_is_that_of_the_noise_that_freezes_the_momentum[euler-zero-large]",
@@ -28,14 +28,14 @@ MUTANTS = [
     ),
     Mutant(
         "weight: half dropped",
-        "ewsg_jax/dynamics/_protocol.py",
+        "ewsg_jax/dynamics/protocol.py",
         "return 0.5 * _tree.squared_norm(total)",
         "return _tree.squared_norm(total)",
         "tests/dynamics/test_weight.py::test_weight_is_that_of_the_noise_that_freezes_the_momentum[euler-given-small]",
     ),
     Mutant(
         "weight: one means zero",
-        "ewsg_jax/dynamics/_protocol.py",
+        "ewsg_jax/dynamics/protocol.py",
         "total = _tree.combine(a, (1, _tree.ones_like(g)))",
         "total = _tree.combine(a)",
         "tests/dynamics/test_weight.py::test_exact_weight_of_a_frozen_noise_adds_it_to_the_scaled_gradient[one]",
@@ -43,14 +43,14 @@ MUTANTS = [
     ),
     Mutant(
         "schedule one step ahead",
-        "ewsg_jax/dynamics/_protocol.py",
+        "ewsg_jax/dynamics/protocol.py",
         "return hyperparameter(step) if",
         "return hyperparameter(step + 1) if",
         "tests/dynamics/test_stationary_law.py::test_schedules_are_read_at_the_step_of_the_state[splitting]",
     ),
     Mutant(
         "schedule frozen at 0",
-        "ewsg_jax/dynamics/_protocol.py",
+        "ewsg_jax/dynamics/protocol.py",
         "return hyperparameter(step) if",
         "return hyperparameter(0 * step) if",
         "tests/dynamics/test_weight.py::test_the_default_is_the_frozen_momentum_and_schedules_are_read_at_the_step_of_the_state[exact]",
@@ -58,7 +58,7 @@ MUTANTS = [
     ),
     Mutant(
         "counter stuck",
-        "ewsg_jax/dynamics/_underdamped.py",
+        "ewsg_jax/dynamics/underdamped.py",
         "return UnderdampedState(position, momentum, state.step + 1)",
         "return UnderdampedState(position, momentum, state.step)",
         "tests/dynamics/test_protocol.py::test_tree_and_dtypes_are_kept_and_steps_are_counted[euler-float32-False]",
@@ -66,14 +66,14 @@ MUTANTS = [
     ),
     Mutant(
         "restart forgets the drift",
-        "ewsg_jax/dynamics/_underdamped.py",
+        "ewsg_jax/dynamics/underdamped.py",
         "(-1, wanted_at(state))",
         "(-1, state.position)",
         "tests/dynamics/test_protocol.py::test_restart_moves_the_evaluation_point_and_nothing_else[splitting]",
     ),
     Mutant(
         "momentum starts at one",
-        "ewsg_jax/dynamics/_underdamped.py",
+        "ewsg_jax/dynamics/underdamped.py",
         "_tree.zeros_like(position), jnp.int32(0)",
         "_tree.ones_like(position), jnp.int32(0)",
         "tests/dynamics/test_protocol.py::test_a_chain_starts_where_it_is_told_with_no_momentum[exact]",

@@ -138,7 +138,7 @@ def test_wrong_files_are_named(tmp_path):
         (archive.FIRST_FORMAT, ["os", "system"]),
         (archive.FIRST_FORMAT, ["os", "samples"]),
         (archive.FIRST_FORMAT, ["ewsg_jax.methods", "sgld"]),
-        (archive.FIRST_FORMAT, ["ewsg_jax._tags", "Path"]),
+        (archive.FIRST_FORMAT, ["ewsg_jax.tags", "Path"]),
     ],
 )
 def test_a_file_cannot_call_anything(tmp_path, form, kind):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax import _tags
+from ewsg_jax import tags
 from ewsg_jax.sampling import first_format, saved_as
 from tests import contract
 
@@ -60,13 +60,13 @@ class Unnamed(NamedTuple):
 def classes(value):
     """The classes of a tree, down to its arrays."""
     if hasattr(value, "_fields") or dataclasses.is_dataclass(value):
-        return {type(value)}.union(*(classes(item) for item in _tags.fields(value).values()))
+        return {type(value)}.union(*(classes(item) for item in tags.fields(value).values()))
     children = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
     return set().union(*map(classes, children))
 
 
 def test_no_tag_is_changed():
-    assert {tag for tag in _tags._CLASSES if "." not in tag} == EVER_USED
+    assert {tag for tag in tags._CLASSES if "." not in tag} == EVER_USED
     assert set(first_format.TAGS.values()) <= EVER_USED
 
 
@@ -82,8 +82,8 @@ def test_every_class_of_a_state_has_a_tag(name):
             state = jax.eval_shape(kernel.init, jax.random.key(0), contract.POSITION, contract.data())
             found |= classes(state)
     assert ewsg.KernelState in found
-    assert {kind.__qualname__ for kind in found if kind not in _tags._TAGS} == set()
-    assert all(_tags.class_of(_tags._TAGS[kind]) is kind for kind in found)
+    assert {kind.__qualname__ for kind in found if kind not in tags._TAGS} == set()
+    assert all(tags.class_of(tags._TAGS[kind]) is kind for kind in found)
 
 
 @pytest.fixture
@@ -114,14 +114,14 @@ def test_a_class_without_a_tag_is_told_of(samples, tmp_path):
 def test_a_class_that_is_not_there_is_told_of(samples, tmp_path, monkeypatch):
     state = SpinningState(*samples.state.dynamics, jnp.arange(3.0))
     dataclasses.replace(samples, state=ewsg.KernelState(state, ())).save(tmp_path / "run.npz")
-    monkeypatch.delitem(_tags._CLASSES, "tests.spinning_state")
+    monkeypatch.delitem(tags._CLASSES, "tests.spinning_state")
     with pytest.raises(ValueError, match=r"run\.npz.*unknown class 'tests\.spinning_state'; .* been imported"):
         ewsg.load(tmp_path / "run.npz")
 
 
 def test_a_class_may_be_made_again(monkeypatch):
     """As by a cell of a notebook that is run again."""
-    monkeypatch.setattr(_tags, "_CLASSES", dict(_tags._CLASSES))
+    monkeypatch.setattr(tags, "_CLASSES", dict(tags._CLASSES))
 
     def cell():
         @saved_as("tests.cell")
@@ -131,8 +131,8 @@ def test_a_class_may_be_made_again(monkeypatch):
         return State
 
     first, second = cell(), cell()
-    assert _tags.class_of("tests.cell") is second is not first
-    assert _tags.tag_of(first(0)) == _tags.tag_of(second(0)) == "tests.cell"
+    assert tags.class_of("tests.cell") is second is not first
+    assert tags.tag_of(first(0)) == tags.tag_of(second(0)) == "tests.cell"
 
 
 def test_what_cannot_be_tagged_is_named():

@@ -9,7 +9,7 @@ A step is a random-walk Metropolis step for θ given z, θ* = θ + h ξ with
 
     log p(θ, z) = (log p₀ + Σᵢ log Bᵢ)/T + Σ_{i bright} log(lᵢ/bᵢ − 1),
 
-whose sum over all data is a closed form of sums taken once, then a move of z (`_bright_set`).
+whose sum over all data is a closed form of sums taken once, then a move of z (`bright_set`).
 """
 
 from typing import Any, NamedTuple
@@ -20,16 +20,12 @@ import jax.numpy as jnp
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness
 from ewsg_jax._module import Constant, Schedule, hyperparameter, module, static
-from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.bounds import Bound
-from ewsg_jax.bounds._protocol import check_bound
-from ewsg_jax.dynamics._protocol import check_hyperparameters
-from ewsg_jax.gradients import Evaluations
-from ewsg_jax.gradients import center as centers
-from ewsg_jax.gradients._period import Period, checked_period, period_at
-from ewsg_jax.gradients._protocol import Sharing
-from ewsg_jax.methods._bright_set import (
+from ewsg_jax.bounds.protocol import check_bound
+from ewsg_jax.dynamics.protocol import check_hyperparameters
+from ewsg_jax.exact._random_walk_metropolis import RandomWalkNoise
+from ewsg_jax.exact.bright_set import (
     BrightSet,
     Resampling,
     check_probability,
@@ -39,11 +35,15 @@ from ewsg_jax.methods._bright_set import (
     resample,
     select,
 )
-from ewsg_jax.methods._method import method
-from ewsg_jax.methods._metropolis import RandomWalkNoise
+from ewsg_jax.gradients import Evaluations
+from ewsg_jax.gradients import center as centers
+from ewsg_jax.gradients.period import Period, checked_period, period_at
+from ewsg_jax.gradients.protocol import Sharing
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.record import method
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.tags import saved_as
 
 
 @saved_as("firefly_state")

@@ -12,7 +12,7 @@ from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import Constant, Part, Schedule, module
 from ewsg_jax._random import NOISE_LAWS, NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree, State
-from ewsg_jax.gradients._protocol import Estimate
+from ewsg_jax.gradients.protocol import Estimate
 
 Term = tuple[Any, PyTree]
 """A coefficient and a tree, summed by `_tree.combine`."""

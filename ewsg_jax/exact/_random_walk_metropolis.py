@@ -15,13 +15,13 @@ import numpy as np
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness
 from ewsg_jax._module import Constant, Schedule, hyperparameter, module, static
-from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position
-from ewsg_jax.dynamics._protocol import check_hyperparameters
+from ewsg_jax.dynamics.protocol import check_hyperparameters
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.methods._method import method
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.record import method
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.tags import saved_as
 
 
 @saved_as("random_walk_state")

@@ -5,7 +5,7 @@ g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(w)) + Σᵢ ∇Vᵢ(
 
 from ewsg_jax import _tree
 from ewsg_jax._types import Array, Data, Position, PyTree
-from ewsg_jax.gradients._protocol import Estimate
+from ewsg_jax.gradients.protocol import Estimate
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import Batch
 

@@ -20,10 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check, _random
-from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Data, Key
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import Batch, num_rows
+from ewsg_jax.tags import saved_as
 
 FREE = -1
 """In the place of a row number: nothing."""

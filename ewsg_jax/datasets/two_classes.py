@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ewsg_jax.datasets._dataset import Dataset
-from ewsg_jax.datasets._folder import XY, read
+from ewsg_jax.datasets.folder import XY, read
 
 
 def two_classes(

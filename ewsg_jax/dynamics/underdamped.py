@@ -13,9 +13,8 @@ import jax.numpy as jnp
 from ewsg_jax import _tree
 from ewsg_jax._module import Constant, Schedule, hyperparameter, module
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._tags import saved_as
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
-from ewsg_jax.dynamics._protocol import (
+from ewsg_jax.dynamics.protocol import (
     Dynamics,
     Probe,
     Term,
@@ -23,7 +22,8 @@ from ewsg_jax.dynamics._protocol import (
     check_noise,
     half_squared_sum,
 )
-from ewsg_jax.gradients._protocol import Estimate
+from ewsg_jax.gradients.protocol import Estimate
+from ewsg_jax.tags import saved_as
 
 
 @saved_as("underdamped_state")
