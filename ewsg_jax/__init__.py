@@ -4,6 +4,8 @@ A kernel is a dynamics that asks an estimator for a gradient: `kernel(dynamics, 
 (`sgld`, `sghmc`, `ewsg`, …) are such pairs; `sample` runs them.
 """
 
+from types import ModuleType as _ModuleType
+
 from ewsg_jax import bijectors as bijectors
 from ewsg_jax import bounds as bounds
 from ewsg_jax import datasets as datasets
@@ -11,6 +13,7 @@ from ewsg_jax import diagnostics as diagnostics
 from ewsg_jax import dynamics as dynamics
 from ewsg_jax import gradients as gradients
 from ewsg_jax import models as models
+from ewsg_jax import rows as rows
 from ewsg_jax._kernel import Info as Info
 from ewsg_jax._kernel import Kernel as Kernel
 from ewsg_jax._kernel import KernelState as KernelState
@@ -28,3 +31,11 @@ from ewsg_jax.sampling import moments as moments
 from ewsg_jax.sampling import sample as sample
 
 __version__ = "0.1.0"
+
+_ROOMS = ("bijectors", "bounds", "datasets", "diagnostics", "dynamics", "gradients", "models", "rows")
+
+
+def __dir__() -> list[str]:
+    """List what is public: these rooms, and what is taken out of the others above."""
+    names = [name for name, value in globals().items() if not isinstance(value, _ModuleType) or name in _ROOMS]
+    return sorted(name for name in names if not name.startswith("_") or name == "__version__")

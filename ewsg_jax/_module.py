@@ -6,12 +6,13 @@ by value, printed as the call that makes them, and can be stacked, stored and pi
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import jax
 import numpy as np
 from jax.core import Tracer
+from jax.tree_util import GetAttrKey
 
 from ewsg_jax._types import Array
 
@@ -30,10 +31,29 @@ def static(**options: Any) -> Any:
 def module(cls: C) -> C:
     """Make a class a frozen dataclass, keyword only, whose fields are leaves (or trees) unless `static`."""
     made = dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)(cls)
-    names: dict[bool, list[str]] = {True: [], False: []}
-    for field in dataclasses.fields(made):
-        names[bool(field.metadata.get("static"))].append(field.name)
-    return jax.tree_util.register_dataclass(made, names[False], names[True])
+    fields = dataclasses.fields(made)
+    leaves = [field.name for field in fields if not field.metadata.get("static")]
+    statics = [field.name for field in fields if field.metadata.get("static")]
+
+    def values(part: Any, names: list[str]) -> tuple[Any, ...]:
+        return tuple(getattr(part, name) for name in names)
+
+    def flatten(part: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        return values(part, leaves), values(part, statics)
+
+    def flatten_with_keys(part: Any) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
+        return [(GetAttrKey(name), getattr(part, name)) for name in leaves], values(part, statics)
+
+    def unflatten(shape: tuple[Any, ...], children: Iterable[Any]) -> Any:
+        part = object.__new__(made)
+        vars(part).update(zip(leaves, children, strict=True))
+        vars(part).update(zip(statics, shape, strict=True))
+        return part
+
+    # Not `register_dataclass`: structures of its classes are equal where their fields are, whatever their classes
+    # (jax 0.10 and 0.12), and a program of one part might be taken for another's.
+    jax.tree_util.register_pytree_with_keys(made, flatten_with_keys, unflatten, flatten)
+    return made
 
 
 class Part:

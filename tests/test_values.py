@@ -1,0 +1,381 @@
+"""A kernel is a value: equal, printed, stored and stacked by its numbers, and one program serves all of them."""
+
+import copy
+import inspect
+import math
+import pickle
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax._module import Constant, Part, module
+from ewsg_jax.sampling import chunks
+from tests import contract
+
+MODELS = {
+    "logistic_regression": lambda scale=2.0: ewsg.models.logistic_regression(prior_scale=scale),
+    "softmax_regression": lambda scale=2.0: ewsg.models.softmax_regression(prior_scale=scale),
+    "linear_regression": lambda scale=2.0: ewsg.models.linear_regression(noise_scale=0.5, prior_scale=scale),
+    "gaussian_location": lambda scale=2.0: ewsg.models.gaussian_location(noise_scale=0.5, prior_scale=scale),
+    "normal": lambda scale=2.0: ewsg.models.normal(prior_scale=scale),
+}
+NAMES = (
+    {name: getattr(ewsg, name) for name in dir(ewsg)}
+    | {name: getattr(ewsg.dynamics, name) for name in dir(ewsg.dynamics)}
+    | {name: getattr(ewsg.gradients, name) for name in dir(ewsg.gradients)}
+    | {name: getattr(ewsg.models, name) for name in MODELS}
+    | {"inf": math.inf}
+)
+D, G = ewsg.dynamics, ewsg.gradients
+
+
+def inverse_metric(position, data):
+    return 1 / (1 + position**2)
+
+
+def labels(data):
+    return (data["y"] > 0).astype(jnp.int32)
+
+
+def halved(step):
+    return 0.1 / (1 + step)
+
+
+STORED = {"inverse_metric": inverse_metric, "labels": labels}
+
+
+def kernel(name, step_size=0.05, **changes):
+    options = ewsg.METHODS[name].example | {k: v for k, v in STORED.items() if k in ewsg.METHODS[name].example}
+    return ewsg.METHODS[name].build(MODELS["logistic_regression"](), step_size, **options | changes)
+
+
+def chain(kernel, steps=4):
+    data, key = contract.data(), jax.random.key(0)
+    state = kernel.init(key, jnp.asarray(contract.POSITION), data)
+    step = jax.jit(kernel.step)
+    for t in range(steps):
+        state, _ = step(jax.random.fold_in(key, t), state, data)
+    return state
+
+
+def close(a, b, rtol=1e-12):
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=rtol, atol=1e-14), a, b)
+
+
+# Equal by value.
+
+
+@pytest.mark.parametrize("name", ewsg.METHODS)
+def test_methods_are_equal_by_value(name):
+    one = kernel(name)
+    assert one == kernel(name)
+    assert hash(one) == hash(kernel(name))
+    assert one != kernel(name, step_size=0.06)
+    assert one == kernel(name, step_size=np.float64(0.05))
+    assert one != kernel(name, step_size=halved)
+    assert kernel(name, step_size=halved) == kernel(name, step_size=halved)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (D.langevin(0.1), D.langevin(0.1, temperature=0.5)),
+        (D.langevin(0.1), D.langevin(0.1, noise="rademacher")),
+        (D.langevin(0.1), D.langevin(jnp.float32(0.1))),
+        (D.euler(0.1, friction=1.0), D.semi_implicit(0.1, friction=1.0)),
+        (D.exact(0.1), D.exact(0.1, inverse_mass=0.5)),
+        (D.preconditioned(0.1, damping=1.0), D.preconditioned(0.1, damping=1.0, correction=True)),
+        (D.quasi_newton(0.1), D.quasi_newton(0.1, memory_size=4)),
+        (ewsg.bijectors.interval(0.0, 1.0), ewsg.bijectors.interval(0.0, 2.0)),
+        (ewsg.bijectors.tree([ewsg.bijectors.positive()]), ewsg.bijectors.tree([ewsg.bijectors.ordered()])),
+        (ewsg.bounds.bohning(), ewsg.bounds.jaakkola_jordan()),
+    ],
+    ids=repr,
+)
+def test_what_differs_is_not_equal(one, other):
+    assert one == copy.deepcopy(one)
+    assert one != other
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"batch_size": 3},
+        {"replace": False},
+        {"rows": "blocks"},
+        {"rows": "epochs"},
+        {"refresh_every": 4},
+        {"option": "I"},
+        {"chunk_size": 5},
+    ],
+    ids=str,
+)
+def test_what_shapes_an_estimator_is_part_of_it(changes):
+    options = {"batch_size": 2, "refresh_every": 3}
+    one, other = (G.svrg(MODELS["normal"](), **options | c) for c in ({}, changes))
+    assert one != other
+    assert other == G.svrg(MODELS["normal"](), **options | changes)
+
+
+def test_weights_of_another_noise_are_others():
+    plain = G.uniform(MODELS["normal"](), batch_size=1)
+    ones, twos = (G.exponentially_weighted(plain, frozen_noise=x * jnp.ones(2)) for x in (1, 2))
+    assert ones == G.exponentially_weighted(plain, frozen_noise=jnp.ones(2))
+    assert ones != twos
+    assert ones != G.exponentially_weighted(plain, frozen_noise="one")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_ready_models_are_equal_by_value(name):
+    make = MODELS[name]
+    assert make() == make() == pickle.loads(pickle.dumps(make())) == copy.deepcopy(make())
+    assert hash(make()) == hash(make())
+    assert make() != make(3.0)
+    assert make() != make(math.inf)
+    moved = [make().transformed(ewsg.bijectors.positive()) for _ in range(2)]
+    assert moved[0] == moved[1] != make()
+    assert moved[0] != make().transformed(ewsg.bijectors.identity())
+
+
+def test_posteriors_of_one_users_functions_are_equal():
+    def likelihood(position, datum):
+        return -((datum - position) ** 2)
+
+    assert ewsg.Posterior(likelihood, halved) == ewsg.Posterior(likelihood, halved)
+    assert ewsg.Posterior(likelihood, halved) != ewsg.Posterior(lambda p, x: -((x - p) ** 2), halved)
+    linear = {"inputs": labels}
+    assert ewsg.Posterior.linear(likelihood, halved, **linear) == ewsg.Posterior.linear(
+        likelihood, halved, **linear
+    )
+
+
+def test_a_function_without_a_hash_is_known_by_its_identity():
+    class Holder:
+        __hash__ = None
+
+        def __init__(self, rate):
+            self.rate = jnp.asarray(rate)
+
+        def __eq__(self, other):
+            return True
+
+        def __call__(self, step):
+            return self.rate / (1 + step)
+
+    schedule = Holder(0.1)
+    one = D.langevin(schedule)
+    assert one == one
+    assert one != D.langevin(Holder(0.2))
+    model = ewsg.Posterior(lambda p, x: -jnp.sum((x - p) ** 2) * schedule(0), lambda p: 0.0)
+    made = ewsg.kernel(one, G.full(model))
+    assert np.isfinite(ewsg.sample(jax.random.key(0), made, jnp.zeros(1), jnp.ones((3, 1)), 3).position).all()
+
+
+# Printed as the call that makes it.
+
+
+@pytest.mark.parametrize("name", [n for n in ewsg.METHODS if n not in ("sgrld", "cp_sghmc")])
+def test_the_text_of_a_kernel_makes_it_again(name):
+    made = kernel(name)
+    assert eval(repr(made), NAMES) == made
+    assert "\n" not in repr(made)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "langevin(step_size=0.001, temperature=1.0)",
+        "langevin(step_size=0.001, temperature=1.0, noise='rademacher')",
+        "splitting(step_size=0.1, friction=2.0, temperature=0.5)",
+        "noise_corrected(step_size=0.1, friction=2.0, temperature=1.0, integrator='euler')",
+        "svrg(posterior=normal(prior_scale=2.0), batch_size=2, refresh_every=3, option='I', rows='epochs')",
+        "saga(posterior=normal(prior_scale=2.0), batch_size=2, replace=False)",
+        "full(posterior=gaussian_location(noise_scale=0.5, prior_scale=inf))",
+        "stratified(posterior=logistic_regression(prior_scale=2.0), batch_size=4, labels='y', num_strata=2)",
+        "exponentially_weighted(estimator=uniform(posterior=normal(prior_scale=2.0), batch_size=2), "
+        "chain_length=inf, frozen_noise='one', candidates='one_by_one')",
+    ],
+)
+def test_the_text_of_a_part_is_its_call(text):
+    assert repr(eval(text, NAMES)) == text
+
+
+def test_texts_of_what_has_no_call():
+    assert repr(D.langevin(halved)) == "langevin(step_size=halved, temperature=1.0)"
+    assert repr(D.langevin(jnp.float32(0.5))) == "langevin(step_size=0.5, temperature=1.0)"
+    centred = G.control_variate(MODELS["normal"](), batch_size=2, center=jnp.zeros(2))
+    assert "center=<float32[2]>" in repr(centred)
+    traced = []
+    jax.jit(lambda h: traced.append(repr(D.langevin(h))))(0.1)
+    assert traced == ["langevin(step_size=<traced float32[]>, temperature=1.0)"]
+    posterior = ewsg.Posterior(labels, halved)
+    assert repr(posterior) == "Posterior(labels, halved)"
+
+
+# Stored.
+
+
+@pytest.mark.parametrize("name", ewsg.METHODS)
+def test_kernels_are_pickled_and_copied(name):
+    made = kernel(name)
+    for again in (pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
+        assert again == made
+        assert repr(again) == repr(made)
+    made.check(jnp.asarray(contract.POSITION, jnp.float32), contract.data(jnp.float32))
+    assert pickle.loads(pickle.dumps(made)) == made
+
+
+# One program for all values.
+
+
+@pytest.mark.parametrize("name", ewsg.METHODS)
+def test_numbers_are_leaves(name):
+    """Whatever its numbers are, a kernel has one structure: what is compiled for it is not compiled again."""
+    accepted = inspect.signature(ewsg.METHODS[name].build).parameters
+    numbers = {"friction": 3.0, "temperature": 0.5, "inverse_mass": 1.0, "damping": 0.2, "decay": 0.5}
+    numbers |= {"trust_region": 2.0, "initial_scale": 3.0, "curvature_threshold": 0.1}
+    other = kernel(name, step_size=0.01, **{k: v for k, v in numbers.items() if k in accepted})
+    assert jax.tree.structure(other) == jax.tree.structure(kernel(name))
+    assert jax.tree.map(jnp.result_type, other) == jax.tree.map(jnp.result_type, kernel(name))
+    assert jax.tree.structure(other.hoisted()) == jax.tree.structure(kernel(name).hoisted())
+
+
+def test_a_second_step_size_and_a_second_equal_model_compile_nothing():
+    data, key = contract.data(jnp.float32), jax.random.key(0)
+    position = jnp.asarray(contract.POSITION, jnp.float32)
+    chunks.advance.clear_cache()
+    found = []
+    for step_size in (0.01, 0.02, 0.03):
+        made = ewsg.svrg_ld(ewsg.models.logistic_regression(prior_scale=2.0), step_size, batch_size=2)
+        found.append(ewsg.sample(key, made, position, data, 5, progress=False).position)
+        assert chunks.advance._cache_size() == 1
+    assert not np.allclose(found[0], found[1])
+    ewsg.sample(key, ewsg.svrg_ld(ewsg.models.logistic_regression(), 0.01, batch_size=2), position, data, 5)
+    assert chunks.advance._cache_size() == 2, "another prior is another program"
+
+
+@pytest.mark.parametrize("name", ewsg.METHODS)
+def test_a_kernel_is_an_argument_or_a_constant(x64, name):
+    """The same chain, whether a program holds the numbers, is given them, or is given what no step changes."""
+    made, data, key = kernel(name), contract.data(), jax.random.key(0)
+    state = made.init(key, jnp.asarray(contract.POSITION), data)
+
+    @jax.jit
+    def given(kernel, state):
+        for t in range(4):
+            state, _ = kernel.step(jax.random.fold_in(key, t), state, data)
+        return state
+
+    close(given(made, state), chain(made))
+    close(given(made.hoisted(), state), chain(made))
+    assert made.hoisted() is not made or not hasattr(made, "dynamics")
+
+
+def test_a_schedule_is_not_worked_out_once():
+    made = ewsg.sgld(MODELS["logistic_regression"](), halved, batch_size=2)
+    assert made.hoisted() == made
+    assert made.hoisted().dynamics.constants is None
+
+
+# Stacked.
+
+
+@pytest.mark.parametrize("name", ewsg.METHODS)
+def test_a_stack_of_kernels_is_each_of_them(x64, name):
+    sizes = [0.02, 0.05]
+    stack = jax.tree.map(lambda *x: jnp.stack(x), *(kernel(name, step_size=h) for h in sizes))
+    made = jax.vmap(lambda h: kernel(name, step_size=h))(jnp.array(sizes))
+    close(made, stack)
+    data, key = contract.data(), jax.random.key(1)
+
+    def run(kernel):
+        state = kernel.init(key, jnp.asarray(contract.POSITION), data)
+        for t in range(2):
+            state, info = kernel.step(jax.random.fold_in(key, t), state, data)
+        return state, info
+
+    found = jax.jit(jax.vmap(run))(stack)
+    for place, h in enumerate(sizes):
+        close(jax.tree.map(lambda x, place=place: x[place], found), jax.jit(run)(kernel(name, step_size=h)), 1e-9)
+    np.testing.assert_allclose(found[1].step_size, sizes)
+
+
+def test_the_derivative_by_a_step_size(x64):
+    data, key = contract.data(), jax.random.key(2)
+    state = kernel("sghmc").init(key, jnp.asarray(contract.POSITION), data)
+    randomness = kernel("sghmc").draw(key, state, data)
+
+    def moved(h):
+        return kernel("sghmc", step_size=h).transition(randomness, state, data)[0].position
+
+    h, small = 0.05, 1e-6
+    derivative = jax.jacfwd(moved)(h)
+    np.testing.assert_allclose(derivative, (moved(h + small) - moved(h - small)) / (2 * small), rtol=1e-6)
+
+
+# What is public.
+
+
+def test_only_public_names_are_listed():
+    hidden = [name for name in dir(ewsg) if inspect.ismodule(getattr(ewsg, name)) and name not in PUBLIC_ROOMS]
+    assert hidden == []
+    assert not [name for name in dir(ewsg) if name.startswith("_") and name != "__version__"]
+    assert set(ewsg.METHODS) < set(dir(ewsg))
+    for name in dir(ewsg):
+        getattr(ewsg, name)
+
+
+PUBLIC_ROOMS = {"bijectors", "bounds", "datasets", "diagnostics", "dynamics", "gradients", "models", "rows"}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [ewsg.Kernel, D.Dynamics, G.GradientEstimator, ewsg.bounds.Bound, ewsg.bijectors.Bijector, ewsg.rows.RowLaw],
+)
+def test_every_function_of_a_base_class_says_what_it_does(kind):
+    """The classes that fill them in have the same words."""
+    kinds = [kind, *kind.__subclasses__()]
+    for cls in kinds:
+        for name, member in inspect.getmembers(cls):
+            if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
+                assert inspect.getdoc(member), f"{cls.__name__}.{name}"
+
+
+def test_a_constant_is_the_same_at_every_step():
+    assert Constant(value=0.5)(3) == 0.5
+
+
+# The trees themselves.
+
+
+def test_structures_of_other_classes_are_others():
+    """As `register_dataclass` of jax 0.10 and 0.12 would not have it: there a jitted program might be mistaken."""
+
+    @module
+    class Plus(Part):
+        number: float
+
+        def __call__(self, x):
+            return x + self.number
+
+    @module
+    class Times(Plus):
+        def __call__(self, x):
+            return x * self.number
+
+    plus, times = Plus(number=3.0), Times(number=3.0)
+    assert jax.tree.structure(plus) != jax.tree.structure(times)
+    assert plus != times
+    called = jax.jit(lambda part, x: part(x))
+    assert [float(called(part, 5.0)) for part in (plus, times, plus)] == [8.0, 15.0, 8.0]
+
+
+def test_leaves_have_names():
+    leaves, _ = jax.tree_util.tree_flatten_with_path(kernel("sgld"))
+    assert [jax.tree_util.keystr(path) for path, _ in leaves] == [
+        ".dynamics.step_size.value",
+        ".dynamics.temperature.value",
+    ]
