@@ -19,16 +19,21 @@ from ewsg_jax._kernel import Kernel as Kernel
 from ewsg_jax._kernel import KernelState as KernelState
 from ewsg_jax._kernel import Randomness as Randomness
 from ewsg_jax._kernel import kernel as kernel
+from ewsg_jax._module import hyperparameters as hyperparameters
+from ewsg_jax._module import module as module
+from ewsg_jax._module import static as static
 from ewsg_jax.methods import *  # noqa: F403 - every method, so that a new one needs no line here
 from ewsg_jax.posterior import Posterior as Posterior
 from ewsg_jax.preparation import Mode as Mode
 from ewsg_jax.preparation import cluster as cluster
 from ewsg_jax.preparation import find_mode as find_mode
+from ewsg_jax.record import method as method
 from ewsg_jax.sampling import Moments as Moments
 from ewsg_jax.sampling import Samples as Samples
 from ewsg_jax.sampling import load as load
 from ewsg_jax.sampling import moments as moments
 from ewsg_jax.sampling import sample as sample
+from ewsg_jax.sampling import saved_as as saved_as
 
 __version__ = "0.1.0"
 

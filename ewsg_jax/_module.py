@@ -14,14 +14,19 @@ import numpy as np
 from jax.core import Tracer
 from jax.tree_util import GetAttrKey
 
-from ewsg_jax._types import Array
+from ewsg_jax import _check
+from ewsg_jax._types import Array, Hyperparameter
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F")
 
 
 def static(**options: Any) -> Any:
-    """Declare a field that shapes the program: hashable, compared by value, never traced."""
+    """Declare a field of a module that shapes the program: hashable, compared by value, never traced.
+
+    Args:
+        options: as for `dataclasses.field`, such as `default`.
+    """
     return dataclasses.field(metadata={"static": True}, **options)
 
 
@@ -29,7 +34,15 @@ def static(**options: Any) -> Any:
     frozen_default=True, eq_default=False, kw_only_default=True, field_specifiers=(static, dataclasses.field)
 )
 def module(cls: C) -> C:
-    """Make a class a frozen dataclass, keyword only, whose fields are leaves (or trees) unless `static`."""
+    """Make a class a frozen dataclass, keyword only, whose fields are leaves (or trees) unless `static`.
+
+    For parts of a kernel of your own: a class that is derived from one of the library's base classes.
+
+    Raises:
+        TypeError: it is no class.
+    """
+    if not isinstance(cls, type):
+        raise TypeError(f"module must decorate a class; got {_check.describe(cls)}")
     made = dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)(cls)
     fields = dataclasses.fields(made)
     leaves = [field.name for field in fields if not field.metadata.get("static")]
@@ -118,11 +131,31 @@ class Schedule(Part):
         return text(self.function)
 
 
-def hyperparameter(value: Any) -> Constant | Schedule:
-    """Return a number, a scalar array or a schedule as what may stand in a field of a part."""
-    if isinstance(value, Constant | Schedule):
-        return value
-    return Schedule(function=hashable(value)) if callable(value) else Constant(value=number(value))
+def hyperparameters(**named: Hyperparameter) -> dict[str, Constant | Schedule]:
+    """Check that each is positive, and return them as what may stand in the fields of a part.
+
+    Args:
+        named: by their names, each a positive number, a scalar array or a schedule (a function of the step).
+
+    Returns:
+        For each a `Constant` or a `Schedule`: its value at a step is `part.step_size(step)`.
+
+    Raises:
+        TypeError, ValueError: one is none of these.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> ewsg.hyperparameters(step_size=0.1, friction=lambda step: 1.0)["step_size"](0)
+        0.1
+    """
+    made: dict[str, Constant | Schedule] = {}
+    for name, value in named.items():
+        if isinstance(value, Constant | Schedule):
+            made[name] = value
+            continue
+        _check.positive(name, value, schedule=True)
+        made[name] = Schedule(function=hashable(value)) if callable(value) else Constant(value=number(value))
+    return made
 
 
 def number(value: Any) -> Any:

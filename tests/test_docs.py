@@ -51,6 +51,18 @@ def test_readme_examples_run():
     assert samples.is_finite.all()
 
 
+def test_parts_of_your_own_are_short_and_need_public_names_only():
+    blocks = [block for _, block in python_blocks(ROOT / "docs" / "extending.md")]
+    assert len(blocks) == 4
+    for block in blocks:
+        assert len(block.splitlines()) < 60
+        parts = re.findall(r"^@ewsg\.m.*?(?=^\S+ = |\Z)", block, re.DOTALL | re.MULTILINE)
+        assert parts
+        assert all(len(part.splitlines()) < 40 for part in parts)
+        assert "ewsg_jax." not in block
+        assert not re.findall(r"ewsg\.[\w.]*\b_\w", block)
+
+
 @pytest.mark.parametrize("name", ["conventions.md", "gotchas.md"])
 def test_these_documents_have_examples(name):
     assert len(python_blocks(ROOT / "docs" / name)) > 5

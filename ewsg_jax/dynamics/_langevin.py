@@ -11,10 +11,10 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 
 from ewsg_jax import _tree
-from ewsg_jax._module import Constant, Schedule, hyperparameter, module, static
+from ewsg_jax._module import Constant, Schedule, hyperparameters, module, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
-from ewsg_jax.dynamics.protocol import Dynamics, Probe, check_hyperparameters, check_noise, half_squared_sum
+from ewsg_jax.dynamics.protocol import Dynamics, Probe, check_noise, half_squared_sum
 from ewsg_jax.gradients.protocol import Estimate
 from ewsg_jax.tags import saved_as
 
@@ -80,6 +80,6 @@ def langevin(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.langevin(step_size=1e-3)
     """
-    check_hyperparameters(step_size=step_size, temperature=temperature)
+    given = hyperparameters(step_size=step_size, temperature=temperature)
     check_noise(noise)
-    return Langevin(step_size=hyperparameter(step_size), temperature=hyperparameter(temperature), noise=noise)
+    return Langevin(**given, noise=noise)

@@ -28,7 +28,7 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _check, _random, _tree
-from ewsg_jax._module import Constant, Schedule, hyperparameter, module, number, static
+from ewsg_jax._module import Constant, Schedule, hyperparameters, module, number, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.protocol import (
@@ -36,7 +36,6 @@ from ewsg_jax.dynamics.protocol import (
     PriorGradient,
     Probe,
     Term,
-    check_hyperparameters,
     check_noise,
     half_squared_sum,
 )
@@ -199,7 +198,7 @@ def preconditioned(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.preconditioned(step_size=1e-3)
     """
-    check_hyperparameters(step_size=step_size, temperature=temperature)
+    given = hyperparameters(step_size=step_size, temperature=temperature)
     _check.decay("decay", decay)
     if _check.boolean("correction", correction) and damping is None:
         raise ValueError(
@@ -210,11 +209,10 @@ def preconditioned(
     _check.positive("damping", damping)
     check_noise(noise)
     return Preconditioned(
-        step_size=hyperparameter(step_size),
+        **given,
         decay=number(decay),
         damping=number(damping),
         correction=bool(correction),
-        temperature=hyperparameter(temperature),
         noise=noise,
     )
 

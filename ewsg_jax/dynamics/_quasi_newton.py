@@ -30,7 +30,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from ewsg_jax import _check, _tree
-from ewsg_jax._module import Constant, Schedule, hyperparameter, module, number, static
+from ewsg_jax._module import Constant, Schedule, hyperparameters, module, number, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics import lbfgs
@@ -38,7 +38,6 @@ from ewsg_jax.dynamics.protocol import (
     Dynamics,
     PriorGradient,
     Probe,
-    check_hyperparameters,
     check_noise,
     half_squared_sum,
 )
@@ -193,19 +192,18 @@ def quasi_newton(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.quasi_newton(step_size=1e-3, memory_size=3, trust_region=10.0)
     """
-    check_hyperparameters(step_size=step_size, temperature=temperature)
+    given = hyperparameters(step_size=step_size, temperature=temperature)
     _check.integer("memory_size", memory_size, minimum=2)
     _check.positive("trust_region", trust_region)
     _check.positive("initial_scale", initial_scale)
     _check.positive("curvature_threshold", curvature_threshold)
     check_noise(noise)
     return QuasiNewton(
-        step_size=hyperparameter(step_size),
+        **given,
         memory_size=int(memory_size),
         trust_region=number(trust_region),
         initial_scale=number(initial_scale),
         curvature_threshold=number(curvature_threshold),
-        temperature=hyperparameter(temperature),
         noise=noise,
     )
 

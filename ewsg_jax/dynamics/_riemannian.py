@@ -16,14 +16,13 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import _check, _tree
-from ewsg_jax._module import Constant, Schedule, hashable, hyperparameter, module, static
+from ewsg_jax._module import Constant, Schedule, hashable, hyperparameters, module, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.protocol import (
     Dynamics,
     PriorGradient,
     Probe,
-    check_hyperparameters,
     check_noise,
     half_squared_sum,
 )
@@ -147,16 +146,15 @@ def riemannian(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.riemannian(1e-3, inverse_metric=lambda position, data: 1 + position**2)
     """
-    check_hyperparameters(step_size=step_size, temperature=temperature)
+    given = hyperparameters(step_size=step_size, temperature=temperature)
     _check.function("inverse_metric", inverse_metric, "(position, data) -> G⁻¹")
     if divergence is not None:
         _check.function("divergence", divergence, "(position, data) -> tree")
     check_noise(noise)
     return Riemannian(
-        step_size=hyperparameter(step_size),
+        **given,
         inverse_metric=hashable(inverse_metric),
         divergence=None if divergence is None else hashable(divergence),
-        temperature=hyperparameter(temperature),
         noise=noise,
     )
 

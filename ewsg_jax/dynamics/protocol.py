@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import Constant, Part, Schedule, module
 from ewsg_jax._random import NOISE_LAWS, NoiseLaw
-from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree, State
+from ewsg_jax._types import Array, Data, Key, Position, PyTree, State
 from ewsg_jax.gradients.protocol import Estimate
 
 Term = tuple[Any, PyTree]
@@ -103,12 +103,6 @@ class Dynamics(Part, abc.ABC, Generic[State]):
         if self.constants is not None or any(isinstance(x, Schedule) for x in parts):
             return self
         return dataclasses.replace(self, constants=self.coefficients(jnp.int32(0)))
-
-
-def check_hyperparameters(**named: Hyperparameter) -> None:
-    """Check that each is a positive number, a scalar array or a schedule."""
-    for name, value in named.items():
-        _check.positive(name, value, schedule=True)
 
 
 def check_noise(noise: NoiseLaw) -> None:

@@ -11,14 +11,13 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 
 from ewsg_jax import _tree
-from ewsg_jax._module import Constant, Schedule, hyperparameter, module
+from ewsg_jax._module import Constant, Schedule, hyperparameters, module
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.protocol import (
     Dynamics,
     Probe,
     Term,
-    check_hyperparameters,
     check_noise,
     half_squared_sum,
 )
@@ -146,7 +145,6 @@ def checked(
     step_size: Hyperparameter, friction: Hyperparameter, temperature: Hyperparameter, noise: NoiseLaw = "gaussian"
 ) -> dict[str, Constant | Schedule]:
     """Check what every underdamped dynamics is given, and return its hyperparameters by name."""
-    given = {"step_size": step_size, "friction": friction, "temperature": temperature}
-    check_hyperparameters(**given)
+    made = hyperparameters(step_size=step_size, friction=friction, temperature=temperature)
     check_noise(noise)
-    return {name: hyperparameter(value) for name, value in given.items()}
+    return made

@@ -19,11 +19,10 @@ import jax.numpy as jnp
 
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness
-from ewsg_jax._module import Constant, Schedule, hyperparameter, module, static
+from ewsg_jax._module import Constant, Schedule, hyperparameters, module, static
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.bounds import Bound
 from ewsg_jax.bounds.protocol import check_bound
-from ewsg_jax.dynamics.protocol import check_hyperparameters
 from ewsg_jax.exact._random_walk_metropolis import RandomWalkNoise
 from ewsg_jax.exact.bright_set import (
     BrightSet,
@@ -271,7 +270,7 @@ def flymc(
         (True, False)
     """
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
-    check_hyperparameters(step_size=step_size, temperature=temperature)
+    given = hyperparameters(step_size=step_size, temperature=temperature)
     _check.integer("capacity", capacity)
     probability = check_probability(resample_probability)
     room = checked_period("proposal_capacity", proposal_capacity)
@@ -285,12 +284,11 @@ def flymc(
     _check.integer("chunk_size", chunk_size)
     return FireflyMonteCarlo(
         posterior=posterior,
-        step_size=hyperparameter(step_size),
+        **given,
         capacity=int(capacity),
         resample_probability=probability,
         proposal_capacity=room,
         bound=lower,
         center=centers.given(center),
-        temperature=hyperparameter(temperature),
         chunk_size=int(chunk_size),
     )

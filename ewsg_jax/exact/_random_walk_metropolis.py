@@ -14,9 +14,8 @@ import numpy as np
 
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness
-from ewsg_jax._module import Constant, Schedule, hyperparameter, module, static
+from ewsg_jax._module import Constant, Schedule, hyperparameters, module, static
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position
-from ewsg_jax.dynamics.protocol import check_hyperparameters
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
@@ -145,11 +144,10 @@ def random_walk_metropolis(
         (3, 1.0)
     """
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
-    check_hyperparameters(step_size=step_size, temperature=temperature)
+    given = hyperparameters(step_size=step_size, temperature=temperature)
     return RandomWalkMetropolis(
         posterior=posterior,
-        step_size=hyperparameter(step_size),
-        temperature=hyperparameter(temperature),
+        **given,
         chunk_size=_check.integer("chunk_size", chunk_size),
     )
 

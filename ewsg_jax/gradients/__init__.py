@@ -12,4 +12,5 @@ from ewsg_jax.gradients._uniform import uniform as uniform
 from ewsg_jax.gradients.protocol import Estimate as Estimate
 from ewsg_jax.gradients.protocol import Evaluations as Evaluations
 from ewsg_jax.gradients.protocol import GradientEstimator as GradientEstimator
+from ewsg_jax.gradients.protocol import OfRows as OfRows
 from ewsg_jax.gradients.protocol import Weight as Weight

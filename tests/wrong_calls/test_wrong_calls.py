@@ -23,6 +23,7 @@ from tests.wrong_calls import (
     memory_methods,
     methods,
     models,
+    parts,
     posterior,
     preparation,
     quasi_newton,
@@ -45,6 +46,7 @@ LISTS = [
     memory_methods,
     methods,
     models,
+    parts,
     posterior,
     preparation,
     quasi_newton,
@@ -66,7 +68,11 @@ UNTESTED = {
     "Moments": "made by `sample`",
     "Randomness": "made by a kernel",
     "Samples": "made by `sample`",
-    "bounds.Bound": "checked where it is taken",
+    "rows.Batch": "made by a law of rows",
+    "rows.RowLaw": "a base class: `rows=` checks that it gets one",
+    "rows.gather": "inside a step, on rows that a law has drawn",
+    "static": "passes its arguments on to `dataclasses.field`",
+    "bounds.Bound": "a base class: `flymc` checks that it gets one",
     "bounds.normal_taylor": "takes no argument",
     "datasets.Whitened": "made by `whiten`",
     "datasets.breast_cancer": "takes no argument",
@@ -79,18 +85,19 @@ UNTESTED = {
     "diagnostics.Predictive": "made by `predictive`",
     "diagnostics.Summary": "made by `summary`",
     "diagnostics.Trajectory": "made by `trajectory`",
-    "dynamics.Dynamics": "a protocol: `kernel` checks that it gets one",
+    "dynamics.Dynamics": "a base class: `kernel` checks that it gets one",
     "dynamics.LangevinState": "made by a dynamics",
     "dynamics.Probe": "a protocol of the kernel's own",
     "dynamics.UnderdampedState": "made by a dynamics",
     "gradients.Covariance": "made by an estimator",
     "gradients.Estimate": "made by an estimator",
     "gradients.Evaluations": "made by an estimator",
-    "gradients.GradientEstimator": "a protocol: `kernel` checks that it gets one",
+    "gradients.GradientEstimator": "a base class: `kernel` checks that it gets one",
+    "gradients.OfRows": "a base class: `kernel` checks that it gets one",
     "gradients.Weight": "a protocol of the kernel's own",
 }
 """Public callables without a row, and why."""
-MODULES = ("bounds", "dynamics", "gradients", "models", "datasets", "diagnostics")
+MODULES = ("bounds", "rows", "dynamics", "gradients", "models", "datasets", "diagnostics")
 
 
 @pytest.mark.parametrize("wrong", [pytest.param(w, id=f"{w.entry}: {w.what}") for w in WRONG])

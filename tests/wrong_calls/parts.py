@@ -1,0 +1,81 @@
+"""Wrong calls of what parts of one's own are made with."""
+
+# The arguments are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
+
+import jax.numpy as jnp
+
+import ewsg_jax as ewsg
+from ewsg_jax.rows.blocks import Blocks
+from tests.wrong_calls.table import MODEL, WHOLE, T, V, of
+
+
+class Twice:
+    """No named tuple."""
+
+
+def sgld(posterior, step_size):
+    """Not the library's own."""
+
+
+RECORD = dict.fromkeys(("title", "estimator", "bias", "evaluations", "memory", "source", "hazard"), "none")
+POSITIVE = "must be a positive number, a scalar array or a schedule (a function of the step)"
+
+of(
+    "hyperparameters",
+    ("negative", V, "friction", "-1.0 (float)", POSITIVE, lambda: ewsg.hyperparameters(friction=-1.0)),
+    ("a text", T, "friction", "'1' (str)", POSITIVE, lambda: ewsg.hyperparameters(friction="1")),
+    ("an array", V, "step_size", "(2,)", POSITIVE, lambda: ewsg.hyperparameters(step_size=jnp.ones(2))),
+)
+of("module", ("an object", T, "module", "3 (int)", "must decorate a class", lambda: ewsg.module(3)))
+of(
+    "method",
+    (
+        "a name that is taken",
+        V,
+        "sgld",
+        "tests.wrong_calls.parts",
+        "two methods are called",
+        lambda: ewsg.method(dynamics=(), **RECORD)(sgld),
+    ),
+)
+of(
+    "saved_as",
+    ("no text", T, "tag", "3 (int)", "must be a text that no other class has", lambda: ewsg.saved_as(3)),
+    (
+        "a plain class",
+        T,
+        "saved_as",
+        "Twice",
+        "must decorate a named tuple or a dataclass",
+        lambda: ewsg.saved_as("tests.twice")(Twice),
+    ),
+)
+of(
+    "rows.row_law",
+    ("no rows", V, "batch_size", "0", WHOLE, lambda: ewsg.rows.row_law(0, True, "random")),
+    (
+        "an unknown law",
+        V,
+        "rows",
+        "'shuffled' (str)",
+        "must be one of 'random', 'blocks', 'epochs'",
+        lambda: ewsg.rows.row_law(2, True, "shuffled"),
+    ),
+    (
+        "a law of another size",
+        V,
+        "batch_size",
+        "2",
+        "must be that of rows, 3",
+        lambda: ewsg.gradients.uniform(MODEL, batch_size=2, rows=Blocks(batch_size=3)),
+    ),
+    (
+        "a law without replacement",
+        V,
+        "replace",
+        "False",
+        "must be True for rows=blocks(batch_size=3)",
+        lambda: ewsg.gradients.uniform(MODEL, batch_size=3, replace=False, rows=Blocks(batch_size=3)),
+    ),
+)
