@@ -103,12 +103,12 @@ def test_grids_of_step_sizes_and_data_sets():
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bfloat16"])
 def test_rows_gathered_ahead_are_the_rows(shape, dtype):
     """Whatever pieces the rows are copied in, they are what indexing gives; alone, and with chains and steps."""
-    from ewsg_jax import _rows
+    from ewsg_jax.rows import gathering
 
     leaf = jnp.arange(np.prod(shape)).reshape(shape).astype(dtype)
     data = {"x": leaf, "n": jnp.arange(5)}
     for indices in (jnp.array([3, 0, 3]), jnp.array([[1, 4], [2, 2]])):
-        for gather in (_rows.gather, jax.jit(_rows.gather), functools.partial(lambda d, i: i)):
-            rows = _rows.rows_of(gather(data, indices), data)
+        for gather in (gathering.gather, jax.jit(gathering.gather), functools.partial(lambda d, i: i)):
+            rows = gathering.rows_of(gather(data, indices), data)
             np.testing.assert_array_equal(np.asarray(rows["x"], np.float32), np.asarray(leaf, np.float32)[indices])
             np.testing.assert_array_equal(rows["n"], indices)

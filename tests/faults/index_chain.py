@@ -111,7 +111,7 @@ MUTANTS = [
     Mutant(
         "the frozen noise is forgotten",
         "ewsg_jax/gradients/_exponentially_weighted.py",
-        "proposals, jax.vmap(lambda estimate: weight(estimate, frozen_noise))(proposals[0])",
+        "proposals, jax.vmap(lambda estimate: weight(estimate, self.frozen_noise))(proposals[0])",
         "proposals, jax.vmap(lambda estimate: weight(estimate))(proposals[0])",
         "tests/gradients/test_index_chain.py::test_frozen_noise_reaches_the_chain[rest]",
     ),

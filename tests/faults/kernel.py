@@ -38,7 +38,7 @@ MUTANTS = [
     Mutant(
         "probes are not counted",
         "ewsg_jax/_kernel.py",
-        "cost.per_step + dynamics.probes * cost.per_probe",
+        "cost.per_step + self.dynamics.probes * cost.per_probe",
         "cost.per_step",
         "tests/dynamics/test_protocol.py"
         "::test_what_is_prepared_reaches_the_weight_and_the_move_and_probes_are_counted",

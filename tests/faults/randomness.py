@@ -28,8 +28,8 @@ MUTANTS = [
     Mutant(
         "one key for batch and noise",
         "ewsg_jax/_kernel.py",
-        "estimator.draw(batch_key, data)",
-        "estimator.draw(noise_key, data)",
+        "self.estimator.draw(batch, data)",
+        "self.estimator.draw(noise, data)",
         "tests/test_contract.py::test_keys_are_used_once[sgld-True-random]",
     ),
     Mutant(
@@ -73,8 +73,8 @@ MUTANTS = [
     Mutant(
         "one key for batch and noise of a step",
         "ewsg_jax/_kernel.py",
-        "dynamics.draw(noise_key, state.dynamics)",
-        "dynamics.draw(batch_key, state.dynamics)",
+        "self.dynamics.draw(noise, state.dynamics)",
+        "self.dynamics.draw(batch, state.dynamics)",
         "tests/test_random.py::test_batch_and_noise_have_different_keys",
     ),
     Mutant(

@@ -101,7 +101,7 @@ MUTANTS = [
     ),
     Mutant(
         "rows of other numbers",
-        "ewsg_jax/_rows.py",
+        "ewsg_jax/rows/gathering.py",
         "cpu=lambda x, i: _tree.take(x.reshape(x.shape[0], *in_pieces), i)",
         "cpu=lambda x, i: _tree.take(x.reshape(x.shape[0], *in_pieces), i - i)",
         "tests/test_uses.py::test_rows_gathered_ahead_are_the_rows[float32-shape1]",
