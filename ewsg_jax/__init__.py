@@ -18,11 +18,11 @@ from ewsg_jax._kernel import Info as Info
 from ewsg_jax._kernel import Kernel as Kernel
 from ewsg_jax._kernel import KernelState as KernelState
 from ewsg_jax._kernel import Randomness as Randomness
-from ewsg_jax._kernel import kernel as kernel
 from ewsg_jax._module import hyperparameters as hyperparameters
 from ewsg_jax._module import module as module
 from ewsg_jax._module import static as static
 from ewsg_jax.methods import *  # noqa: F403 - every method, so that a new one needs no line here
+from ewsg_jax.pair import kernel as kernel
 from ewsg_jax.posterior import Posterior as Posterior
 from ewsg_jax.preparation import Mode as Mode
 from ewsg_jax.preparation import cluster as cluster

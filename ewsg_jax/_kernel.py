@@ -1,4 +1,4 @@
-"""A kernel is a dynamics that asks an estimator for a gradient; everything random is drawn first.
+"""What a kernel is: everything random in a step is drawn first, so the rest is a deterministic function.
 
 init(key, position, data)             -> state
 draw(key, state, data)                -> randomness      indices, uniforms, normals
@@ -8,20 +8,16 @@ step(key, state, data)                =  transition(draw(key, state, data), stat
 """
 
 import abc
-import dataclasses
-import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _tree
+from ewsg_jax import _check
 from ewsg_jax._module import Part, module
 from ewsg_jax._types import Array, Data, Key, Memory, Position, PyTree, State
-from ewsg_jax.dynamics import Dynamics
-from ewsg_jax.gradients import Evaluations, GradientEstimator
+from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients.protocol import Sharing
 from ewsg_jax.tags import saved_as
 
@@ -190,118 +186,6 @@ class Kernel(Part, abc.ABC):
             return self.step(_check.key(rng_key, "rng_key"), state, data)
 
         return BoundKernel(init, step)
-
-
-@module
-class Pair(Kernel):
-    """A dynamics that asks an estimator for a gradient."""
-
-    made_by = "kernel"
-
-    dynamics: Dynamics
-    estimator: GradientEstimator
-
-    def init(self, key: Key, position: Position, data: Data) -> KernelState:
-        _check.key(key)
-        position = _check.position(position)
-        _check.finite("position", position)
-        self.estimator.check(position, data)
-        own, memory = jax.random.split(key)
-        return KernelState(self.dynamics.init(own, position), self.estimator.init(memory, position, data))
-
-    def draw(self, key: Key, state: KernelState, data: Data) -> Randomness:
-        batch, noise = jax.random.split(key)
-        return Randomness(self.estimator.draw(batch, data), self.dynamics.draw(noise, state.dynamics))
-
-    def gather(self, randomness: Randomness, data: Data) -> Randomness:
-        return randomness._replace(batch=self.estimator.gather(randomness.batch, data))
-
-    def transition(self, randomness: Randomness, state: KernelState, data: Data) -> tuple[KernelState, Info]:
-        dynamics, estimator, current = self.dynamics, self.estimator, state.dynamics
-        wanted = dynamics.point(current)
-        memory, point, refreshed = estimator.refresh(randomness.batch, state.memory, current.step, wanted, data)
-        if point is not wanted:
-            current = dynamics.restart(current, point)
-        prepared = dynamics.prepare(current, estimator.prior_gradient, data)
-        weight = functools.partial(dynamics.weight, prepared)
-        estimate, receipt = estimator.propose(randomness.batch, memory, point, data, weight)
-        moved = dynamics.move(
-            randomness.noise, prepared, estimate, lambda position: estimator.probe(estimate, position, data)
-        )
-        # What is known without running the step stays a NumPy number, so that a run need not sum it.
-        spent = self.evaluations(data).per_step + refreshed
-        info = Info(
-            gradient_evaluations=spent if isinstance(spent, jax.Array) else np.int32(spent),
-            is_finite=_tree.is_finite(moved),
-            step_size=jnp.asarray(dynamics.step_size_at(current.step)),
-            index_acceptance=estimate.acceptance,
-        )
-        return KernelState(moved, estimator.commit(receipt, memory)), info
-
-    @property
-    def step_size(self) -> Callable[[Array], Any]:
-        """`step_size(step)` is the h of the step after so many."""
-        return self.dynamics.step_size_at
-
-    def evaluations(self, data: Data) -> Evaluations:
-        cost = self.estimator.evaluations(data)
-        return cost._replace(per_step=cost.per_step + self.dynamics.probes * cost.per_probe)
-
-    def check(self, position: Position, data: Data) -> None:
-        self.estimator.check(position, data)
-
-    @property
-    def uses_batches(self) -> bool:
-        return self.estimator.uses_batches
-
-    @property
-    def exchangeable(self) -> bool:
-        return self.estimator.exchangeable
-
-    @property
-    def sharing(self) -> Sharing:
-        return self.estimator.sharing
-
-    def hoisted(self) -> Self:
-        return dataclasses.replace(self, dynamics=self.dynamics.hoisted())
-
-
-def kernel(dynamics: Dynamics, estimator: GradientEstimator) -> Kernel:
-    """Compose any dynamics with any estimator of the gradient.
-
-    Args:
-        dynamics: one of `ewsg_jax.dynamics`.
-        estimator: one of `ewsg_jax.gradients`.
-
-    Raises:
-        TypeError: an argument is of the wrong kind.
-        ValueError: the estimator asks for a frozen noise that the dynamics does not have, or does not report the
-            covariance that the dynamics needs.
-
-    Example:
-        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
-        >>> model = ewsg.models.gaussian_location()
-        >>> weighted = ewsg.gradients.exponentially_weighted(ewsg.gradients.uniform(model, batch_size=1))
-        >>> kernel = ewsg.kernel(ewsg.dynamics.splitting(1e-2, friction=1.0), weighted)
-        >>> data = jnp.arange(10.0)[:, None]
-        >>> state = kernel.init(jax.random.key(0), jnp.zeros(1), data)
-        >>> state, info = kernel.step(jax.random.key(1), state, data)
-        >>> int(info.gradient_evaluations)
-        2
-    """
-    _check.instance("dynamics", dynamics, Dynamics, "one of ewsg_jax.dynamics")
-    _check.instance("estimator", estimator, GradientEstimator, "one of ewsg_jax.gradients")
-    if dynamics.needs_covariance and not estimator.reports_covariance:
-        raise ValueError(
-            "estimator must report the covariance of its gradient for this dynamics, as "
-            "ewsg_jax.gradients.covariance_tracking does, alone or exponentially weighted; got one that does not"
-        )
-    if estimator.frozen_noise is not None and not dynamics.frozen_noise:
-        raise ValueError(f"dynamics must have a weight for an exponentially weighted estimator; got {dynamics}")
-    if isinstance(estimator.frozen_noise, str):
-        _check.one_of("frozen_noise of this dynamics", estimator.frozen_noise, dynamics.frozen_noise)
-
-    return Pair(dynamics=dynamics, estimator=estimator)
 
 
 def _check_step(kernel: Kernel, key: Key, state: KernelState, data: Data) -> None:

@@ -5,10 +5,11 @@ from collections.abc import Callable
 import jax.numpy as jnp
 
 from ewsg_jax import gradients
-from ewsg_jax._kernel import Kernel, kernel
+from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter
 from ewsg_jax.methods.underdamped import INTEGRATORS, Integrator, underdamped
+from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
 

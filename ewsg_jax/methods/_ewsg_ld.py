@@ -3,9 +3,10 @@
 from typing import Literal
 
 from ewsg_jax import dynamics, gradients
-from ewsg_jax._kernel import Kernel, kernel
+from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, PyTree
+from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
 from ewsg_jax.rows.named import RowLawName

@@ -1,10 +1,11 @@
 """Underdamped Langevin dynamics with the full gradient."""
 
 from ewsg_jax import gradients
-from ewsg_jax._kernel import Kernel, kernel
+from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter
 from ewsg_jax.methods.underdamped import INTEGRATORS, Integrator, underdamped
+from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
 from ewsg_jax.rows.gathering import CHUNK_SIZE

@@ -5,7 +5,7 @@ from tests.faults.mutant import Mutant
 MUTANTS = [
     Mutant(
         "restart never called",
-        "ewsg_jax/_kernel.py",
+        "ewsg_jax/pair.py",
         "if point is not wanted:",
         "if False:",
         "tests/dynamics/test_protocol.py::test_a_chain_whose_estimator_moves_the_point_goes_on_from_there[semi_implicit]",
@@ -21,7 +21,7 @@ MUTANTS = [
     ),
     Mutant(
         "refreshes are not counted",
-        "ewsg_jax/_kernel.py",
+        "ewsg_jax/pair.py",
         "(data).per_step + refreshed",
         "(data).per_step",
         "tests/gradients/test_index_chain.py::test_only_the_accepted_batch_is_committed[together]",
@@ -29,7 +29,7 @@ MUTANTS = [
     ),
     Mutant(
         "the refreshed memory is lost",
-        "ewsg_jax/_kernel.py",
+        "ewsg_jax/pair.py",
         "estimator.commit(receipt, memory)",
         "estimator.commit(receipt, state.memory)",
         "tests/gradients/test_index_chain.py::test_only_the_accepted_batch_is_committed[one_by_one]",
@@ -37,7 +37,7 @@ MUTANTS = [
     ),
     Mutant(
         "probes are not counted",
-        "ewsg_jax/_kernel.py",
+        "ewsg_jax/pair.py",
         "cost.per_step + self.dynamics.probes * cost.per_probe",
         "cost.per_step",
         "tests/dynamics/test_protocol.py"

@@ -27,7 +27,7 @@ MUTANTS = [
     ),
     Mutant(
         "one key for batch and noise",
-        "ewsg_jax/_kernel.py",
+        "ewsg_jax/pair.py",
         "self.estimator.draw(batch, data)",
         "self.estimator.draw(noise, data)",
         "tests/test_contract.py::test_keys_are_used_once[sgld-True-random]",
@@ -72,7 +72,7 @@ MUTANTS = [
     ),
     Mutant(
         "one key for batch and noise of a step",
-        "ewsg_jax/_kernel.py",
+        "ewsg_jax/pair.py",
         "self.dynamics.draw(noise, state.dynamics)",
         "self.dynamics.draw(batch, state.dynamics)",
         "tests/test_random.py::test_batch_and_noise_have_different_keys",
