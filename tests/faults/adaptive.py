@@ -85,7 +85,7 @@ MUTANTS = [
         "Gamma with a factor 1 - decay",
         PRECONDITIONED,
         "* d, 2 * x * dx)",
-        "* d, 2 * (1 - decay) * x * dx)",
+        "* d, 2 * (1 - self.decay) * x * dx)",
         f"{PR}test_law_where_m_remembers[True-0.99]",
         sweep=True,
     ),

@@ -12,7 +12,7 @@ MUTANTS = [
         "strata: each row for n/b rows, whatever its stratum",
         "ewsg_jax/gradients/_stratified.py",
         "weight = sizes.astype(float) / jnp.maximum(seats, 1)",
-        "weight = jnp.full(num_strata, num_rows(data) / batch_size)",
+        "weight = jnp.full(self.num_strata, num_rows(data) / self.batch_size)",
         "tests/dynamics/test_stationary_law_with_memory.py::test_strata[euler-labels1-seats1]",
     ),
     Mutant(
