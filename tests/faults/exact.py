@@ -2,7 +2,7 @@
 
 from tests.faults.mutant import Mutant
 
-BRIGHT, FLY, WALK = (f"ewsg_jax/methods/_{name}.py" for name in ("bright_set", "flymc", "metropolis"))
+BRIGHT, FLY, WALK = (f"ewsg_jax/exact/{name}.py" for name in ("bright_set", "_flymc", "_random_walk_metropolis"))
 B = "ewsg_jax/bounds/"
 ENUMERATED, RUNS, BOUNDS, METROPOLIS = (
     f"tests/exact/test_{name}.py::" for name in ("flymc", "flymc_runs", "bounds", "metropolis")
@@ -90,7 +90,7 @@ MUTANTS = [
     Mutant(
         "flymc: temperature forgotten in the walk's ratio",
         FLY,
-        "(there - dark) / temperature_now",
+        "(there - dark) / temperature",
         "(there - dark)",
         f"{INVARIANT}[4-4-0.6]",
         sweep=True,
@@ -183,7 +183,7 @@ MUTANTS = [
     ),
     Mutant(
         "remainders by subtraction",
-        B + "_remainders.py",
+        B + "remainders.py",
         "jnp.where(jnp.abs(x) < NEAR, series, closed)",
         "closed",
         f"{BOUNDS}test_in_float32_a_gap_keeps_the_digits_of_a_small_difference[logistic_regression-0.001]",
@@ -192,7 +192,7 @@ MUTANTS = [
     Mutant(
         "metropolis: temperature forgotten",
         WALK,
-        "(current.potential - there) / temperature_now",
+        "(current.potential - there) / temperature",
         "(current.potential - there)",
         f"{METROPOLIS}test_the_acceptance_is_the_ratio_of_densities[4096-0.4]",
     ),
@@ -207,8 +207,8 @@ MUTANTS = [
     Mutant(
         "metropolis: a density that is no number is accepted",
         WALK,
-        "accepted = noise.log_uniform <= (current.potential - there) / temperature_now",
-        "accepted = ~(noise.log_uniform > (current.potential - there) / temperature_now)",
+        "accepted = noise.log_uniform <= (current.potential - there) / temperature",
+        "accepted = ~(noise.log_uniform > (current.potential - there) / temperature)",
         f"{METROPOLIS}test_where_the_density_is_0_or_no_number",
         sweep=True,
     ),

@@ -2,7 +2,7 @@
 
 from tests.faults.mutant import Mutant
 
-QN, LB = (f"ewsg_jax/dynamics/_{name}.py" for name in ("quasi_newton", "lbfgs"))
+QN, LB = (f"ewsg_jax/dynamics/{name}.py" for name in ("_quasi_newton", "lbfgs"))
 TEST = "tests/dynamics/test_quasi_newton.py::"
 STEPS = TEST + "test_steps_are_those_of_the_oracle"
 TWO_LOOP = TEST + "test_factor_is_that_of_the_two_loop_recursion[4]"
@@ -26,16 +26,16 @@ MUTANTS = [
     Mutant(
         "the matrix is scaled by the point that moves",
         QN,
-        "(state.pairs, state.usable, oldest, initial_scale))",
-        "(state.pairs, state.usable, oldest, initial_scale / (1 + _tree.squared_norm(state.point))))",
+        "(state.pairs, state.usable, oldest, self.initial_scale))",
+        "(state.pairs, state.usable, oldest, self.initial_scale / (1 + _tree.squared_norm(state.point))))",
         TEST + "test_the_matrix_does_not_depend_on_the_point_that_moves[2]",
         sweep=True,
     ),
     Mutant(
         "y on another batch than the step's",
         "ewsg_jax/gradients/_uniform.py",
-        "return gradient(estimate.batch, position, data)",
-        "return gradient((estimate.batch + 1) % 5, position, data)",
+        "return self._gradient(estimate.batch, position, data)",
+        "return self._gradient((estimate.batch + 1) % 5, position, data)",
         STEPS,
     ),
     Mutant(
@@ -56,7 +56,7 @@ MUTANTS = [
     Mutant(
         "lambda left out",
         QN,
-        "(-1, g), (trust_region, s))",
+        "(-1, g), (self.trust_region, s))",
         "(-1, g))",
         TEST + "test_exact_moments_of_a_step_on_a_quadratic[0.3]",
         sweep=True,
@@ -64,23 +64,23 @@ MUTANTS = [
     Mutant(
         "the noise by H and not by its factor",
         QN,
-        "(jnp.sqrt(2 * h * temperature_now), noise)",
-        "(jnp.sqrt(2 * h * temperature_now), _lbfgs.transposed_times(factor, noise))",
+        "(c.noise, noise)",
+        "(c.noise, lbfgs.transposed_times(factor, noise))",
         TEST + "test_exact_moments_of_a_step_on_a_quadratic[0.3]",
     ),
     Mutant(
         "sqrt(hT) for sqrt(2hT)",
         QN,
-        "(jnp.sqrt(2 * h * temperature_now), noise)",
-        "(jnp.sqrt(h * temperature_now), noise)",
+        "Coefficients(-h, jnp.sqrt(2 * h * t), ",
+        "Coefficients(-h, jnp.sqrt(h * t), ",
         TEST + "test_exact_moments_of_a_step_on_a_quadratic[0.3]",
         sweep=True,
     ),
     Mutant(
         "a schedule is read at every step",
         QN,
-        "value_at(step_size, step - step % size)",
-        "value_at(step_size, step)",
+        "self.step_size(step - step % self.memory_size)",
+        "self.step_size(step)",
         TEST + "test_step_sizes_are_constant_on_blocks",
         sweep=True,
     ),
@@ -94,7 +94,7 @@ MUTANTS = [
     Mutant(
         "the weight forgets S",
         QN,
-        "force = _lbfgs.transposed_times(prepared.factor, estimate.gradient)",
+        "force = lbfgs.transposed_times(prepared.factor, estimate.gradient)",
         "force = estimate.gradient",
         TEST + "test_weighted_steps_are_those_of_the_oracle[uniform]",
         sweep=True,
@@ -102,8 +102,8 @@ MUTANTS = [
     Mutant(
         "the weight takes S for its transpose",
         QN,
-        "force = _lbfgs.transposed_times(prepared.factor, estimate.gradient)",
-        "force = _lbfgs.times(prepared.factor, estimate.gradient)",
+        "force = lbfgs.transposed_times(prepared.factor, estimate.gradient)",
+        "force = lbfgs.times(prepared.factor, estimate.gradient)",
         TEST + "test_weight_is_the_exponent_of_the_noise",
         sweep=True,
     ),
@@ -165,8 +165,8 @@ MUTANTS = [
     Mutant(
         "a probe is free",
         QN,
-        "probes=1",
-        "probes=0",
+        "def probes(self) -> int:\n        return 1\n",
+        "def probes(self) -> int:\n        return 0\n",
         TEST + "test_hamcmc_is_the_dynamics_over_uniform_rows",
     ),
 ]

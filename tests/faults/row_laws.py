@@ -3,6 +3,7 @@
 from tests.faults.mutant import Mutant
 
 G = "ewsg_jax/gradients/"
+R = "ewsg_jax/rows/"
 RL = "tests/gradients/test_row_laws.py::"
 ST = "tests/gradients/test_stratified.py::"
 
@@ -11,7 +12,7 @@ MUTANTS = [
         "strata: each row for n/b rows, whatever its stratum",
         "ewsg_jax/gradients/_stratified.py",
         "weight = sizes.astype(float) / jnp.maximum(seats, 1)",
-        "weight = jnp.full(num_strata, num_rows(data) / batch_size)",
+        "weight = jnp.full(self.num_strata, num_rows(data) / self.batch_size)",
         "tests/dynamics/test_stationary_law_with_memory.py::test_strata[euler-labels1-seats1]",
     ),
     Mutant(
@@ -24,14 +25,14 @@ MUTANTS = [
     ),
     Mutant(
         "blocks end at the last row",
-        G + "_row_laws.py",
+        R + "blocks.py",
         "wrapped = jnp.maximum(0, start - last)",
         "wrapped = 0 * jnp.maximum(0, start - last)",
         RL + "test_blocks_are_the_cyclic_ones[3]",
     ),
     Mutant(
         "rows of a block do not go around",
-        G + "_row_laws.py",
+        R + "blocks.py",
         "jnp.where(chosen, leaf[:batch_size], block)",
         "jnp.where(chosen, block, block)",
         RL + "test_blocks_are_the_cyclic_ones[4]",
@@ -39,7 +40,7 @@ MUTANTS = [
     ),
     Mutant(
         "one permutation for all epochs",
-        G + "_row_laws.py",
+        R + "epochs.py",
         "memory.number + ended",
         "memory.number + 0 * ended",
         RL + "test_every_row_comes_once_in_each_epoch[100-7]",
@@ -47,7 +48,7 @@ MUTANTS = [
     ),
     Mutant(
         "a batch across epochs from one of them",
-        G + "_row_laws.py",
+        R + "epochs.py",
         "jnp.where(place < n, this, following)",
         "jnp.where(place < n, this, this)",
         RL + "test_every_row_comes_once_in_each_epoch[5-3]",
@@ -78,7 +79,7 @@ MUTANTS = [
     ),
     Mutant(
         "epochs weighted",
-        G + "_row_laws.py",
+        G + "_exponentially_weighted.py",
         "    if not estimator.exchangeable:",
         "    if not estimator.uses_batches:",
         RL + "test_epochs_cannot_be_weighted",
@@ -86,7 +87,7 @@ MUTANTS = [
     ),
     Mutant(
         "epochs shared",
-        "ewsg_jax/sampling/_sample.py",
+        "ewsg_jax/sampling/request.py",
         "(kernel.uses_batches and kernel.exchangeable)",
         "kernel.uses_batches",
         RL + "test_epochs_cannot_be_shared_between_chains",
