@@ -202,4 +202,6 @@ def _is_same(mine: Any, other: Any) -> bool:
         return True
     if isinstance(mine, Tracer) or isinstance(other, Tracer):
         return False
-    return bool(np.array_equal(mine, other)) and getattr(mine, "dtype", None) == getattr(other, "dtype", None)
+    # As texts, for NumPy holds that its dtype of 64 bits equals None.
+    dtypes = {str(getattr(value, "dtype", None)) for value in (mine, other)}
+    return len(dtypes) == 1 and bool(np.array_equal(mine, other))

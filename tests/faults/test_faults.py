@@ -28,6 +28,7 @@ from tests.faults import (
     real_posteriors,
     row_laws,
     sampling,
+    values,
     weights_and_schedules,
 )
 
@@ -49,6 +50,7 @@ LISTS = [
     experiments,
     documents,
     real_posteriors,
+    values,
 ]
 MUTANTS = [mutant for module in LISTS for mutant in module.MUTANTS]
 

@@ -1,0 +1,72 @@
+"""Planted faults of parts as values."""
+
+from tests.faults.mutant import Mutant
+
+VALUES = "tests/test_values.py::"
+
+MUTANTS = [
+    Mutant(
+        "numbers do not count where parts are compared",
+        "ewsg_jax/_module.py",
+        "return structure == other_structure and all(map(_is_same, mine, others))",
+        "return structure == other_structure",
+        VALUES + "test_methods_are_equal_by_value[sghmc]",
+    ),
+    Mutant(
+        "classes of one shape are one",
+        "ewsg_jax/_module.py",
+        "    jax.tree_util.register_pytree_with_keys(made, flatten_with_keys, unflatten, flatten)\n",
+        "    jax.tree_util.register_dataclass(made, leaves, statics)\n",
+        VALUES + "test_structures_of_other_classes_are_others",
+    ),
+    Mutant(
+        "a schedule is worked out once",
+        "ewsg_jax/dynamics/protocol.py",
+        "if self.constants is not None or any(isinstance(x, Schedule) for x in parts):",
+        "if self.constants is not None:",
+        VALUES + "test_a_schedule_is_not_worked_out_once",
+    ),
+    Mutant(
+        "coefficients that change without a schedule",
+        "ewsg_jax/dynamics/_langevin.py",
+        "return Coefficients(-h, jnp.sqrt(2 * h * t), jnp.sqrt(h / (2 * t)))",
+        "return Coefficients(-h, jnp.sqrt(2 * h * t) * (2 - jnp.sign(step)), jnp.sqrt(h / (2 * t)))",
+        VALUES + "test_a_kernel_is_an_argument_or_a_constant[sgld]",
+    ),
+    Mutant(
+        "a run compiles for each kernel",
+        "ewsg_jax/sampling/chunks.py",
+        'static_argnames=("layout", "guarded")',
+        'static_argnames=("kernel", "layout", "guarded")',
+        VALUES + "test_a_second_step_size_and_a_second_equal_model_compile_nothing",
+    ),
+    Mutant(
+        "ready models are known by identity",
+        "ewsg_jax/models/priors.py",
+        "@dataclass(frozen=True)\nclass NormalPrior",
+        "@dataclass(frozen=True, eq=False)\nclass NormalPrior",
+        VALUES + "test_ready_models_are_equal_by_value[gaussian_location]",
+    ),
+    Mutant(
+        "a number of NumPy's is another",
+        "ewsg_jax/_module.py",
+        "return float(value) if isinstance(value, int | float | np.generic | np.ndarray) else value",
+        "return value",
+        VALUES + "test_methods_are_equal_by_value[ld]",
+    ),
+    Mutant(
+        "the text forgets the law of rows",
+        "ewsg_jax/gradients/protocol.py",
+        "| named | law.named()",
+        "| named",
+        VALUES + "test_the_text_of_a_part_is_its_call[saga(posterior=normal(prior_scale=2.0), batch_size=2, "
+        "replace=False)]",
+    ),
+    Mutant(
+        "posteriors of other priors are one",
+        "ewsg_jax/posterior.py",
+        "return self.log_likelihood, self.log_prior, self.predictor, self.bound, self.check_values",
+        "return self.log_likelihood, self.predictor, self.bound, self.check_values",
+        VALUES + "test_ready_models_are_equal_by_value[normal]",
+    ),
+]
