@@ -188,6 +188,12 @@ class Kernel(Part, abc.ABC):
         return BoundKernel(init, step)
 
 
+@jax.jit
+def _start(kernel: Kernel, key: Key, position: Position, data: Data) -> KernelState:
+    """The first state: asked for its shapes only, which are traced once for all equal kernels."""
+    return kernel.init(key, position, data)
+
+
 def _check_step(kernel: Kernel, key: Key, state: KernelState, data: Data) -> None:
     """Check that a key is one, that the data go with the position, and that the state is as `init` makes it."""
     _check.key(key)
@@ -200,5 +206,5 @@ def _check_step(kernel: Kernel, key: Key, state: KernelState, data: Data) -> Non
     # Values were looked at by `init`: to look again in each step would take a pass over the data.
     shapes = _check.shapes(data)
     kernel.check(state.position, shapes)
-    expected = jax.eval_shape(kernel.init, jax.random.key(0), _check.shapes(state.position), shapes)
+    expected = _start.eval_shape(kernel, jax.random.key(0), _check.shapes(state.position), shapes)
     _check.same_tree(f"state must be {made_by} on such data", "state", state, expected)

@@ -74,7 +74,7 @@ class SAGA(OfRows[SAGAMemory]):
 
     def check(self, position: Position, data: Data) -> None:
         super().check(position, data)
-        table = jax.eval_shape(self.first_table, _check.shapes(position), _check.shapes(data))
+        table = _table.eval_shape(self, _check.shapes(position), _check.shapes(data))
         _check.fits(
             "memory_limit", self.memory_limit, _tree.num_bytes(table), f"SAGA's table of {num_rows(data):,} rows"
         )
@@ -154,6 +154,12 @@ def saga(
     _check.integer("chunk_size", chunk_size)
     _check.integer("memory_limit", memory_limit)
     return SAGA(posterior=posterior, law=law, chunk_size=int(chunk_size), memory_limit=int(memory_limit))
+
+
+@jax.jit
+def _table(estimator: SAGA, position: Position, data: Data) -> PyTree:
+    """The first table: asked for its shapes only, which are traced once for all equal estimators."""
+    return estimator.first_table(position, data)
 
 
 def _first_of_each(indices: Array) -> Array:

@@ -407,7 +407,7 @@ def test_refusals():
     with pytest.raises(ValueError, match="must not be exponentially weighted already"):
         weighted(weighted(inner, chain_length=math.inf, frozen_noise=jnp.zeros(2)))
     with pytest.raises(ValueError, match="chain_length must be finite for an estimator whose batches cannot"):
-        weighted(counting(s), chain_length=math.inf)
+        weighted(altered(inner, lists_batches=False), chain_length=math.inf)
     with pytest.raises(TypeError, match="estimator must be a GradientEstimator"):
         weighted(s.posterior)
     for chain_length, error in ((-1, ValueError), (1.5, TypeError), (-math.inf, TypeError), (math.nan, TypeError)):

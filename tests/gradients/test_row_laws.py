@@ -269,7 +269,7 @@ def test_every_estimator_goes_on_in_its_epoch(kind):
     estimator = getattr(ewsg.gradients, kind)(model, batch_size=4, rows="epochs")
     data = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), {"x": X, "y": Y})
     assert not estimator.exchangeable
-    assert estimator.batches is None
+    assert not estimator.lists_batches
 
     @quick_jit
     def run(key, point):
