@@ -3,6 +3,7 @@
 import functools
 import itertools
 import os
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,8 +19,21 @@ from ewsg_jax import Randomness
 jax.config.update("jax_num_cpu_devices", 2)
 
 
+QUICK = re.compile(
+    r"tests/(wrong_calls|methods|datasets|test_posterior|test_random|gradients/test_stratified|dynamics/test_weight|"
+    r"faults/test_faults.py::test_(names|mutant_can)|"
+    r"dynamics/test_stationary_law.py::test_full_gradient_in_one|"
+    r"gradients/test_enumeration.py::test_(uniform|full)|"
+    r"test_values.py::test_(?!a_stack|a_kernel_is))"
+)
+"""Some of every kind of proof, in under two minutes: `pytest -m quick`."""
+
+
 def pytest_collection_modifyitems(items):
     """Skip what needs prepared data where there are none; a wrong folder is an error, not a skip."""
+    for item in items:
+        if QUICK.match(item.nodeid) and not item.get_closest_marker("sweep"):
+            item.add_marker(pytest.mark.quick)
     folder = os.environ.get("EWSG_JAX_DATA")
     if folder is not None and not (Path(folder) / "covertype.npz").is_file():
         raise pytest.UsageError(f"EWSG_JAX_DATA must name a folder that holds covertype.npz; got {folder!r}")
