@@ -2,7 +2,6 @@
 
 from ewsg_jax.datasets._breast_cancer import breast_cancer as breast_cancer
 from ewsg_jax.datasets._covertype import covertype as covertype
-from ewsg_jax.datasets._dataset import Dataset as Dataset
 from ewsg_jax.datasets._heart import heart as heart
 from ewsg_jax.datasets._letter import letter as letter
 from ewsg_jax.datasets._load import DATASETS as DATASETS
@@ -12,3 +11,4 @@ from ewsg_jax.datasets._split import split as split
 from ewsg_jax.datasets._standardise import standardise as standardise
 from ewsg_jax.datasets._whiten import Whitened as Whitened
 from ewsg_jax.datasets._whiten import whiten as whiten
+from ewsg_jax.datasets.dataset import Dataset as Dataset

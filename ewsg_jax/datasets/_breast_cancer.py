@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ewsg_jax.datasets._dataset import Dataset
+from ewsg_jax.datasets.dataset import Dataset
 
 
 def breast_cancer() -> Dataset:

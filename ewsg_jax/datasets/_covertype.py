@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax.datasets._dataset import Dataset
+from ewsg_jax.datasets.dataset import Dataset
 from ewsg_jax.datasets.folder import XY, find, read
 
 NUM_ROWS, NUM_FEATURES = 581_012, 54

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax.datasets._dataset import Dataset
+from ewsg_jax.datasets.dataset import Dataset
 from ewsg_jax.datasets.folder import XY, find, read
 
 NUM_ROWS, NUM_FEATURES = 20_000, 16

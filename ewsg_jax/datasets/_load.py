@@ -5,10 +5,10 @@ from collections.abc import Callable
 from ewsg_jax import _check
 from ewsg_jax.datasets._breast_cancer import breast_cancer
 from ewsg_jax.datasets._covertype import covertype
-from ewsg_jax.datasets._dataset import Dataset
 from ewsg_jax.datasets._heart import heart
 from ewsg_jax.datasets._letter import letter
 from ewsg_jax.datasets._pima import pima
+from ewsg_jax.datasets.dataset import Dataset
 
 DATASETS: dict[str, Callable[[], Dataset]] = {
     "breast_cancer": breast_cancer,

@@ -6,7 +6,7 @@ import numbers
 import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax.datasets._dataset import Dataset
+from ewsg_jax.datasets.dataset import Dataset
 
 
 def split(dataset: Dataset, test_fraction: float, seed: int) -> tuple[Dataset, Dataset]:

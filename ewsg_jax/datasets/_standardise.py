@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from ewsg_jax.datasets._dataset import Dataset, check_parts
+from ewsg_jax.datasets.dataset import Dataset, check_parts
 
 
 def standardise(train: Dataset, test: Dataset) -> tuple[Dataset, Dataset]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax.datasets._dataset import Dataset, check_parts
+from ewsg_jax.datasets.dataset import Dataset, check_parts
 
 NULL = 1e-8
 """Directions whose variance is below this share of the largest are dropped: rounding, not data."""

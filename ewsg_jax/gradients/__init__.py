@@ -1,7 +1,6 @@
 """Estimators of ∇V: which rows, what estimate, what memory."""
 
 from ewsg_jax.gradients._control_variate import control_variate as control_variate
-from ewsg_jax.gradients._covariance import Covariance as Covariance
 from ewsg_jax.gradients._covariance_tracking import covariance_tracking as covariance_tracking
 from ewsg_jax.gradients._exponentially_weighted import exponentially_weighted as exponentially_weighted
 from ewsg_jax.gradients._full import full as full
@@ -9,6 +8,7 @@ from ewsg_jax.gradients._saga import saga as saga
 from ewsg_jax.gradients._stratified import stratified as stratified
 from ewsg_jax.gradients._svrg import svrg as svrg
 from ewsg_jax.gradients._uniform import uniform as uniform
+from ewsg_jax.gradients.covariance import Covariance as Covariance
 from ewsg_jax.gradients.protocol import Estimate as Estimate
 from ewsg_jax.gradients.protocol import Evaluations as Evaluations
 from ewsg_jax.gradients.protocol import GradientEstimator as GradientEstimator

@@ -22,7 +22,7 @@ from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients import batching
-from ewsg_jax.gradients._covariance import STRUCTURES, Covariance, Structure, clipped
+from ewsg_jax.gradients.covariance import STRUCTURES, Covariance, Structure, clipped
 from ewsg_jax.gradients.period import Period, checked_period, epoch, period_at
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
 from ewsg_jax.posterior import Posterior

@@ -6,7 +6,7 @@ from ewsg_jax import _check, dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, PyTree
-from ewsg_jax.gradients._covariance import Structure
+from ewsg_jax.gradients.covariance import Structure
 from ewsg_jax.gradients.period import Period, epoch
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior

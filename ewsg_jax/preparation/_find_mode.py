@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.progress import Progress
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
-from ewsg_jax.sampling.progress import Progress
 
 if TYPE_CHECKING:
     import optax

@@ -10,12 +10,12 @@ import numpy as np
 
 from ewsg_jax._kernel import KernelState
 from ewsg_jax._types import PyTree
+from ewsg_jax.progress import Progress
 from ewsg_jax.sampling._moments import Sums
 from ewsg_jax.sampling.chunks import Call, Plan
 from ewsg_jax.sampling.health import Watch
 from ewsg_jax.sampling.interrupts import Interrupts
 from ewsg_jax.sampling.layout import Layout
-from ewsg_jax.sampling.progress import Progress
 
 SECONDS_PER_CALL = 0.5
 

@@ -70,7 +70,7 @@ MUTANTS = [
     ),
     Mutant(
         "covariance of low rank: its basis alone",
-        "ewsg_jax/gradients/_covariance.py",
+        "ewsg_jax/gradients/covariance.py",
         "self.basis @ (self.matrix @ (self.basis.T @ flat))",
         "self.basis @ (self.basis.T @ flat)",
         "tests/dynamics/test_noise_corrected.py::test_move[euler-low_rank]",
@@ -124,7 +124,7 @@ MUTANTS = [
     ),
     Mutant(
         "negative part kept",
-        G + "_covariance.py",
+        G + "covariance.py",
         "(vectors * jnp.maximum(values, 0)) @ vectors.T",
         "(vectors * values) @ vectors.T",
         CT + "test_moments_and_covariance_follow_algorithm_two[custom-dense-2-False]",

@@ -11,8 +11,8 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.gradients import Evaluations
+from ewsg_jax.progress import Progress
 from ewsg_jax.sampling import layout, loop, parts
-from ewsg_jax.sampling.progress import Progress
 from tests.parts import altered
 
 KEY = jax.random.key(0)
