@@ -17,9 +17,10 @@ difference above is written without cancellation (`_functions`), so it keeps all
 from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
 from ewsg_jax import _check, _random, _tree
-from ewsg_jax._module import module, number
+from ewsg_jax._module import module, namespace, number
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.underdamped import Scales, Underdamped, UnderdampedState, WeightTerms, checked
 
@@ -57,16 +58,17 @@ class Exact(Underdamped):
 
     def terms(self, scales: Scales) -> Terms:
         h, gamma, u = scales.step_size, scales.friction, self.inverse_mass
+        xp = namespace(h, gamma, u, scales.temperature)
         a = gamma * h
         f = _functions(a)
-        spread = jnp.sqrt(u * scales.temperature)
+        spread = xp.sqrt(u * scales.temperature)
         return Terms(
-            (f.decay, -u * h * f.phi1, spread * jnp.sqrt(-jnp.expm1(-2 * a))),
+            (f.decay, -u * h * f.phi1, spread * xp.sqrt(-xp.expm1(-2 * a))),
             (
                 h * f.phi1,
                 -u * h * h * f.phi2,
-                spread / gamma * a * f.phi1 * jnp.sqrt(f.tanh),
-                spread / gamma * 2 * jnp.sqrt(f.lag),
+                spread / gamma * a * f.phi1 * xp.sqrt(f.tanh),
+                spread / gamma * 2 * xp.sqrt(f.lag),
             ),
         )
 
@@ -74,7 +76,8 @@ class Exact(Underdamped):
         # The joint law of (θ', v') at v' = v, θ' = θ + h v: both residuals are multiples of v + (u/γ) g,
         # and their Mahalanobis norm is γh/(2uT) times its square.
         u = self.inverse_mass
-        scale = jnp.sqrt(scales.friction * scales.step_size / (2 * u * scales.temperature))
+        xp = namespace(scales.step_size, scales.friction, u, scales.temperature)
+        scale = xp.sqrt(scales.friction * scales.step_size / (2 * u * scales.temperature))
         return WeightTerms(scale * u / scales.friction, {"momentum": scale})
 
     def update(
@@ -116,15 +119,16 @@ def exact(
 
 def _functions(a: Any) -> Functions:
     """The functions of a = γh > 0, each a sum of positive terms: accurate to rounding at every a."""
-    a = jnp.asarray(a, jnp.result_type(float))
+    xp = namespace(a)
+    a = a if xp is np else jnp.asarray(a, jnp.result_type(float))
     x = a / 2
-    tanh = jnp.tanh(x)
+    tanh = xp.tanh(x)
     # x − tanh x = x³ψ, and tanh x = x / (1 + x²/(3 + x²/(5 + …))) gives ψ = 1/(D + x²), D = 3 + x²/(5 + …).
-    small = jnp.minimum(x, 1.0)
-    fraction = jnp.asarray(2.0 * FRACTION_DEPTH + 3.0, a.dtype)
+    small = xp.minimum(x, 1.0)
+    fraction = 2.0 * FRACTION_DEPTH + 3.0
     for level in range(FRACTION_DEPTH, 0, -1):
         fraction = 2 * level + 1 + small * small / fraction
-    psi = jnp.where(x < 1, 1 / (fraction + small * small), (x - tanh) / jnp.maximum(x, 1.0) ** 3)
+    psi = xp.where(x < 1, 1 / (fraction + small * small), (x - tanh) / xp.maximum(x, 1.0) ** 3)
     # φ₂ = (xψ + tanh x / x) / (2 (1 + tanh x)): both terms are positive.
     phi2 = (x * psi + tanh / x) / (2 * (1 + tanh))
-    return Functions(jnp.exp(-a), -jnp.expm1(-a) / a, phi2, tanh, x * x * x * psi)
+    return Functions(xp.exp(-a), -xp.expm1(-a) / a, phi2, tanh, x * x * x * psi)

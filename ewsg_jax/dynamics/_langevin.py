@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 
 from ewsg_jax import _tree
-from ewsg_jax._module import Constant, Schedule, hyperparameters, module, static
+from ewsg_jax._module import Constant, Schedule, hyperparameters, module, namespace, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.protocol import Dynamics, Probe, check_noise, half_squared_sum
@@ -50,7 +50,8 @@ class Langevin(Dynamics[LangevinState]):
 
     def coefficients(self, step: Array) -> Coefficients:
         h, t = self.step_size(step), self.temperature(step)
-        return Coefficients(-h, jnp.sqrt(2 * h * t), jnp.sqrt(h / (2 * t)))
+        xp = namespace(h, t)
+        return Coefficients(-h, xp.sqrt(2 * h * t), xp.sqrt(h / (2 * t)))
 
     def weight(self, prepared: LangevinState, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
         # θ' = θ is the most likely value, so x = 0 is what "momentum" means without a momentum.

@@ -28,7 +28,7 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _check, _random, _tree
-from ewsg_jax._module import Constant, Schedule, hyperparameters, module, number, static
+from ewsg_jax._module import Constant, Schedule, hyperparameters, module, namespace, number, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.protocol import (
@@ -104,7 +104,8 @@ class Preconditioned(Dynamics[PreconditionedState]):
 
     def coefficients(self, step: Array) -> Coefficients:
         h, t = self.step_size(step), self.temperature(step)
-        return Coefficients(h, t, 2 * h * t, -jnp.sqrt(h * t / 2), jnp.sqrt(h / (2 * t)), 1 - self.decay)
+        xp = namespace(h, t)
+        return Coefficients(h, t, 2 * h * t, -xp.sqrt(h * t / 2), xp.sqrt(h / (2 * t)), 1 - self.decay)
 
     def prepare(self, state: PreconditionedState, prior_gradient: PriorGradient, data: Data) -> Prepared:
         return Prepared(state, prior_gradient(state.position), prior_gradient, num_rows(data))

@@ -30,7 +30,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from ewsg_jax import _check, _tree
-from ewsg_jax._module import Constant, Schedule, hyperparameters, module, number, static
+from ewsg_jax._module import Constant, Schedule, hyperparameters, module, namespace, number, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics import lbfgs
@@ -116,7 +116,8 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
 
     def coefficients(self, step: Array) -> Coefficients:
         h, t = self.step_size_at(step), self.temperature(step)
-        return Coefficients(-h, jnp.sqrt(2 * h * t), jnp.sqrt(h / (2 * t)))
+        xp = namespace(h, t)
+        return Coefficients(-h, xp.sqrt(2 * h * t), xp.sqrt(h / (2 * t)))
 
     def prepare(self, state: QuasiNewtonState, prior_gradient: PriorGradient, data: Data) -> Prepared:
         # The place of the oldest pair is that of the one which this step makes.

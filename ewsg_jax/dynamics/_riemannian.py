@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import _check, _tree
-from ewsg_jax._module import Constant, Schedule, hashable, hyperparameters, module, static
+from ewsg_jax._module import Constant, Schedule, hashable, hyperparameters, module, namespace, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.protocol import (
@@ -76,7 +76,8 @@ class Riemannian(Dynamics[RiemannianState]):
 
     def coefficients(self, step: Array) -> Coefficients:
         h, t = self.step_size(step), self.temperature(step)
-        return Coefficients(-h, t, jnp.sqrt(2 * h * t), -jnp.sqrt(h * t / 2), jnp.sqrt(h / (2 * t)))
+        xp = namespace(h, t)
+        return Coefficients(-h, t, xp.sqrt(2 * h * t), -xp.sqrt(h * t / 2), xp.sqrt(h / (2 * t)))
 
     def prepare(self, state: RiemannianState, prior_gradient: PriorGradient, data: Data) -> Prepared:
         shapes = _check.shapes(state.position), _check.shapes(data)

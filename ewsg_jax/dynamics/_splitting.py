@@ -10,10 +10,8 @@ h²λ < 4 cosh(γh/2)). One gradient a step, as the first-order schemes.
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
-
 from ewsg_jax import _tree
-from ewsg_jax._module import module
+from ewsg_jax._module import module, namespace
 from ewsg_jax._types import Hyperparameter, Position, PyTree
 from ewsg_jax.dynamics.underdamped import Scales, Underdamped, UnderdampedState, WeightTerms, checked
 
@@ -32,16 +30,17 @@ class Splitting(Underdamped):
     """The dynamics of `splitting`."""
 
     def terms(self, scales: Scales) -> Terms:
-        h = scales.step_size
-        decay = jnp.exp(-scales.friction * h / 2)
-        return Terms(h / 2, decay * decay, -h * decay, decay * scales.noise_scale * jnp.sqrt(h))
+        h, xp = scales.step_size, namespace(scales.step_size, scales.friction)
+        decay = xp.exp(-scales.friction * h / 2)
+        return Terms(h / 2, decay * decay, -h * decay, decay * scales.noise_scale * xp.sqrt(h))
 
     def exponent(self, scales: Scales) -> WeightTerms:
         # ξ = (e^{γh/2} p' − e^{−γh/2} p + h g)/(σ√h), at p' = p and at p' = 0.
-        unit = scales.noise_scale * jnp.sqrt(scales.step_size)
+        xp = namespace(scales.step_size, scales.friction)
+        unit = scales.noise_scale * xp.sqrt(scales.step_size)
         half = scales.friction * scales.step_size / 2
         return WeightTerms(
-            scales.step_size / unit, {"momentum": 2 * jnp.sinh(half) / unit, "rest": -jnp.exp(-half) / unit}
+            scales.step_size / unit, {"momentum": 2 * xp.sinh(half) / unit, "rest": -xp.exp(-half) / unit}
         )
 
     def point(self, state: UnderdampedState) -> Position:

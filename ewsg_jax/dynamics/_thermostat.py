@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _random, _tree
-from ewsg_jax._module import Constant, Schedule, module, static
+from ewsg_jax._module import Constant, Schedule, module, namespace, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.protocol import Dynamics, Probe, Term, half_squared_sum
@@ -70,8 +70,9 @@ class Thermostat(Dynamics[ThermostatState]):
 
     def coefficients(self, step: Array) -> Coefficients:
         h, gamma, t = self.step_size(step), self.friction(step), self.temperature(step)
-        noise_scale = jnp.sqrt(2 * gamma * t)
-        return Coefficients(h, t, -h, noise_scale, noise_scale * jnp.sqrt(h))
+        xp = namespace(h, gamma, t)
+        noise_scale = xp.sqrt(2 * gamma * t)
+        return Coefficients(h, t, -h, noise_scale, noise_scale * xp.sqrt(h))
 
     def weight(
         self, prepared: ThermostatState, estimate: Estimate, frozen_noise: str | PyTree = "momentum"

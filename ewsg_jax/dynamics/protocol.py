@@ -7,9 +7,10 @@ from typing import Any, ClassVar, Generic, Protocol, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ewsg_jax import _check, _random, _tree
-from ewsg_jax._module import Constant, Part, Schedule, module
+from ewsg_jax._module import Constant, Part, Schedule, module, number
 from ewsg_jax._random import NOISE_LAWS, NoiseLaw
 from ewsg_jax._types import Array, Data, Key, Position, PyTree, State
 from ewsg_jax.gradients.protocol import Estimate
@@ -90,19 +91,25 @@ class Dynamics(Part, abc.ABC, Generic[State]):
         return self.step_size(step)
 
     def coefficients(self, step: Array) -> Any:
-        """Return what `move` and `weight` multiply by at a step: a tree of scalars."""
+        """Return what `move` and `weight` multiply by at a step: a tree of scalars.
+
+        Numbers of Python's may be worked out by NumPy (`namespace`): rounded to a state's dtype at the end.
+        """
         return ()
 
-    def at(self, step: Array) -> Any:
+    def at(self, step: Any) -> Any:
         """Return the coefficients at a step, where they are constant without working them out again."""
-        return self.coefficients(step) if self.constants is None else self.constants
+        if self.constants is not None:
+            return self.constants
+        with np.errstate(all="ignore"):  # beyond the range of floats as in a program: without a word
+            return jax.tree.map(number, self.coefficients(step))
 
     def hoisted(self) -> Self:
         """Return the same dynamics with its coefficients worked out, where no schedule changes them."""
         parts = jax.tree.leaves(self, is_leaf=lambda x: isinstance(x, Schedule))
         if self.constants is not None or any(isinstance(x, Schedule) for x in parts):
             return self
-        return dataclasses.replace(self, constants=self.coefficients(jnp.int32(0)))
+        return dataclasses.replace(self, constants=self.at(0))
 
 
 def check_noise(noise: NoiseLaw) -> None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 
 from ewsg_jax import _tree
-from ewsg_jax._module import Constant, Schedule, hyperparameters, module
+from ewsg_jax._module import Constant, Schedule, hyperparameters, module, namespace
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.protocol import (
@@ -86,7 +86,8 @@ class Underdamped(Dynamics[UnderdampedState]):
 
     def coefficients(self, step: Array) -> Coefficients:
         h, gamma, t = self.step_size(step), self.friction(step), self.temperature(step)
-        scales = Scales(h, gamma, t, jnp.sqrt(2 * gamma * t))
+        xp = namespace(gamma, t)
+        scales = Scales(h, gamma, t, xp.sqrt(2 * gamma * t))
         return Coefficients(self.terms(scales), self.exponent(scales))
 
     def weight(
@@ -118,7 +119,8 @@ class Kick(NamedTuple):
 def kick_terms(scales: Scales) -> Kick:
     """Return what the explicit kick multiplies by."""
     h = scales.step_size
-    return Kick(h, 1 - scales.friction * h, -h, scales.noise_scale * jnp.sqrt(h))
+    xp = namespace(h)
+    return Kick(h, 1 - scales.friction * h, -h, scales.noise_scale * xp.sqrt(h))
 
 
 def kick(c: Kick, noise: PyTree, momentum: PyTree, gradient: Position) -> PyTree:
@@ -131,7 +133,7 @@ def explicit_exponent(scales: Scales) -> WeightTerms:
 
     No change of momentum, p' = p, gives x = √h γ p/σ; rest, p' = 0, gives x = (−1 + γh) p/(σ√h).
     """
-    root = jnp.sqrt(scales.step_size)
+    root = namespace(scales.step_size).sqrt(scales.step_size)
     return WeightTerms(
         root / scales.noise_scale,
         {

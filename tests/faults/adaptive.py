@@ -22,8 +22,8 @@ MUTANTS = [
     Mutant(
         "the thermostat's noise knows no temperature",
         THERMOSTAT,
-        "noise_scale = jnp.sqrt(2 * gamma * t)",
-        "noise_scale = jnp.sqrt(2 * gamma)",
+        "noise_scale = xp.sqrt(2 * gamma * t)",
+        "noise_scale = xp.sqrt(2 * gamma)",
         f"{TH}test_invariant_density_solves_the_fokker_planck_equation[1]",
     ),
     Mutant(

@@ -6,8 +6,8 @@ MUTANTS = [
     Mutant(
         "conventions: friction noise halved",
         "ewsg_jax/dynamics/underdamped.py",
-        "jnp.sqrt(2 * gamma * t)",
-        "jnp.sqrt(gamma * t)",
+        "xp.sqrt(2 * gamma * t)",
+        "xp.sqrt(gamma * t)",
         "tests/test_docs.py::test_document_examples_run[conventions]",
         sweep=True,
     ),

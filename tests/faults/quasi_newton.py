@@ -71,8 +71,8 @@ MUTANTS = [
     Mutant(
         "sqrt(hT) for sqrt(2hT)",
         QN,
-        "Coefficients(-h, jnp.sqrt(2 * h * t), ",
-        "Coefficients(-h, jnp.sqrt(h * t), ",
+        "Coefficients(-h, xp.sqrt(2 * h * t), ",
+        "Coefficients(-h, xp.sqrt(h * t), ",
         TEST + "test_exact_moments_of_a_step_on_a_quadratic[0.3]",
         sweep=True,
     ),

@@ -29,8 +29,8 @@ MUTANTS = [
     Mutant(
         "coefficients that change without a schedule",
         "ewsg_jax/dynamics/_langevin.py",
-        "return Coefficients(-h, jnp.sqrt(2 * h * t), jnp.sqrt(h / (2 * t)))",
-        "return Coefficients(-h, jnp.sqrt(2 * h * t) * (2 - jnp.sign(step)), jnp.sqrt(h / (2 * t)))",
+        "return Coefficients(-h, xp.sqrt(2 * h * t), xp.sqrt(h / (2 * t)))",
+        "return Coefficients(-h, xp.sqrt(2 * h * t) * (2 - (step > 0)), xp.sqrt(h / (2 * t)))",
         VALUES + "test_a_kernel_is_an_argument_or_a_constant[sgld]",
     ),
     Mutant(

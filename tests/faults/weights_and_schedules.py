@@ -82,8 +82,8 @@ MUTANTS = [
     Mutant(
         "weights of Langevin dynamics halved, statistically",
         "ewsg_jax/dynamics/_langevin.py",
-        "jnp.sqrt(h / (2 * t))",
-        "jnp.sqrt(h / (8 * t))",
+        "xp.sqrt(h / (2 * t))",
+        "xp.sqrt(h / (8 * t))",
         "tests/statistics/test_stationarity.py::test_exponential_weights[4]",
     ),
 ]
