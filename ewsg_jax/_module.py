@@ -96,10 +96,8 @@ class Part:
         shown = {}
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
-            is_default = field.default is not dataclasses.MISSING and (
-                value is None or field.metadata.get("static")
-            )
-            if field.repr and not (is_default and value == field.default):
+            may_be_left_out = value is None or field.metadata.get("static")
+            if field.repr and not (may_be_left_out and value == field.default):
                 shown[field.name] = value
         return shown
 

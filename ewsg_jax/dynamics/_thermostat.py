@@ -25,8 +25,8 @@ from ewsg_jax import _random, _tree
 from ewsg_jax._module import Constant, Schedule, module, namespace, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
-from ewsg_jax.dynamics.protocol import Dynamics, Probe, Term, half_squared_sum
-from ewsg_jax.dynamics.underdamped import Kick, Scales, checked, explicit_exponent, kick
+from ewsg_jax.dynamics.protocol import Dynamics, Probe
+from ewsg_jax.dynamics.underdamped import Kick, Scales, checked, explicit_exponent, kick, weighed
 from ewsg_jax.gradients.protocol import Estimate
 from ewsg_jax.tags import saved_as
 
@@ -80,8 +80,7 @@ class Thermostat(Dynamics[ThermostatState]):
         # That of the underdamped dynamics whose friction is ζ and whose noise is that of γ.
         c = self.at(prepared.step)
         terms = explicit_exponent(Scales(c.step_size, prepared.thermostat, c.temperature, c.noise_scale))
-        named: dict[str, Term] = {name: (x, prepared.momentum) for name, x in terms.frozen_noise.items()}
-        return half_squared_sum(frozen_noise, named, terms.scale, estimate.gradient)
+        return weighed(terms, prepared.momentum, estimate, frozen_noise)
 
     def move(self, noise: PyTree, prepared: ThermostatState, estimate: Estimate, probe: Probe) -> ThermostatState:
         state, c = prepared, self.at(prepared.step)

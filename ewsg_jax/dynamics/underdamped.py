@@ -93,9 +93,7 @@ class Underdamped(Dynamics[UnderdampedState]):
     def weight(
         self, prepared: UnderdampedState, estimate: Estimate, frozen_noise: str | PyTree = "momentum"
     ) -> Array:
-        terms = self.at(prepared.step).weight
-        named: dict[str, Term] = {name: (c, prepared.momentum) for name, c in terms.frozen_noise.items()}
-        return half_squared_sum(frozen_noise, named, terms.scale, estimate.gradient)
+        return weighed(self.at(prepared.step).weight, prepared.momentum, estimate, frozen_noise)
 
     def move(self, noise: PyTree, prepared: UnderdampedState, estimate: Estimate, probe: Probe) -> UnderdampedState:
         terms = self.at(prepared.step).update
@@ -126,6 +124,12 @@ def kick_terms(scales: Scales) -> Kick:
 def kick(c: Kick, noise: PyTree, momentum: PyTree, gradient: Position) -> PyTree:
     """Return (1 − γh) p − h g + σ√h ξ."""
     return _tree.combine((c.decay, momentum), (c.gradient, gradient), (c.noise, noise))
+
+
+def weighed(terms: WeightTerms, momentum: PyTree, estimate: Estimate, frozen_noise: str | PyTree) -> Array:
+    """Return ½‖x + scale·g‖², each named x a multiple of the momentum."""
+    named: dict[str, Term] = {name: (c, momentum) for name, c in terms.frozen_noise.items()}
+    return half_squared_sum(frozen_noise, named, terms.scale, estimate.gradient)
 
 
 def explicit_exponent(scales: Scales) -> WeightTerms:
