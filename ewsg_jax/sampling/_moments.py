@@ -18,7 +18,7 @@ from ewsg_jax._types import Array, Position, PyTree
 from ewsg_jax.tags import saved_as
 
 COVARIANCES = ("none", "diagonal", "dense")
-WEIGHTS = ("equal", "step_size")
+WEIGHTS = ("equal", "step_size", "next_step_size")
 
 
 def positions(position: Position) -> Position:
@@ -124,15 +124,16 @@ def moments(
     of: Callable[[Position], PyTree] = positions,
     *,
     covariance: Literal["none", "diagonal", "dense"] = "diagonal",
-    weights: Literal["equal", "step_size"] = "equal",
+    weights: Literal["equal", "step_size", "next_step_size"] = "equal",
 ) -> MomentPlan:
     """Ask `sample` for running moments instead of, or beside, draws.
 
     Args:
         of: the function of the position whose moments are wanted; default the position.
         covariance: `"none"` keeps the mean alone, `"diagonal"` variances, `"dense"` a d × d matrix a chain.
-        weights: `"equal"`, or `"step_size"`: each position counts with the step size of the step that leaves
-            it, as averages under decreasing step sizes must (Welling & Teh 2011, eq. 11).
+        weights: `"equal"`; or, as averages under decreasing step sizes must, `"step_size"`: each position counts
+            with the step size of the step that made it (Şimşekli et al. 2016, supplement, eq. 12), or
+            `"next_step_size"`: with that of the step that leaves it (Welling & Teh 2011, eq. 11).
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind.

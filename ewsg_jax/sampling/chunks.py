@@ -131,8 +131,9 @@ def advance(
             slots = jax.tree.map(lambda s, x: jax.lax.dynamic_update_index_in_dim(s, x, slot, 0), slots, values)
         if moments is not None:
             weight = jnp.float32(1.0)
-            if moments.weights == "step_size":
-                weight = jnp.asarray(kernel.step_size(jnp.ravel(state.step)[0]), jnp.float32)
+            if moments.weights != "equal":
+                made = jnp.ravel(state.step)[0]
+                weight = jnp.asarray(kernel.step_size(made - (moments.weights == "step_size")), jnp.float32)
             added = jax.vmap(moments.add, in_axes=(0, None, 0))(sums, weight, state.position)
             # A weight of 0 would not do: a lost chain's position may be too large to be squared.
             sums = jax.vmap(_tree.where)(alive, added, sums) if guarded else added

@@ -112,7 +112,7 @@ def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, 
     per_chain = functools.partial(_of_each_chain, outcome.totals, num_chains)
     draws = jax.tree.map(lambda *x: np.swapaxes(np.concatenate(x), 0, 1), *outcome.draws)
     step = first_step + wanted.burn_in + wanted.thin * np.arange(1, planned.plan.kept(outcome.done) + 1)
-    step_size = jax.vmap(chains.kernel.step_size)(jnp.asarray(step, jnp.int32))
+    step_size = jax.vmap(chains.kernel.step_size)(jnp.asarray(step - 1, jnp.int32))
     made = max(outcome.done, 1)
     spent = functools.partial(_spent, cost, outcome, num_chains, first_step)
     one_start = chains.state is None and not chains.stacked and not is_function(chains.position)

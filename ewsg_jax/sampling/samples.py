@@ -30,7 +30,7 @@ class Samples:
         moments: the running moments, where they were asked for.
         state: the chains' last states, leading axis chain.
         step: step number of each draw, shape (draw,); the state that `init` returns is step 0.
-        step_size: h of the step that leaves each draw, shape (draw,): its weight under a decreasing schedule.
+        step_size: h of the step that made each draw, shape (draw,): its weight under a decreasing schedule.
         evaluations: ∇Vᵢ evaluated by one chain up to each draw, `init` included, shape (draw,), int64;
             in proportion to the steps inside one call of the compiled loop where steps cost unequally.
         gradient_evaluations: ∇Vᵢ evaluated by all chains together, burn-in and `init` included.

@@ -85,11 +85,18 @@ MUTANTS = [
         sweep=True,
     ),
     Mutant(
-        "weights of the step that arrives",
+        "weights of the step that leaves",
         "ewsg_jax/sampling/chunks.py",
-        "kernel.step_size(jnp.ravel(state.step)[0])",
-        "kernel.step_size(jnp.ravel(state.step)[0] - 1)",
-        "tests/sampling/test_keeping.py::test_step_size_weights",
+        "kernel.step_size(made - (moments.weights == \"step_size\"))",
+        "kernel.step_size(made)",
+        "tests/sampling/test_keeping.py::test_step_size_weights[step_size]",
+    ),
+    Mutant(
+        "draws' own step sizes are those of the next step",
+        "ewsg_jax/sampling/parts.py",
+        "jnp.asarray(step - 1, jnp.int32)",
+        "jnp.asarray(step, jnp.int32)",
+        "tests/sampling/test_keeping.py::test_step_size_weights[step_size]",
     ),
     Mutant(
         "a run that goes on counts from one",

@@ -79,19 +79,22 @@ def test_moments_of_a_function_and_of_few_bits():
     assert few.moments.mean["w"].dtype == np.float32, "sums of many numbers need more bits than bfloat16 has"
 
 
-def test_step_size_weights():
-    """Decreasing steps: every position counts with the step that leaves it."""
+@pytest.mark.parametrize("weights", ["step_size", "next_step_size"])
+def test_step_size_weights(weights):
+    """Decreasing steps: every position counts with the step that made it, or with the one that leaves it."""
 
     def schedule(step):
         return 0.2 / (1.0 + step)
 
     kernel = ewsg.sgld(MODEL, schedule, batch_size=2)
     samples = ewsg.sample(
-        KEY, kernel, START, DATA, 40, num_chains=2, burn_in=4, thin=3, moments=ewsg.moments(weights="step_size")
+        KEY, kernel, START, DATA, 40, num_chains=2, burn_in=4, thin=3, moments=ewsg.moments(weights=weights)
     )
     assert samples.step.tolist() == list(range(7, 41, 3))
-    weights = 0.2 / (1.0 + np.arange(7, 41, 3))
-    np.testing.assert_allclose(samples.step_size, weights, rtol=1e-6)
+    # The step that made the state t was the one after t − 1 others.
+    made = 0.2 / (1.0 + np.arange(6, 40, 3))
+    np.testing.assert_allclose(samples.step_size, made, rtol=1e-6)
+    weights = made if weights == "step_size" else 0.2 / (1.0 + np.arange(7, 41, 3))
     np.testing.assert_allclose(samples.moments.weight, [weights.sum()] * 2, rtol=1e-6)
     expected = np.average(flat(samples.position), axis=1, weights=weights)
     np.testing.assert_allclose(samples.moments.mean["w"], expected[:, 1:], rtol=1e-5)
