@@ -29,7 +29,7 @@ class Pair(Kernel):
 
     def init(self, key: Key, position: Position, data: Data) -> KernelState:
         _check.key(key)
-        position = _check.position(position)
+        position = _tree.copy(_check.position(position))
         _check.finite("position", position)
         self.estimator.check(position, data)
         own, memory = jax.random.split(key)

@@ -26,12 +26,13 @@ def test_donated_states(name, options):
     kernel, data = contract.build(name, options), contract.data(jnp.float32)
     position = jnp.asarray(contract.POSITION, jnp.float32)
     keeping, giving = jax.jit(kernel.step), jax.jit(kernel.step, donate_argnums=1)
-    kept = given = kernel.init(KEY, position, data)
-    given = jax.tree.map(jnp.copy, given)
+    kept, given = kernel.init(KEY, position, data), kernel.init(KEY, position, data)
     for t in range(5):
         key = jax.random.fold_in(KEY, t)
         kept, given = keeping(key, kept, data)[0], giving(key, given, data)[0]
     same(kept, given)
+    for mine in jax.tree.leaves((position, data, kernel)):
+        assert not getattr(mine, "is_deleted", bool)(), "init must keep nothing of the caller's own"
 
 
 @contract.every_kernel(shift=2)

@@ -113,7 +113,7 @@ class FireflyMonteCarlo(Kernel):
 
     def init(self, key: Key, position: Position, data: Data) -> KernelState:
         _check.key(key)
-        position = _check.position(position)
+        position = _tree.copy(_check.position(position))
         _check.finite("position", position)
         self.check(position, data)
         check_bound(self.bound, position, data)

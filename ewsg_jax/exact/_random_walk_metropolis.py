@@ -54,7 +54,7 @@ class RandomWalkMetropolis(Kernel):
 
     def init(self, key: Key, position: Position, data: Data) -> KernelState:
         _check.key(key)
-        position = _check.position(position)
+        position = _tree.copy(_check.position(position))
         _check.finite("position", position)
         start = self.potential(position, data)
         if not _check.is_traced(start) and not np.isfinite(start):

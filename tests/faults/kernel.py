@@ -4,6 +4,13 @@ from tests.faults.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        "a state that holds the caller's own array",
+        "ewsg_jax/pair.py",
+        "_tree.copy(_check.position(position))",
+        "_check.position(position)",
+        "tests/test_uses.py::test_donated_states[sgld-True-random]",
+    ),
+    Mutant(
         "restart never called",
         "ewsg_jax/pair.py",
         "if point is not wanted:",
