@@ -8,6 +8,7 @@ step(key, state, data)                =  transition(draw(key, state, data), stat
 """
 
 import abc
+import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
@@ -22,12 +23,28 @@ from ewsg_jax.gradients.protocol import Sharing
 from ewsg_jax.tags import saved_as
 
 
+@saved_as("rows_seen")
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class RowsSeen:
+    """How many rows `init` saw: a part of the state's structure, so that a step knows it while tracing."""
+
+    count: int
+
+
 @saved_as("kernel_state")
 class KernelState(NamedTuple, Generic[State, Memory]):
-    """The state of the dynamics and the memory of the estimator: with a key, all there is to a chain."""
+    """The state of the dynamics and the memory of the estimator: with a key, all there is to a chain.
+
+    Attributes:
+        dynamics: the position, the step number and what else the dynamics carries.
+        memory: what the estimator keeps between steps, `()` where it keeps nothing.
+        rows: how many rows there are, where it is known: a step on other data would take its batch for all of them.
+    """
 
     dynamics: State
     memory: Memory
+    rows: RowsSeen | None = None
 
     @property
     def position(self) -> Position:
@@ -194,6 +211,17 @@ def _start(kernel: Kernel, key: Key, position: Position, data: Data) -> KernelSt
     return kernel.init(key, position, data)
 
 
+def check_rows(state: KernelState, data: Data) -> None:
+    """Check that data have as many rows as those that the state was made on."""
+    n = _check.data(data)
+    if state.rows is not None and state.rows.count != n:
+        raise ValueError(
+            f"data must be all {state.rows.count} rows that init saw; got {n}: the kernel draws its batches of "
+            "batch_size rows from them itself, so give it no minibatches; to go on with other data start anew from "
+            "state.position, with init or sample"
+        )
+
+
 def _check_step(kernel: Kernel, key: Key, state: KernelState, data: Data) -> None:
     """Check that a key is one, that the data go with the position, and that the state is as `init` makes it."""
     _check.key(key)
@@ -202,7 +230,7 @@ def _check_step(kernel: Kernel, key: Key, state: KernelState, data: Data) -> Non
     if not hasattr(state.dynamics, "position"):
         found = _check.describe(state.dynamics)
         raise TypeError(f"state must be a KernelState ({made_by}); got one whose dynamics is {found}")
-    _check.data(data)
+    check_rows(state, data)
     # Values were looked at by `init`: to look again in each step would take a pass over the data.
     shapes = _check.shapes(data)
     kernel.check(state.position, shapes)

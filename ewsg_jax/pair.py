@@ -10,12 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check, _tree
-from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness
+from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
 from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.gradients import Evaluations, GradientEstimator
 from ewsg_jax.gradients.protocol import Sharing
+from ewsg_jax.rows.gathering import num_rows
 
 
 @module
@@ -33,7 +34,11 @@ class Pair(Kernel):
         _check.finite("position", position)
         self.estimator.check(position, data)
         own, memory = jax.random.split(key)
-        return KernelState(self.dynamics.init(own, position), self.estimator.init(memory, position, data))
+        return KernelState(
+            self.dynamics.init(own, position),
+            self.estimator.init(memory, position, data),
+            RowsSeen(num_rows(data)),
+        )
 
     def draw(self, key: Key, state: KernelState, data: Data) -> Randomness:
         batch, noise = jax.random.split(key)
@@ -62,7 +67,7 @@ class Pair(Kernel):
             step_size=jnp.asarray(dynamics.step_size_at(current.step)),
             index_acceptance=estimate.acceptance,
         )
-        return KernelState(moved, estimator.commit(receipt, memory)), info
+        return state._replace(dynamics=moved, memory=estimator.commit(receipt, memory)), info
 
     @property
     def step_size(self) -> Callable[[Array], Any]:

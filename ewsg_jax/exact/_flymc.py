@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _check, _random, _tree
-from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness
+from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
 from ewsg_jax._module import Constant, Schedule, hyperparameters, module, static
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.bounds import Bound
@@ -133,7 +133,9 @@ class FireflyMonteCarlo(Kernel):
                 f"{self.capacity}: a start and a centre near the mode make fewer bright"
             )
         dark, overflowed = self.log_dark(position, memory), count > self.capacity
-        return KernelState(FireflyState(position, jnp.int32(0), dark, bright, overflowed), memory)
+        return KernelState(
+            FireflyState(position, jnp.int32(0), dark, bright, overflowed), memory, RowsSeen(num_rows(data))
+        )
 
     def draw(self, key: Key, state: KernelState, data: Data) -> Randomness:
         n, most = num_rows(data), self.room(num_rows(data))
@@ -150,7 +152,7 @@ class FireflyMonteCarlo(Kernel):
         return randomness._replace(batch=selected._replace(rows=gathering.gather(data, selected.rows)))
 
     def transition(self, randomness: Randomness, state: KernelState, data: Data) -> tuple[KernelState, Info]:
-        (position, step, dark, bright, overflowed), memory = state
+        (position, step, dark, bright, overflowed), memory = state.dynamics, state.memory
         walk, resampling = randomness.noise
         h, temperature = self.step_size(step), self.temperature(step)
 
@@ -183,7 +185,7 @@ class FireflyMonteCarlo(Kernel):
             acceptance=accepted.astype(jnp.float32),
             overflow=overflowed | ~fits,
         )
-        return KernelState(following, memory), info
+        return state._replace(dynamics=following), info
 
     def evaluations(self, data: Data) -> Evaluations:
         n = num_rows(data)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check, _random, _tree
-from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness
+from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
 from ewsg_jax._module import Constant, Schedule, hyperparameters, module, static
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position
 from ewsg_jax.gradients import Evaluations
@@ -59,7 +59,7 @@ class RandomWalkMetropolis(Kernel):
         start = self.potential(position, data)
         if not _check.is_traced(start) and not np.isfinite(start):
             raise ValueError(f"position must be where the posterior's potential is finite; it is {start} there")
-        return KernelState(RandomWalkState(position, jnp.int32(0), start), ())
+        return KernelState(RandomWalkState(position, jnp.int32(0), start), (), RowsSeen(num_rows(data)))
 
     def draw(self, key: Key, state: KernelState, data: Data) -> Randomness:
         return Randomness((), draw_walk(key, state.position))
@@ -82,7 +82,7 @@ class RandomWalkMetropolis(Kernel):
             step_size=jnp.asarray(h),
             acceptance=accepted.astype(jnp.float32),
         )
-        return KernelState(moved, ()), info
+        return state._replace(dynamics=moved), info
 
     def evaluations(self, data: Data) -> Evaluations:
         return Evaluations(num_rows(data), 0, at_init=num_rows(data))

@@ -66,7 +66,7 @@ def start(kernel: Kernel, keys: Array, positions: PyTree, data: Data, shared_mem
     # Of this only the memory is kept, but no key is used twice.
     first = kernel.init(jax.random.fold_in(keys[0], 0), _tree.take(positions, 0), data)
     own = jax.vmap(lambda key, position: kernel.init(key, position, data).dynamics)(keys, positions)
-    return KernelState(own, first.memory)
+    return first._replace(dynamics=own)
 
 
 @functools.partial(jax.jit, static_argnames=("layout", "guarded"), donate_argnames=("state",))
@@ -122,7 +122,7 @@ def advance(
         if not layout.shared_minibatch:
             return own
         first = jax.tree.map(lambda x: x[0], state.dynamics)
-        return Randomness(one_chain(shared_key, KernelState(first, state.memory)).batch, own.noise)
+        return Randomness(one_chain(shared_key, state._replace(dynamics=first)).batch, own.noise)
 
     def write(record: Record, state: KernelState, alive: Array, slot: Array) -> Record:
         slots, sums = record
@@ -191,7 +191,7 @@ def select_chains(chosen: Array, yes: KernelState, no: KernelState, shared_memor
     """Return the chosen chains' states from one, the others' from another; a shared memory is that of both."""
     pick = jax.vmap(_tree.where)
     memory = no.memory if shared_memory else pick(chosen, yes.memory, no.memory)
-    return KernelState(pick(chosen, yes.dynamics, no.dynamics), memory)
+    return no._replace(dynamics=pick(chosen, yes.dynamics, no.dynamics), memory=memory)
 
 
 def unknown_beforehand(info: Info, counted: bool) -> dict[str, Array]:

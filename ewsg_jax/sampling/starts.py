@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check, _tree
-from ewsg_jax._kernel import Kernel, KernelState
+from ewsg_jax._kernel import Kernel, KernelState, check_rows
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.sampling.chunks import start
 
@@ -47,6 +47,7 @@ def first_state(
     if not chains or num_chains not in (1, chains):
         wanted = "" if num_chains == 1 else f" of num_chains = {num_chains} chains"
         raise ValueError(f"state must be {made_by}{wanted}; got positions {_check.listed('state', state.position)}")
+    check_rows(state, data)
     kernel.check(jax.tree.map(lambda x: jnp.asarray(x)[0], state.position), data)
     keys = jax.eval_shape(lambda: chain_keys(jax.random.key(0), chains))
     shared_memory = kernel.sharing.of == "data" or (kernel.sharing.of == "start" and _shares_memory(state))

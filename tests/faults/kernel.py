@@ -4,6 +4,13 @@ from tests.faults.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        "any number of rows is taken for n",
+        "ewsg_jax/_kernel.py",
+        "state.rows.count != n",
+        "state.rows.count < n",
+        "tests/wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[Kernel.step: a minibatch]",
+    ),
+    Mutant(
         "a state that holds the caller's own array",
         "ewsg_jax/pair.py",
         "_tree.copy(_check.position(position))",

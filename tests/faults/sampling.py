@@ -87,7 +87,7 @@ MUTANTS = [
     Mutant(
         "weights of the step that leaves",
         "ewsg_jax/sampling/chunks.py",
-        "kernel.step_size(made - (moments.weights == \"step_size\"))",
+        'kernel.step_size(made - (moments.weights == "step_size"))',
         "kernel.step_size(made)",
         "tests/sampling/test_keeping.py::test_step_size_weights[step_size]",
     ),

@@ -27,6 +27,7 @@ EVER_USED = {
     "quasi_newton_state",
     "random_walk_state",
     "riemannian_state",
+    "rows_seen",
     "saga_memory",
     "samples",
     "strata",

@@ -64,6 +64,14 @@ of(
     ("a function, stacked", V, "stacked", "got True", "must be False", lambda: sampled(position=len, stacked=True)),
     ("neither", V, "position", "neither", "either position or state", lambda: sampled(position=None)),
     ("both", V, "state", "both", "either position or state", lambda: sampled(state=LAST_STATE)),
+    (
+        "a state of other data",
+        V,
+        "data",
+        "got 3",
+        "all 6 rows that init saw",
+        lambda: sampled(position=None, state=LAST_STATE, data=DATA[:3]),
+    ),
     ("a position for a state", T, "state", "shape (2,)", A_STATE, lambda: sampled(position=None, state=POINT)),
     (
         "chains at several steps",
