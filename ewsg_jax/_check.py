@@ -4,6 +4,7 @@ Types, shapes and dtypes are checked always, values only where they are concrete
 """
 
 import difflib
+import functools
 import sys
 import types
 from collections.abc import Callable, Collection, Iterable
@@ -14,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from ewsg_jax import _seen
 from ewsg_jax._types import Data, Key, PyTree
 
 Array = np.ndarray | jax.Array
@@ -216,18 +218,22 @@ def data(value: Data) -> int:
 
 
 def finite(name: str, value: PyTree) -> None:
-    """Check that a tree of arrays holds no NaN and no infinity where its values are known."""
+    """Check that a tree of arrays holds no NaN and no infinity where its values are known.
+
+    Arrays of JAX, which do not change, are looked at once.
+    """
     for path, leaf in jax.tree_util.tree_leaves_with_path(value):
-        if is_traced(leaf) or not jnp.issubdtype(leaf.dtype, jnp.inexact):
-            continue
-        # Arrays in the host's memory are looked at where they are, with nothing to compile.
-        here = isinstance(leaf, np.ndarray) or all(device.platform == "cpu" for device in leaf.devices())
-        with jax.ensure_compile_time_eval():
-            count = int(np.sum(~np.isfinite(np.asarray(leaf)))) if here else int(jnp.sum(~jnp.isfinite(leaf)))
-        if count:
-            raise ValueError(
-                f"{name} must be finite; {name}{jax.tree_util.keystr(path)} holds {count} NaN or infinite values"
-            )
+        if not is_traced(leaf) and jnp.issubdtype(leaf.dtype, jnp.inexact):
+            _seen.once("finite", functools.partial(_finite, name + jax.tree_util.keystr(path), name, leaf), leaf)
+
+
+def _finite(where: str, name: str, leaf: Array) -> None:
+    # Arrays in the host's memory are looked at where they are, with nothing to compile.
+    here = isinstance(leaf, np.ndarray) or all(device.platform == "cpu" for device in leaf.devices())
+    with jax.ensure_compile_time_eval():
+        count = int(np.sum(~np.isfinite(np.asarray(leaf)))) if here else int(jnp.sum(~jnp.isfinite(leaf)))
+    if count:
+        raise ValueError(f"{name} must be finite; {where} holds {count} NaN or infinite values")
 
 
 def labels(name: str, value: Array, count: int) -> None:

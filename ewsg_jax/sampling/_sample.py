@@ -29,6 +29,7 @@ def sample(
     shared_minibatch: bool = False,
     progress: bool = True,
     randomness_memory: int = 256 * 2**20,
+    memory_limit: int | None = None,
     check_data: bool = True,
 ) -> Samples:
     """Run many chains of a kernel and keep their draws.
@@ -56,6 +57,8 @@ def sample(
             too small.
         progress: show a bar where tqdm is installed.
         randomness_memory: bound in bytes on the randomness drawn ahead and on the rows gathered for it.
+        memory_limit: bytes that the run may take beside the data; default what is free. What it needs is worked out
+            from shapes, and refused before anything is made.
         check_data: look once for NaN and infinity in the data, and for labels that the model does not know.
 
     Returns:
@@ -81,7 +84,7 @@ def sample(
     """
     asked = Chains(key, kernel, position, data, num_chains, state, stacked)
     wanted = Wanted(num_steps, data_passes, burn_in, thin, keep, moments)
-    manner = Manner(shared_minibatch, progress, randomness_memory, check_data)
+    manner = Manner(shared_minibatch, progress, randomness_memory, memory_limit, check_data)
 
     chains = check(asked, wanted, manner)
     del asked, data  # The run goes on with arrays of JAX: data that the caller does not keep are freed.

@@ -49,6 +49,11 @@ class Watch:
             now = time.perf_counter()
             self._next_copy = now + (now - began) / COPYING_SHARE
 
+    @property
+    def last_kept(self) -> KernelState:
+        """The last state of which a copy was kept."""
+        return self._replay_from[0]
+
     def call(
         self,
         advance: Callable[..., Call],

@@ -59,8 +59,8 @@ def choose_layout(
     shared_minibatch: bool,
     shared_memory: bool,
     **kept: Any,
-) -> Layout:
-    """Return how a run is cut into blocks.
+) -> tuple[Layout, int]:
+    """Return how a run is cut into blocks, and the bytes of one block's randomness.
 
     A block's randomness fits in `memory` bytes, its work is small enough for an interrupt to be answered, and
     its rows stay in the cache; they are gathered ahead where those of one step fit in `memory`.
@@ -80,6 +80,6 @@ def choose_layout(
     gather_ahead = 0 < rows <= memory
     if gather_ahead:
         steps = min(steps, ROWS_PER_BLOCK // rows, memory // rows)
-    return Layout(
-        int(max(1, steps)), gather_ahead, shared_minibatch=shared_minibatch, shared_memory=shared_memory, **kept
-    )
+    steps = int(max(1, steps))
+    layout = Layout(steps, gather_ahead, shared_minibatch=shared_minibatch, shared_memory=shared_memory, **kept)
+    return layout, steps * (_tree.num_bytes(one) + gather_ahead * rows)

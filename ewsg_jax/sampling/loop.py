@@ -2,12 +2,15 @@
 
 import math
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import numpy as np
 
+from ewsg_jax import _check
 from ewsg_jax._kernel import KernelState
 from ewsg_jax._types import PyTree
 from ewsg_jax.progress import Progress
@@ -22,21 +25,22 @@ SECONDS_PER_CALL = 0.5
 
 @dataclass
 class Outcome:
-    """What the calls so far add up to; draws are in pieces with leading axes (draw, chain).
+    """What the calls so far add up to.
 
     Attributes:
+        draws: room for all kept draws, leading axes (chain, draw); filled as far as the calls came.
         totals: by the names of `Call.totals`, shape (chain,).
         spent: after so many steps so many counted evaluations of all chains, call after call.
     """
 
     state: KernelState
     watch: Watch
+    draws: PyTree
     totals: dict[str, np.ndarray] = field(default_factory=dict)
     spent: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
     done: int = 0
     interrupted: bool = False
     sums: Sums | None = None
-    draws: list[PyTree] = field(default_factory=list)
 
     @property
     def all_lost(self) -> bool:
@@ -76,7 +80,13 @@ def run(
             steps = min(steps, room + plan.thin - 1 - done)
         outcome.watch.keep(outcome.state, done)
         began = time.perf_counter()
-        call = jax.block_until_ready(outcome.watch.call(advance, layout.keep, outcome.state, done, steps))
+        try:
+            call = jax.block_until_ready(outcome.watch.call(advance, layout.keep, outcome.state, done, steps))
+        except Exception as error:
+            if not done:
+                raise
+            _stop_at(outcome, error)
+            break
         seconds = time.perf_counter() - began
 
         _add(outcome, call, steps, plan)
@@ -92,11 +102,29 @@ def run(
     return outcome
 
 
+def _stop_at(outcome: Outcome, error: Exception) -> None:
+    """End a run at a call that failed, with what the calls before it gave."""
+    outcome.interrupted = True
+    # The call took the memory of its state, and the last state that was kept is an earlier one.
+    if any(leaf.is_deleted() for leaf in jax.tree.leaves(outcome.state)):
+        outcome.state = outcome.watch.last_kept
+    warnings.warn(
+        f"the run ended after {outcome.done} steps because the next ones failed: {_check.reason(error)}; what was "
+        f"sampled is returned, and samples.state is that after step {int(np.ravel(outcome.state.step)[0])}",
+        RuntimeWarning,
+        stacklevel=4,
+    )
+
+
 def _add(outcome: Outcome, call: Call, steps: int, plan: Plan) -> None:
     """Add what a call of so many steps gave."""
     done = outcome.done
     first, last = plan.kept(done), plan.kept(done + steps)
-    outcome.draws.append(jax.tree.map(lambda x: np.array(np.asarray(x)[: last - first]), call.record.slots))
+
+    def write(room: np.ndarray, slots: Any) -> None:
+        room[:, first:last] = np.asarray(slots)[: last - first].swapaxes(0, 1)
+
+    jax.tree.map(write, outcome.draws, call.record.slots)
     for name, total in call.totals.items():
         # Wide numbers: one call's sum fits in 32 bits, a run's need not.
         wide = np.asarray(total, np.float64 if np.issubdtype(total.dtype, np.floating) else np.int64)

@@ -10,9 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _tree
+from ewsg_jax._kernel import Kernel
+from ewsg_jax._types import Array
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.rows.gathering import num_rows
-from ewsg_jax.sampling import chunks, loop
+from ewsg_jax.sampling import chunks, loop, memory
 from ewsg_jax.sampling._moments import finish, positions
 from ewsg_jax.sampling.budget import num_steps_of
 from ewsg_jax.sampling.health import Watch
@@ -63,35 +65,43 @@ def plan(chains: Chains, wanted: Wanted, manner: Manner) -> tuple[Planned, Outco
     kernel, data = chains.kernel, chains.data
     init_key, run_key, shared_key = jax.random.split(chains.key, 3)
     began = time.perf_counter()
-    first, shared_memory = first_state(
+    shapes, shared_memory, make_first = first_state(
         init_key, kernel, chains.position, data, chains.state, chains.num_chains, chains.stacked
     )
-    num_chains = first.step.shape[0]
-    if manner.check_data:
-        kernel.check(jax.tree.map(lambda x: x[0], first.position), data)
-    first_step = int(first.step[0])
+    num_chains = shapes.step.shape[0]
+    first_step = 0 if chains.state is None else int(chains.state.step[0])
     cost = kernel.evaluations(data)
     cost = cost._replace(at_init=cost.at_init if chains.state is None else 0)
     num_steps = num_steps_of(cost, num_rows(data), wanted.num_steps, wanted.data_passes, first_step)
     check_length(num_steps, first_step, wanted)
     kept = chunks.Plan(wanted.burn_in, wanted.thin)
-    layout = choose_layout(
+    one_draw, num_draws = check_kept(wanted, shapes.position), kept.kept(num_steps)
+    draw_bytes = 0 if wanted.keep is None else max(1, _tree.num_bytes(one_draw))
+    layout, block_bytes = choose_layout(
         kernel,
-        first,
+        shapes,
         data,
         num_steps,
         manner.randomness_memory,
         manner.shared_minibatch,
         shared_memory,
-        num_slots=_slots(check_kept(wanted, first.position), kept.kept(num_steps)),
+        num_slots=_slots(draw_bytes, num_draws),
         keep=wanted.keep,
         moments=wanted.moments,
     )
+    needs = memory.Needs(
+        _tree.num_bytes(shapes), block_bytes, layout.num_slots * draw_bytes, num_draws * draw_bytes
+    )
+    memory.check(needs, num_chains, manner.memory_limit)
+    room = jax.tree.map(lambda x: np.empty((num_chains, num_draws, *x.shape[1:]), x.dtype), one_draw)
+    first = make_first()
+    if manner.check_data:
+        kernel.check(jax.tree.map(lambda x: x[0], first.position), data)
     run_keys = chain_keys(run_key, num_chains)
     advance = functools.partial(chunks.advance, kernel.hoisted(), layout, run_keys, shared_key, data, kept)
     planned = Planned(advance, num_steps, num_chains, first_step, kept, layout, cost, began)
     # Calls take the memory of the state that they are given; the first state stays, to replay from.
-    return planned, Outcome(_tree.copy(first), Watch(num_chains, shared_memory, first))
+    return planned, Outcome(_tree.copy(first), Watch(num_chains, shared_memory, first), room)
 
 
 def run(planned: Planned, outcome: Outcome, progress: bool) -> float:
@@ -110,9 +120,10 @@ def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, 
     """Return what a run gave."""
     num_chains, first_step, cost = planned.num_chains, planned.first_step, planned.cost
     per_chain = functools.partial(_of_each_chain, outcome.totals, num_chains)
-    draws = jax.tree.map(lambda *x: np.swapaxes(np.concatenate(x), 0, 1), *outcome.draws)
-    step = first_step + wanted.burn_in + wanted.thin * np.arange(1, planned.plan.kept(outcome.done) + 1)
-    step_size = jax.vmap(chains.kernel.step_size)(jnp.asarray(step - 1, jnp.int32))
+    num_draws = planned.plan.kept(outcome.done)
+    draws = jax.tree.map(lambda x: x[:, :num_draws], outcome.draws)
+    step = first_step + wanted.burn_in + wanted.thin * np.arange(1, num_draws + 1)
+    step_size = _step_sizes(chains.kernel, jnp.asarray(step - 1, jnp.int32))
     made = max(outcome.done, 1)
     spent = functools.partial(_spent, cost, outcome, num_chains, first_step)
     one_start = chains.state is None and not chains.stacked and not is_function(chains.position)
@@ -136,6 +147,12 @@ def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, 
         compile_seconds=compiled - planned.began,
         run_seconds=time.perf_counter() - compiled,
     )
+
+
+@jax.jit
+def _step_sizes(kernel: Kernel, steps: Array) -> Array:
+    """Return the h of the steps after so many others."""
+    return jax.vmap(lambda step: jnp.asarray(kernel.step_size(step)))(steps)
 
 
 def _slots(draw_bytes: int, num_draws: int) -> int:

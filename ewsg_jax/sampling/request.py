@@ -10,6 +10,7 @@ from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Data, Key, Position, PyTree
 from ewsg_jax.sampling._moments import MomentPlan
+from ewsg_jax.sampling._moments import positions as keep_positions
 
 
 class Chains(NamedTuple):
@@ -41,6 +42,7 @@ class Manner(NamedTuple):
     shared_minibatch: bool
     progress: bool
     randomness_memory: int
+    memory_limit: int | None
     check_data: bool
 
 
@@ -66,6 +68,8 @@ def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
     _check.integer("burn_in", wanted.burn_in, minimum=0)
     _check.integer("thin", wanted.thin)
     _check.integer("randomness_memory", manner.randomness_memory)
+    if manner.memory_limit is not None:
+        _check.integer("memory_limit", manner.memory_limit)
     _check.integer("num_chains", chains.num_chains)
     if wanted.keep is not None:
         _check.function("keep", wanted.keep, "(position) -> tree of arrays, or None")
@@ -86,8 +90,8 @@ def check_length(num_steps: int, first_step: int, wanted: Wanted) -> None:
         raise ValueError(f"num_steps must be at least burn_in + thin = {least} to keep a draw; got {num_steps}")
 
 
-def check_kept(wanted: Wanted, positions: Position) -> int:
-    """Check that the user's functions take one chain's position, and return the bytes of one kept draw of all."""
+def check_kept(wanted: Wanted, positions: Position) -> PyTree:
+    """Check that the user's functions take one chain's position; return the shapes of one draw of all chains."""
     one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), positions)
     if wanted.moments is not None:
         made = _check.outputs("the function of moments", wanted.moments.of, "one chain's position", one)
@@ -97,7 +101,9 @@ def check_kept(wanted: Wanted, positions: Position) -> int:
                     f"the function of moments must return floating-point arrays; got {_check.describe(leaf)}"
                 )
     if wanted.keep is None:
-        return 0
-    kept = _check.outputs("keep", wanted.keep, "one chain's position", one)
+        return ()
     num_chains = jax.tree.leaves(positions)[0].shape[0]
-    return max(1, num_chains * sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(kept)))
+    kept = one
+    if wanted.keep is not keep_positions:
+        kept = _check.outputs("keep", wanted.keep, "one chain's position", one)
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_chains, *x.shape), x.dtype), kept)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Kernel, KernelState, check_rows
-from ewsg_jax._types import Array, Data, Key, Position
+from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.sampling.chunks import start
 
 
@@ -22,24 +22,41 @@ def first_state(
     state: KernelState | None,
     num_chains: int,
     stacked: bool,
-) -> tuple[KernelState, bool]:
-    """Return the chains' first states, new ones or an earlier run's, and whether they share a memory.
+) -> tuple[KernelState, bool, Callable[[], KernelState]]:
+    """Return the shapes of the chains' first states, whether they share a memory, and what makes them.
 
     Raises:
         TypeError, ValueError: there are both or neither, or one of them is not what it must be.
     """
     if (position is None) == (state is None):
         raise ValueError(f"give either position or state; got {'neither' if state is None else 'both'}")
-    if state is None:
-        positions, num_chains = starts(key, position, num_chains, stacked)
+    if state is not None:
+        if stacked:
+            raise ValueError("stacked must be False where state is given; got True")
+        return _earlier_state(kernel, data, state, num_chains)
+    shapes = check_starts(key, position, num_chains, stacked)
+    num_chains = jax.tree.leaves(shapes)[0].shape[0]
+    common = not stacked and not is_function(position)
+    shared_memory = kernel.sharing.of == "data" or (kernel.sharing.of == "start" and common)
+    keys = chain_keys.eval_shape(key, num_chains)
+    states = start.eval_shape(kernel, keys, shapes, data, shared_memory)
+    if kernel.sharing.limit is not None:
+        needed = _tree.num_bytes(states.memory)
+        _check.fits("memory_limit", kernel.sharing.limit, needed, f"the estimator's memory for {num_chains} chains")
+
+    def make() -> KernelState:
+        positions = make_starts(key, position, num_chains, stacked)
         _check.finite("position", positions)
-        common = not stacked and not is_function(position)
-        shared_memory = kernel.sharing.of == "data" or (kernel.sharing.of == "start" and common)
         keys = chain_keys(jax.random.fold_in(key, 1), num_chains)
-        _check_memory(kernel, jax.eval_shape(lambda *x: start(kernel, *x, shared_memory), keys, positions, data))
-        return start(kernel, keys, positions, data, shared_memory), shared_memory
-    if stacked:
-        raise ValueError("stacked must be False where state is given; got True")
+        return start(kernel, keys, positions, data, shared_memory)
+
+    return states, shared_memory, make
+
+
+def _earlier_state(
+    kernel: Kernel, data: Data, state: KernelState, num_chains: int
+) -> tuple[KernelState, bool, Callable[[], KernelState]]:
+    """Check an earlier run's states."""
     made_by = "samples.state of a run of this kernel on such data"
     _check.instance("state", state, KernelState, made_by)
     leaves = jax.tree.leaves(getattr(state.dynamics, "position", ()))
@@ -49,15 +66,14 @@ def first_state(
         raise ValueError(f"state must be {made_by}{wanted}; got positions {_check.listed('state', state.position)}")
     check_rows(state, data)
     kernel.check(jax.tree.map(lambda x: jnp.asarray(x)[0], state.position), data)
-    keys = jax.eval_shape(lambda: chain_keys(jax.random.key(0), chains))
+    keys = chain_keys.eval_shape(jax.random.key(0), chains)
     shared_memory = kernel.sharing.of == "data" or (kernel.sharing.of == "start" and _shares_memory(state))
-    shapes = _check.shapes(state.position), _check.shapes(data)
-    like = jax.eval_shape(lambda *x: start(kernel, *x, shared_memory), keys, *shapes)
+    like = start.eval_shape(kernel, keys, _check.shapes(state.position), _check.shapes(data), shared_memory)
     _check.same_tree(f"state must be {made_by}", "state", state, like)
     _check.finite("state", state)
     if len(np.unique(np.asarray(state.step))) > 1:
         raise ValueError(f"state must be of chains at one step; got steps {np.unique(np.asarray(state.step))}")
-    return jax.tree.map(jnp.asarray, state), shared_memory
+    return _check.shapes(state), shared_memory, lambda: jax.tree.map(jnp.asarray, state)
 
 
 def _shares_memory(state: KernelState) -> bool:
@@ -65,22 +81,15 @@ def _shares_memory(state: KernelState) -> bool:
     return jnp.ndim(jax.tree.leaves(state.memory)[0]) < jnp.ndim(jax.tree.leaves(state.position)[0])
 
 
-def _check_memory(kernel: Kernel, states: KernelState) -> None:
-    if kernel.sharing.limit is not None:
-        needed = _tree.num_bytes(states.memory)
-        what = f"the estimator's memory for {states.step.shape[0]} chains"
-        _check.fits("memory_limit", kernel.sharing.limit, needed, what)
-
-
 def is_function(position: Any) -> bool:
     """Return whether a position is given as a function of a key (a network's weights may be a callable tree)."""
     return callable(position) and jax.tree_util.all_leaves([position])
 
 
-def starts(
+def check_starts(
     key: Key, position: Position | Callable[[Key], Position], num_chains: int, stacked: bool
-) -> tuple[Position, int]:
-    """Return starting positions with a leading chain axis, and the number of chains.
+) -> Position:
+    """Return the shapes of starting positions with a leading chain axis.
 
     Args:
         key: a key, for a function of a key.
@@ -100,16 +109,31 @@ def starts(
             )
         one = _check.outputs("position", position, "a key", key)
         _check.position(jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), one), "position(key)")
-        return jax.vmap(position)(chain_keys(jax.random.fold_in(key, 0), num_chains)), num_chains
+        return _of_each_chain(one, num_chains)
     checked = _check.position(position)
     if not stacked:
-        return jax.tree.map(lambda x: jnp.broadcast_to(x, (num_chains, *x.shape)), checked), num_chains
+        return _of_each_chain(checked, num_chains)
     lengths = {x.shape[0] if x.ndim else 0 for x in jax.tree.leaves(checked)}
     if len(lengths) != 1 or 0 in lengths or (num_chains != 1 and {num_chains} != lengths):
         wanted = "" if num_chains == 1 else f" of length num_chains = {num_chains}"
         shapes = [x.shape for x in jax.tree.leaves(checked)]
         raise ValueError(f"position must have a leading chain axis{wanted} when stacked=True; got shapes {shapes}")
-    return checked, lengths.pop()
+    return _check.shapes(checked)
+
+
+def make_starts(
+    key: Key, position: Position | Callable[[Key], Position], num_chains: int, stacked: bool
+) -> Position:
+    """Return starting positions with a leading chain axis, as `check_starts` found them."""
+    if is_function(position):
+        return jax.vmap(position)(chain_keys(jax.random.fold_in(key, 0), num_chains))
+    checked = _check.position(position)
+    return checked if stacked else jax.tree.map(lambda x: jnp.broadcast_to(x, (num_chains, *x.shape)), checked)
+
+
+def _of_each_chain(tree: PyTree, num_chains: int) -> PyTree:
+    """Return the shapes of a tree with a leading chain axis."""
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_chains, *x.shape), x.dtype), tree)
 
 
 @functools.partial(jax.jit, static_argnums=1)

@@ -4,6 +4,34 @@ from tests.faults.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        "an array is known for ever",
+        "ewsg_jax/_seen.py",
+        "[weakref.ref(leaf, lambda _: _SEEN.pop(asked, None)) for leaf in leaves]",
+        "[]",
+        "tests/sampling/test_room.py::test_another_array_in_the_same_place_is_looked_at",
+    ),
+    Mutant(
+        "arrays that may change are looked at once",
+        "ewsg_jax/_seen.py",
+        "isinstance(leaf, jax.Array) and not",
+        "not",
+        "tests/sampling/test_room.py::test_data_are_looked_at_once",
+    ),
+    Mutant(
+        "the estimate counts one draw",
+        "ewsg_jax/sampling/parts.py",
+        "layout.num_slots * draw_bytes, num_draws * draw_bytes",
+        "layout.num_slots * draw_bytes, draw_bytes",
+        "tests/sampling/test_room.py::test_a_run_that_does_not_fit_is_told_so_beforehand[options2-holds2]",
+    ),
+    Mutant(
+        "a failing call loses the run",
+        "ewsg_jax/sampling/loop.py",
+        "            if not done:\n",
+        "            if done:\n",
+        "tests/sampling/test_room.py::test_a_run_that_fails_keeps_what_it_has_sampled",
+    ),
+    Mutant(
         "overflow is silent",
         "ewsg_jax/sampling/_sample.py",
         "    warn_of_overflow(samples.overflow)\n",
