@@ -30,6 +30,9 @@ THOUSAND = Target(1.1, 0.95)
 WEIGHTED = Target(1.05, 1.15, higher_is_better=False)
 WEIGHTED_ONE_CHAIN = Target(1.05, 1.25, higher_is_better=False)
 NETWORK = {"gaussian": Target(1.05, 0.95), "rademacher": Target(1.8, 1.4)}
+BESIDES = Target(2.0, 4.0, higher_is_better=False)
+SHORT = Target(2.5, 2.2)
+SHORT_THOUSAND = Target(5.0, 4.0)
 FIRST_DRAW = Target(3.0, 4.0, higher_is_better=False)
 FIRST_DRAW_PROCESSES = 5
 PROGRAM_SIZE = Target(1.0, 1.0, higher_is_better=False)
@@ -109,6 +112,17 @@ class Bench:
             seconds = [_first_draw(method) for _ in range(FIRST_DRAW_PROCESSES if self.shorten == 1 else 1)]
             self._add("first_draw", f"call to first draw, {method}", summarise(seconds), FIRST_DRAW, "seconds")
 
+    def calls(self) -> None:
+        """Whole calls of few steps with everything on, and what a repeated call costs besides its loop."""
+        everything = Variant(check_data=True)
+        case = self._short(Case("logistic", "sgld", 1, 5_000, True))
+        ours = Ours(case, self._rows(case), everything)
+        beyond = summarise([ours.run_besides() for _ in range(3 * self.pairs)])
+        self._add("calls", "a repeated call beyond its loop", beyond, BESIDES, "milliseconds", case=case._asdict())
+        self._against("calls", case, self.peers, SHORT, everything)
+        many = Case("logistic", "sgld", 1000, 20, False)
+        self._against("calls", many, self.peers, SHORT_THOUSAND, everything._replace(shared=True))
+
     def program_size(self) -> None:
         """The size of the program does not depend on n."""
         sizes = {n: program_size(n) for n in PROGRAM_ROWS}
@@ -141,6 +155,8 @@ class Bench:
         what = f"{case.workload}, {case.method}, {case.num_chains} chains"
         if variant.noise != "gaussian":
             what += f", {variant.noise} noise (the peer's is Gaussian: another law)"
+        if variant.shared:
+            what += ", one batch for all (the peers' have their own)"
         details = {
             "case": case._asdict(),
             "compile_seconds": compile_seconds,
@@ -177,10 +193,11 @@ CELLS: dict[str, Callable[[Bench], None]] = {
     "thousand": Bench.thousand,
     "weighted": Bench.weighted,
     "network": Bench.network,
+    "calls": Bench.calls,
     "first_draw": Bench.first_draw,
     "program_size": Bench.program_size,
 }
-NEEDS_PEERS = {"one_chain", "hundred", "network"}
+NEEDS_PEERS = {"one_chain", "hundred", "network", "calls"}
 
 
 def line(row: dict[str, Any]) -> str:

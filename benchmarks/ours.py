@@ -25,11 +25,15 @@ class Variant(NamedTuple):
         batch_size: b; None for the workload's.
         chain_length: M of the exponential weights; None for the uniform estimator.
         noise: the law of the noise.
+        shared: whether one batch serves all chains.
+        check_data: whether the data are looked at.
     """
 
     batch_size: int | None = None
     chain_length: int | None = None
     noise: Any = "gaussian"
+    shared: bool = False
+    check_data: bool = False
 
 
 GAUSSIAN = Variant()
@@ -71,6 +75,7 @@ class Ours:
         self._kernel, self._data = kernel(case, variant, workload), data
         self._position = jax.tree.map(jnp.asarray, workload.position)
         self._steps, self._chains, self._keep_all = case.num_steps, case.num_chains, case.keep_all
+        self._variant = variant
         self._runs = 0
         self.compile_seconds = self._sample().compile_seconds
 
@@ -88,6 +93,12 @@ class Ours:
     def run_loop(self) -> float:
         """Run once and return microseconds per step and chain without what precedes the first step."""
         return self._checked().run_seconds / (self._steps * self._chains) * 1e6
+
+    def run_besides(self) -> float:
+        """Run once and return milliseconds of the call beyond its loop."""
+        started = time.perf_counter()
+        samples = self._checked()
+        return (time.perf_counter() - started - samples.run_seconds) * 1e3
 
     def _checked(self) -> ewsg.Samples:
         samples = self._sample()
@@ -109,7 +120,8 @@ class Ours:
             num_chains=self._chains,
             burn_in=0 if self._keep_all else self._steps - 1,
             progress=False,
-            check_data=False,
+            shared_minibatch=self._variant.shared,
+            check_data=self._variant.check_data,
         )
 
 
