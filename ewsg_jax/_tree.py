@@ -3,6 +3,7 @@
 import functools
 import math
 import operator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -70,6 +71,16 @@ def zeros_like(tree: PyTree) -> PyTree:
 def widened(tree: PyTree) -> PyTree:
     """Return a tree at least in float32, as what is summed up over many steps should be."""
     return jax.tree.map(lambda x: x.astype(jnp.promote_types(x.dtype, jnp.float32)), tree)
+
+
+def in_dtypes_of(like: PyTree, tree: PyTree) -> PyTree:
+    """Return a tree in the dtypes of another."""
+    return jax.tree.map(lambda to, x: x.astype(to.dtype), like, tree)
+
+
+def dtypes(tree: PyTree) -> list[Any]:
+    """Return the dtypes of the leaves."""
+    return [x.dtype for x in jax.tree.leaves(tree)]
 
 
 def copy(tree: PyTree) -> PyTree:

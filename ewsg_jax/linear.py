@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check
+from ewsg_jax import _check, products
 from ewsg_jax._types import Array, Data, Position
 
 
@@ -36,7 +36,7 @@ class OfDatum:
         """Return it."""
         x = self.predictor.inputs(datum)
         check_predictor(x, position)
-        return self.predictor.log_likelihood(x @ position, datum)
+        return self.predictor.log_likelihood(products.matmul(x, position), datum)
 
 
 @dataclass(frozen=True)

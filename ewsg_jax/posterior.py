@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _check, _tree
+from ewsg_jax import _check, _tree, products
 from ewsg_jax._module import text
 from ewsg_jax._types import Array, Data, Position, PyTree
 from ewsg_jax.bijectors.protocol import Transform, transform
@@ -20,6 +20,9 @@ from ewsg_jax.bounds.protocol import Bound
 from ewsg_jax.linear import LinearPredictor, OfDatum, Residual, checked_residual
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import CHUNK_SIZE, Batch, num_rows, sum_over_rows
+
+HALF_PRECISION_ROWS = 256
+"""Rows whose gradients in half precision differentiation may add up: as far as bfloat16 can count."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +181,13 @@ class Posterior:
         return jax.grad(lambda p: -jnp.asarray(self.log_prior(p)))(position)
 
     def batch_gradient(
-        self, position: Position, data: Data, batch: Array | Batch, weights: Array | None = None
+        self,
+        position: Position,
+        data: Data,
+        batch: Array | Batch,
+        weights: Array | None = None,
+        *,
+        widened: bool = False,
     ) -> Position:
         """Return (n/b) Σ_{i∈I} ∇Vᵢ, shaped like the position; with weights Σ_{i∈I} wᵢ ∇Vᵢ.
 
@@ -187,6 +196,8 @@ class Posterior:
             data: all n rows.
             batch: the b row numbers I, int32, repeats allowed; or the same with their rows, already gathered.
             weights: what each row of the batch stands for, shape (b,), instead of n/b rows.
+            widened: leave it at least in float32, as what is added to other parts of an estimate should be. By
+                default it is rounded to the position's dtypes, once it is summed and scaled.
 
         Raises:
             TypeError, ValueError: as `check`; or the indices are no row numbers.
@@ -195,8 +206,9 @@ class Posterior:
         self.check(position, _check.shapes(data))
         indices = gathering.indices_of(batch)
         _check.indices("batch", indices, num_rows(data))
-        sum_over_batch = self._sum_of_gradients(position, gathering.rows_of(batch, data), weights)
-        return sum_over_batch if weights is not None else _to_all_rows(sum_over_batch, indices.shape[0], data)
+        total = self._sum_of_gradients(position, gathering.rows_of(batch, data), weights)
+        total = total if weights is not None else _to_all_rows(total, indices.shape[0], data)
+        return total if widened else _tree.in_dtypes_of(position, total)
 
     def row_gradients(self, position: Position, rows: Data) -> PyTree:
         """Return what says each ∇Vᵢ, as small as may be, leading axis b.
@@ -208,36 +220,41 @@ class Posterior:
         if self.predictor is None:
             return jax.vmap(jax.grad(lambda p, row: -self.log_likelihood(p, row)), (None, 0))(position, rows)
         x = jax.vmap(self.predictor.inputs)(rows)
-        return -checked_residual(self.predictor.residual, x @ position, rows)
+        return -checked_residual(self.predictor.residual, products.matmul(x, position), rows)
 
     def flat_row_gradients(self, position: Position, rows: Data) -> Array:
         """Return ∇Vᵢ of each row as a matrix (b, d), the d numbers of a position leaf after leaf."""
         found = self.row_gradients(position, rows)
         if self.predictor is not None:
             x = jax.vmap(self.predictor.inputs)(rows)
-            found = jnp.einsum("bi,b...->bi...", x, found)
+            found = products.einsum("bi,b...->bi...", x, found)
         return jax.vmap(lambda one: ravel_pytree(_tree.widened(one))[0])(found)
 
     def sum_of_rows(self, row_gradients: PyTree, rows: Data) -> Position:
-        """Return Σᵢ ∇Vᵢ of what `row_gradients` gives for these rows, or of a linear combination of such."""
+        """Return Σᵢ ∇Vᵢ of what `row_gradients` gives for these rows, or of a linear combination of such.
+
+        It is summed at least in float32, and left so.
+        """
         if self.predictor is None:
-            return jax.tree.map(lambda x: jnp.sum(x, axis=0), row_gradients)
-        # Not x.T @ derivatives, which XLA may carry out with a transposed copy of x.
-        return jnp.tensordot(jax.vmap(self.predictor.inputs)(rows), row_gradients, axes=(0, 0))
+            return jax.tree.map(lambda x: jnp.sum(x, axis=0), _tree.widened(row_gradients))
+        return products.sum_of_outer(jax.vmap(self.predictor.inputs)(rows), row_gradients)
 
     def estimate_from_rows(self, row_gradients: PyTree, rows: Data, data: Data) -> Position:
-        """Return (n/b) Σ ∇Vᵢ of what `row_gradients` gives for the b rows of a batch, or of a mix of such."""
+        """Return (n/b) Σ ∇Vᵢ, as `sum_of_rows`, of what `row_gradients` gives for b rows, or of a mix of such."""
         return _to_all_rows(self.sum_of_rows(row_gradients, rows), num_rows(rows), data)
 
-    def likelihood_gradient(self, position: Position, data: Data, chunk_size: int = CHUNK_SIZE) -> Position:
-        """Return Σᵢ ∇Vᵢ over all rows, `chunk_size` of them at a time.
+    def likelihood_gradient(
+        self, position: Position, data: Data, chunk_size: int = CHUNK_SIZE, *, widened: bool = False
+    ) -> Position:
+        """Return Σᵢ ∇Vᵢ over all rows, `chunk_size` of them at a time; `widened` as in `batch_gradient`.
 
         Raises:
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
         """
         self.check(position, data)
         _check.integer("chunk_size", chunk_size)
-        return sum_over_rows(lambda rows: self._sum_of_gradients(position, rows), data, chunk_size)
+        total = sum_over_rows(lambda rows: self._sum_of_gradients(position, rows), data, chunk_size)
+        return total if widened else _tree.in_dtypes_of(position, total)
 
     def gradient(self, position: Position, data: Data, chunk_size: int = CHUNK_SIZE) -> Position:
         """Return ∇V = ∇V₀ + Σᵢ ∇Vᵢ, shaped like the position.
@@ -251,11 +268,12 @@ class Posterior:
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
         """
         return _tree.combine(
-            (1, self.prior_gradient(position)), (1, self.likelihood_gradient(position, data, chunk_size))
+            (1, self.prior_gradient(position)),
+            (1, self.likelihood_gradient(position, data, chunk_size, widened=True)),
         )
 
     def potential(self, position: Position, data: Data, chunk_size: int = CHUNK_SIZE) -> Array:
-        """Return V = −log prior − Σᵢ log likelihood, a scalar.
+        """Return V = −log prior − Σᵢ log likelihood, a scalar, summed at least in float32.
 
         Raises:
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
@@ -266,8 +284,8 @@ class Posterior:
         return -self.log_prior(position) - total
 
     def log_likelihoods(self, position: Position, rows: Data) -> Array:
-        """Return the log likelihood of each row, shape (b,)."""
-        return jax.vmap(self.log_likelihood, (None, 0))(position, rows)
+        """Return the log likelihood of each row, shape (b,), at least in float32."""
+        return _tree.widened(jax.vmap(self.log_likelihood, (None, 0))(position, rows))
 
     def check(self, position: Position, data: Data) -> None:
         """Check that both functions give scalars for this position and one datum, and the data by `check_values`.
@@ -297,15 +315,30 @@ class Posterior:
             self._checked.add(signature)
 
     def _sum_of_gradients(self, position: Position, rows: Data, weights: Array | None = None) -> Position:
-        """Σ wᵢ∇Vᵢ over the given rows: the gradient of the sum, never a sum of per-datum gradients."""
+        """Σ wᵢ∇Vᵢ, at least in float32: the gradient of the sum, never a sum of per-datum gradients."""
+        wide = _tree.widened(position)
 
-        def weighted(values: Array) -> Array:
-            return values if weights is None else values * weights.reshape(-1, *[1] * (values.ndim - 1))
+        def weighted(values: Array, weights: Array | None) -> Array:
+            if weights is None:
+                return values
+            return _tree.widened(values) * weights.reshape(-1, *[1] * (values.ndim - 1))
 
-        if self.predictor is None:
-            return jax.grad(lambda p: -jnp.sum(weighted(self.log_likelihoods(p, rows))))(position)
-        total = self.sum_of_rows(weighted(self.row_gradients(position, rows)), rows)
-        return total.astype(position.dtype)
+        if self.predictor is not None:
+            total = self.sum_of_rows(weighted(self.row_gradients(position, rows), weights), rows)
+            return _tree.in_dtypes_of(wide, total)
+
+        def of_rows(part: tuple[Data, Array | None]) -> Position:
+            rows, weights = part
+            gradient = jax.grad(lambda p: -jnp.sum(weighted(self.log_likelihoods(p, rows), weights)))(position)
+            return _tree.widened(gradient)
+
+        if _tree.dtypes(wide) == _tree.dtypes(position):
+            return of_rows((rows, weights))
+        # What differentiation sums, and what it multiplies gradients by, is in the position's own dtype.
+        largest = 1.0 if weights is None else jnp.maximum(jnp.max(jnp.abs(weights)), 1e-30)
+        part = rows, weights if weights is None else weights / largest
+        total = sum_over_rows(of_rows, part, HALF_PRECISION_ROWS)
+        return total if weights is None else _tree.combine((largest, total))
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,14 @@
 
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
 from ewsg_jax import _check
 
 TOLERANCE = 1e-3
-"""How far rounding may bring a probability out of [0, 1], or a row's sum from one."""
+"""How far rounding may bring a probability out of [0, 1], or a row's sum from one: or a rounding of its dtype."""
 
 
 class Calibration(NamedTuple):
@@ -51,15 +52,16 @@ def calibration(probabilities: ArrayLike, labels: ArrayLike, *, num_bins: int = 
         (0.25, [0.0, 0.5], [2, 2])
     """
     takes = "probabilities must be an array (n,) of class 1 or (n, k) of k ≥ 2 classes, n ≥ 1"
-    p = _numbers("probabilities", probabilities, takes)
+    p, dtype = _numbers("probabilities", probabilities, takes)
+    tolerance = max(TOLERANCE, float(jnp.finfo(dtype).eps))
     if p.ndim not in (1, 2) or p.shape[0] == 0 or (p.ndim == 2 and p.shape[1] < 2):
         raise ValueError(f"{takes}; got {_check.describe(p)}")
-    if not ((p >= -TOLERANCE) & (p <= 1 + TOLERANCE)).all():
+    if not ((p >= -tolerance) & (p <= 1 + tolerance)).all():
         raise ValueError(f"probabilities must lie between 0 and 1; they range from {p.min()} to {p.max()}")
-    if p.ndim == 2 and (distance := np.abs(p.sum(1, dtype=np.float64) - 1).max()) > TOLERANCE:
+    if p.ndim == 2 and (distance := np.abs(p.sum(1, dtype=np.float64) - 1).max()) > tolerance:
         raise ValueError(f"probabilities must sum to one in each row; a sum is off by {distance:.3g}")
     classes = 2 if p.ndim == 1 else p.shape[1]
-    y = _numbers("labels", labels, f"labels must be classes, an array of shape ({p.shape[0]},)")
+    y, _ = _numbers("labels", labels, f"labels must be classes, an array of shape ({p.shape[0]},)")
     if y.shape != p.shape[:1] or not ((y >= 0) & (y < classes) & (y == np.floor(y))).all():
         raise ValueError(
             f"labels must be classes from 0 to {classes - 1}, an array of shape ({p.shape[0]},); "
@@ -70,7 +72,7 @@ def calibration(probabilities: ArrayLike, labels: ArrayLike, *, num_bins: int = 
     happened = y == (1 if p.ndim == 1 else p.argmax(1))
     confidence = np.clip(p if p.ndim == 1 else p.max(1), 0, 1)
     # Edges are compared in the dtype of the probabilities: a float32 0.7 lies on the edge 0.7.
-    edges = (np.arange(1, num_bins) / num_bins).astype(confidence.dtype)
+    edges = (np.arange(1, num_bins) / num_bins).astype(dtype).astype(confidence.dtype)
     bins = np.searchsorted(edges, confidence, side="left")
     count = np.bincount(bins, minlength=num_bins)
     filled = np.where(count, count, np.nan)
@@ -80,9 +82,11 @@ def calibration(probabilities: ArrayLike, labels: ArrayLike, *, num_bins: int = 
     return Calibration(float(count @ gaps / count.sum()), mean, frequency, count)
 
 
-def _numbers(name: str, value: ArrayLike, takes: str) -> np.ndarray:
-    """The value as an array of real numbers."""
+def _numbers(name: str, value: ArrayLike, takes: str) -> tuple[np.ndarray, np.dtype]:
+    """The value as an array of real numbers, at least in float32, and the floating-point dtype that it came in."""
     array = np.asarray(value)
-    if array.dtype.kind not in "biuf":
+    if jnp.issubdtype(array.dtype, np.floating):
+        return array.astype(np.promote_types(array.dtype, np.float32)), array.dtype
+    if array.dtype.kind not in "biu":
         raise TypeError(f"{takes}; got {_check.describe(value)}")
-    return array if array.dtype.kind == "f" else array.astype(np.float64)
+    return array.astype(np.float64), np.dtype(np.float64)

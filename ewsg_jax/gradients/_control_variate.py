@@ -24,7 +24,7 @@ from ewsg_jax.tags import saved_as
 
 @saved_as("control_variate_memory")
 class ControlVariateMemory(NamedTuple):
-    """The centre c, Σᵢ ∇Vᵢ(c), and the memory of the row law."""
+    """The centre c, Σᵢ ∇Vᵢ(c) at least in float32, and the memory of the row law."""
 
     center: Position
     gradient: Position
@@ -49,7 +49,7 @@ class ControlVariate(OfRows[ControlVariateMemory]):
 
     def init(self, key: Key, position: Position, data: Data) -> ControlVariateMemory:
         chosen = centers.or_start(self.center, position)
-        gradient = self.posterior.likelihood_gradient(chosen, data, self.chunk_size)
+        gradient = self.posterior.likelihood_gradient(chosen, data, self.chunk_size, widened=True)
         return ControlVariateMemory(chosen, gradient, self.law.init(key))
 
     def propose(

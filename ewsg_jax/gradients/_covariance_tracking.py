@@ -183,7 +183,8 @@ class CovarianceTracking(OfRows[TrackingMemory]):
 
     def _gradient(self, batch: Any, position: Position, data: Data) -> Position:
         return _tree.combine(
-            (1, self.posterior.prior_gradient(position)), (1, self.posterior.batch_gradient(position, data, batch))
+            (1, self.posterior.prior_gradient(position)),
+            (1, self.posterior.batch_gradient(position, data, batch, widened=True)),
         )
 
 

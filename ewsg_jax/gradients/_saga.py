@@ -81,8 +81,8 @@ class SAGA(OfRows[SAGAMemory]):
 
     def init(self, key: Key, position: Position, data: Data) -> SAGAMemory:
         table = self.first_table(position, data)
-        total = self.posterior.likelihood_gradient(position, data, self.chunk_size)
-        return SAGAMemory(table, _tree.widened(total), self.law.init(key))
+        total = self.posterior.likelihood_gradient(position, data, self.chunk_size, widened=True)
+        return SAGAMemory(table, total, self.law.init(key))
 
     def propose(
         self, randomness: PyTree, memory: SAGAMemory, point: Position, data: Data, weight: Weight
@@ -100,7 +100,7 @@ class SAGA(OfRows[SAGAMemory]):
         # A row that comes twice would be replaced twice, and its difference would stay in the sum for ever. Where
         # none does, the sum below is the one above, and XLA takes it once.
         once = differences if law.distinct else _scaled_rows(_first_of_each(batch.indices), differences)
-        changed = _tree.widened(posterior.sum_of_rows(once, part))
+        changed = posterior.sum_of_rows(once, part)
         receipt = SAGAReceipt(batch.indices, once, changed, law.advance(memory.rows, data))
         constant = _tree.combine((1, memory.gradient), (-1, posterior.estimate_from_rows(old, part, data)))
         return Estimate(gradient, (batch.indices, constant)), receipt
@@ -109,7 +109,7 @@ class SAGA(OfRows[SAGAMemory]):
         indices, constant = estimate.batch
         return _tree.combine(
             (1, self.posterior.prior_gradient(position)),
-            (1, self.posterior.batch_gradient(position, data, indices)),
+            (1, self.posterior.batch_gradient(position, data, indices, widened=True)),
             (1, constant),
         )
 

@@ -89,7 +89,7 @@ class Stratified(GradientEstimator[Strata]):
     def _gradient(self, batch: Batch | Array, weights: Array, position: Position, data: Data) -> Position:
         return _tree.combine(
             (1, self.posterior.prior_gradient(position)),
-            (1, self.posterior.batch_gradient(position, data, batch, weights)),
+            (1, self.posterior.batch_gradient(position, data, batch, weights, widened=True)),
         )
 
 

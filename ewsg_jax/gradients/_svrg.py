@@ -38,7 +38,7 @@ class SVRGMemory(NamedTuple):
 
     Attributes:
         anchor: w.
-        gradient: Σᵢ ∇Vᵢ(w).
+        gradient: Σᵢ ∇Vᵢ(w), shaped like the position, at least in float32.
         candidate: option I: one of the points since the last refresh, each as probable; else `()`.
         rows: of the row law.
     """
@@ -79,7 +79,7 @@ class SVRG(OfRows[SVRGMemory]):
 
     def init(self, key: Key, position: Position, data: Data) -> SVRGMemory:
         # The first step refreshes.
-        zero = _tree.zeros_like(position)
+        zero = _tree.widened(_tree.zeros_like(position))
         candidate = _tree.copy(position) if self.restarts else ()
         return SVRGMemory(_tree.copy(position), zero, candidate, self.law.init(key))
 
@@ -106,7 +106,7 @@ class SVRG(OfRows[SVRGMemory]):
             memory = memory._replace(candidate=candidate)
 
         def renew() -> tuple[Position, Position]:
-            return point, self.posterior.likelihood_gradient(point, data, self.chunk_size)
+            return point, self.posterior.likelihood_gradient(point, data, self.chunk_size, widened=True)
 
         anchor, gradient = batching.where_due(due, renew, (memory.anchor, memory.gradient))
         return memory._replace(anchor=anchor, gradient=gradient), point, jnp.where(due, num_rows(data), 0)

@@ -39,7 +39,8 @@ class Uniform(OfRows[Any]):
 
     def _gradient(self, batch: Batch | Array, position: Position, data: Data) -> Position:
         return _tree.combine(
-            (1, self.posterior.prior_gradient(position)), (1, self.posterior.batch_gradient(position, data, batch))
+            (1, self.posterior.prior_gradient(position)),
+            (1, self.posterior.batch_gradient(position, data, batch, widened=True)),
         )
 
 

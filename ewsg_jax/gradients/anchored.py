@@ -13,8 +13,8 @@ from ewsg_jax.rows.gathering import Batch
 def anchored_estimate(
     posterior: Posterior, anchor: Position, anchor_gradient: Position, batch: Batch, point: Position, data: Data
 ) -> Estimate:
-    """Return g at a point; `anchor_gradient` is Σᵢ ∇Vᵢ(w)."""
-    at_anchor = posterior.batch_gradient(anchor, data, batch)
+    """Return g at a point; `anchor_gradient` is Σᵢ ∇Vᵢ(w), at least in float32."""
+    at_anchor = posterior.batch_gradient(anchor, data, batch, widened=True)
     constant = _tree.combine((1, anchor_gradient), (-1, at_anchor))
     return Estimate(_gradient(posterior, batch, constant, point, data), (batch.indices, constant))
 
@@ -30,5 +30,7 @@ def _gradient(
 ) -> Position:
     """∇V₀ + (n/b) Σ ∇Vᵢ + what does not depend on the position."""
     return _tree.combine(
-        (1, posterior.prior_gradient(position)), (1, posterior.batch_gradient(position, data, batch)), (1, constant)
+        (1, posterior.prior_gradient(position)),
+        (1, posterior.batch_gradient(position, data, batch, widened=True)),
+        (1, constant),
     )

@@ -23,6 +23,7 @@ MEMORY_SIZE = 20
 """Pairs that L-BFGS keeps."""
 MOST_TRIALS = 30
 """Trials of a line search."""
+Dtypes = tuple[Any, ...]
 STEPS_PER_CALL = 100
 """Steps on minibatches between two looks at the clock."""
 
@@ -51,7 +52,7 @@ class Mode(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """The state of L-BFGS: a point with its value and gradient, and what optax keeps."""
+    """The state of L-BFGS: a point with its value and gradient at least in float32, and what optax keeps."""
 
     position: Position
     value: Array
@@ -126,10 +127,12 @@ def find_mode(
         warm_up_cost = num_steps * batch_size / num_rows(data)
         position = _warm_up(key, posterior, position, data, batch_size, num_steps, optimizer, progress)
 
-    search = _begin(posterior, position, data, chunk_size)
+    # Half precision holds no square of a gradient: the search is wider, and V is evaluated at rounded points.
+    like = tuple(_tree.dtypes(position))
+    search = _begin(posterior, _tree.widened(position), data, chunk_size, like)
     bar, num_steps = Progress(max_steps, progress), 0
     while num_steps < max_steps and float(search.distance) > tolerance:
-        following = _improve(posterior, search, data, chunk_size)
+        following = _improve(posterior, search, data, chunk_size, like)
         if not (following.value < search.value or following.distance < search.distance):
             break  # as low as rounding allows
         search, num_steps = following, num_steps + 1
@@ -137,7 +140,7 @@ def find_mode(
     bar.close()
     distance = float(search.distance)
     mode = Mode(
-        search.position,
+        _in_dtypes(like, search.position),
         distance <= tolerance,
         distance,
         float(search.value),
@@ -155,15 +158,21 @@ def find_mode(
     return mode
 
 
-def _potential(posterior: Posterior, data: Data, chunk_size: int) -> Any:
-    """Return V as a function of the position whose derivative is the posterior's own."""
+def _in_dtypes(like: Dtypes, position: Position) -> Position:
+    leaves, structure = jax.tree.flatten(position)
+    return jax.tree.unflatten(structure, [x.astype(dtype) for x, dtype in zip(leaves, like, strict=True)])
+
+
+def _potential(posterior: Posterior, data: Data, chunk_size: int, like: Dtypes) -> Any:
+    """Return V at the position in some dtypes, a function whose derivative is the posterior's own."""
 
     @jax.custom_vjp
     def value(position: Position) -> Array:
-        return posterior.potential(position, data, chunk_size)
+        return posterior.potential(_in_dtypes(like, position), data, chunk_size)
 
     def backward(position: Position, cotangent: Array) -> tuple[Position]:
-        return (_tree.combine((cotangent, posterior.gradient(position, data, chunk_size))),)
+        gradient = posterior.gradient(_in_dtypes(like, position), data, chunk_size)
+        return (_tree.combine((cotangent, _tree.in_dtypes_of(position, gradient))),)
 
     value.defvjp(lambda position: (value(position), position), backward)
     return value
@@ -183,10 +192,10 @@ def _with_direction(search: _Search) -> _Search:
     return search._replace(direction=direction, distance=distance, pairs=pairs)
 
 
-@jax.jit(static_argnums=(0, 3))
-def _begin(posterior: Posterior, position: Position, data: Data, chunk_size: int) -> _Search:
+@jax.jit(static_argnums=(0, 3, 4))
+def _begin(posterior: Posterior, position: Position, data: Data, chunk_size: int, like: Dtypes) -> _Search:
     lbfgs, line_search = _parts()
-    value, gradient = jax.value_and_grad(_potential(posterior, data, chunk_size))(position)
+    value, gradient = jax.value_and_grad(_potential(posterior, data, chunk_size, like))(position)
     none = jnp.zeros(())
     return _with_direction(
         _Search(
@@ -202,8 +211,8 @@ def _begin(posterior: Posterior, position: Position, data: Data, chunk_size: int
     )
 
 
-@jax.jit(static_argnums=(0, 3))
-def _improve(posterior: Posterior, search: _Search, data: Data, chunk_size: int) -> _Search:
+@jax.jit(static_argnums=(0, 3, 4))
+def _improve(posterior: Posterior, search: _Search, data: Data, chunk_size: int, like: Dtypes) -> _Search:
     """Go along the direction as far as the line search says."""
     updates, line = _parts()[1].update(
         _tree.combine((-1, search.direction)),
@@ -211,7 +220,7 @@ def _improve(posterior: Posterior, search: _Search, data: Data, chunk_size: int)
         search.position,
         value=search.value,
         grad=search.gradient,
-        value_fn=_potential(posterior, data, chunk_size),
+        value_fn=_potential(posterior, data, chunk_size, like),
     )
     moved = search._replace(
         position=_tree.combine((1, search.position), (1, updates)),
@@ -247,7 +256,8 @@ def _warm_up(
             position, state = carry
             rows = _random.rows(jax.random.fold_in(key, first + i), num_rows(data), batch_size)
             gradient = _tree.combine(
-                (1, posterior.prior_gradient(position)), (1, posterior.batch_gradient(position, data, rows))
+                (1, posterior.prior_gradient(position)),
+                (1, posterior.batch_gradient(position, data, rows, widened=True)),
             )
             updates, state = optimizer.update(gradient, state, position)
             return _tree.combine((1, position), (1, updates)), state

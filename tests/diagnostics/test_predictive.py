@@ -179,11 +179,21 @@ def test_calibration_of_several_classes():
     assert result.expected_calibration_error == pytest.approx((0.6 + 3 * (0.7 - 2 / 3)) / 4, rel=1e-5)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, np.float16, np.float32, np.float64])
 def test_calibration_at_the_edges_of_bins(dtype):
-    """j/10 is the last of bin j in both dtypes, however it rounds."""
+    """j/10 is the last of bin j in every dtype, however it rounds."""
     p = (np.arange(11) / 10).astype(dtype)
     np.testing.assert_array_equal(ewsg.diagnostics.calibration(p, p > 2).counts, [2, *[1] * 9])
+
+
+def test_calibration_of_many_rows_in_half_precision():
+    """Rows that sum to one as far as bfloat16 can say it, averaged in float64."""
+    p = np.random.default_rng(0).dirichlet([1, 1, 1], 3_000)
+    rounded = jnp.asarray(p, jnp.bfloat16)
+    result = ewsg.diagnostics.calibration(rounded, np.zeros(3_000), num_bins=1)
+    top = np.asarray(rounded, np.float64)
+    np.testing.assert_allclose(result.confidence, top.max(1).mean(), rtol=1e-12)
+    np.testing.assert_allclose(result.frequency, np.mean(top.argmax(1) == 0), rtol=1e-12)
 
 
 def test_calibrated_probabilities_have_no_error():
