@@ -19,6 +19,8 @@ from ewsg_jax import _seen
 from ewsg_jax._types import Data, Key, PyTree
 
 Array = np.ndarray | jax.Array
+MOST_ROWS = 2**31 - 1
+"""Row numbers are int32."""
 MOST_OPTIONS = 12
 """Names that a message lists."""
 
@@ -192,7 +194,7 @@ def position(value: PyTree, name: str = "position") -> PyTree:
 
 
 def data(value: Data) -> int:
-    """Check a tree of arrays that share their leading axis and return its length n ≥ 1."""
+    """Check a tree of arrays that share their leading axis and return its length n, from 1 to 2³¹ − 1."""
     takes = "data must be a tree of arrays that share their leading axis, the rows"
     leaves = jax.tree_util.tree_leaves_with_path(value)
     if not leaves:
@@ -214,6 +216,8 @@ def data(value: Data) -> int:
     n = next(iter(lengths.values()))
     if n == 0:
         raise ValueError(f"{takes}; got 0 rows")
+    if n > MOST_ROWS:
+        raise ValueError(f"{takes}, at most {MOST_ROWS:,} of them, whose numbers have 32 bits; got {n:,} rows")
     return n
 
 

@@ -32,7 +32,7 @@ class Pair(Kernel):
         _check.key(key)
         position = _tree.copy(_check.position(position))
         _check.finite("position", position)
-        self.estimator.check(position, data)
+        self.check(position, data)
         own, memory = jax.random.split(key)
         return KernelState(
             self.dynamics.init(own, position),
@@ -80,6 +80,13 @@ class Pair(Kernel):
 
     def check(self, position: Position, data: Data) -> None:
         self.estimator.check(position, data)
+        cost = self.evaluations(data)
+        most = cost.per_step + cost.per_refresh
+        if most > _check.MOST_ROWS:
+            raise ValueError(
+                f"data must have so few rows that a step has at most {_check.MOST_ROWS:,} evaluations, counted in 32 "
+                f"bits; got {num_rows(data):,} rows, and {most:,} evaluations in a step"
+            )
 
     @property
     def uses_batches(self) -> bool:

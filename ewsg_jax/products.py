@@ -1,7 +1,7 @@
 """Products of matrices and vectors in the precision of their dtype.
 
-JAX's default lets an accelerator see float32 numbers through 8 or 11 bits (bfloat16 passes on TPUs, TF32 on GPUs): a
-position at a relative spacing of 2⁻¹⁰, as wide as the posterior of 10⁷ rows. On a CPU the default is exact already.
+JAX's default lets an accelerator see float32 numbers through 8 or 11 bits (bfloat16 passes on TPUs, TF32 on GPUs):
+a position at a relative spacing of 2⁻¹⁰, as wide as the posterior of 10⁷ rows. A CPU has one precision.
 """
 
 import functools

@@ -63,14 +63,14 @@ def estimators(model, batch_size):
 
 ROWS = {
     # All rows: 1,024 − 1,023.25 is 0.75, and 0 where the parts are rounded.
-    "linear": ([255.0] * 4 + [0.8125] * 4, 8, dict.fromkeys(estimators(slopes("any"), 8), [0.75])),
+    "linear": ([255.0] * 4 + [0.8125] * 4, 8, dict.fromkeys(estimators(slopes("any"), 8), (0.75,))),
     # Five of eight: 1,024 − 307.2 k for the k of them that are not 0; with the sum of all rows 1,024 − 768. What
     # differentiation adds up is in the position's dtype, which holds 192 k.
     "any": (
         [192.0] * 4 + [0.0] * 4,
         5,
-        {"uniform": [409.6, 102.4, -204.8], "covariance_tracking": [409.6, 102.4, -204.8]}
-        | dict.fromkeys(("svrg", "saga", "control_variate", "stratified"), [256.0]),
+        dict.fromkeys(("uniform", "covariance_tracking"), (409.6, 102.4, -204.8))
+        | dict.fromkeys(("svrg", "saga", "control_variate", "stratified"), (256.0,)),
     ),
 }
 

@@ -12,6 +12,7 @@ A step is a random-walk Metropolis step for θ given z, θ* = θ + h ξ with
 whose sum over all data is a closed form of sums taken once, then a move of z (`bright_set`).
 """
 
+import itertools
 from typing import Any, NamedTuple
 
 import jax
@@ -33,6 +34,7 @@ from ewsg_jax.exact.bright_set import (
     log_odds,
     resample,
     select,
+    uniforms_per_skip,
 )
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients import center as centers
@@ -141,8 +143,9 @@ class FireflyMonteCarlo(Kernel):
         n, most = num_rows(data), self.room(num_rows(data))
         direction_key, uniform_key = jax.random.split(key)
         # In one draw, of which each part costs little.
-        uniforms = _random.log_uniform(uniform_key, (1 + (most + 1) + self.capacity + most,))
-        decide, skips, darken, brighten = jnp.split(uniforms, (1, most + 2, most + 2 + self.capacity))
+        lengths = 1, (most + 1) * uniforms_per_skip(self.resample_probability), self.capacity, most
+        uniforms = _random.log_uniform(uniform_key, (sum(lengths),))
+        decide, skips, darken, brighten = jnp.split(uniforms, list(itertools.accumulate(lengths))[:-1])
         walk = RandomWalkNoise(_random.noise(direction_key, state.position), decide[0])
         selected = select(skips, self.resample_probability, n)
         return Randomness(selected, FireflyNoise(walk, Resampling(darken, brighten)))

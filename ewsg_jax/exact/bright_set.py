@@ -25,6 +25,8 @@ from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import Batch, num_rows
 from ewsg_jax.tags import saved_as
 
+LEAST_IN_ONE = 2.0**-12
+"""The least q for which a skip is made from one uniform number."""
 FREE = -1
 """In the place of a row number: nothing."""
 
@@ -69,16 +71,43 @@ def log_odds(gaps: Array) -> Array:
     return gaps + jnp.log(-jnp.expm1(-gaps))
 
 
+def uniforms_per_skip(probability: float) -> int:
+    """Return how many uniform numbers a geometric skip is made from."""
+    return 1 if probability >= LEAST_IN_ONE else 2
+
+
 def select(log_uniforms: Array, probability: float, n: int) -> Selected:
     """Return each of n data with the same probability, by geometric skips, the last of them to look for one more.
 
-    Uniform numbers of resolution ε make the probability differ from q by a factor within 1 ± ε/q (ε = 2⁻²³ in
-    float32).
+    Uniform numbers of resolution ε (2⁻²³ in float32) give each skip, or for q below 2⁻¹² each of its two parts, its
+    probability to within some ε: that is, of a part of about √q, to a factor of about 1 ± ε/√q.
+
+    Args:
+        log_uniforms: logarithms of uniform numbers, those of a skip one after the other.
+        probability: q.
+        n: how many data, below 2³¹.
     """
-    skips = jnp.minimum(jnp.floor(log_uniforms / math.log1p(-probability)), n).astype(jnp.int32)
-    # A plain sum might leave 32 bits.
-    ends = jax.lax.associative_scan(lambda a, b: jnp.minimum(a + b, n + 1), skips + 1)
-    return Selected(jnp.minimum(ends[:-1], n) - 1, ends[:-1] <= n, ends[-1] > n)
+    # In 32 bits without a sign, that hold n + 1 and the sum of two numbers up to n.
+    skips = jnp.minimum(_skips(log_uniforms, probability, n), jnp.uint32(n))
+    most = jnp.uint32(n + 1)
+    ends = jax.lax.associative_scan(lambda a, b: jnp.minimum(a, most - b) + b, skips + 1)
+    rows = jnp.minimum(ends[:-1], jnp.uint32(n)) - 1
+    return Selected(rows.astype(jnp.int32), ends[:-1] <= n, ends[-1] > n)
+
+
+def _skips(log_uniforms: Array, probability: float, n: int) -> Array:
+    """Return geometric numbers k, of probability q(1 − q)^k; where they are above n, anything from n on. uint32."""
+    rate = -math.log1p(-probability)
+    if uniforms_per_skip(probability) == 1:
+        return jnp.minimum(jnp.floor(log_uniforms / -rate), 2.0**31).astype(jnp.uint32)
+    # A float32 knows no whole numbers above 2²⁴ and few small differences of its logarithm: so k = size·high + low,
+    # of which the high part is geometric too, and the low one independent of it.
+    size = 2 ** min(20, round(-math.log2(probability) / 2))
+    high, low = log_uniforms[0::2], log_uniforms[1::2]
+    of_high = jnp.minimum(jnp.floor(high / (-rate * size)), n // size + 1).astype(jnp.uint32)
+    # Inverse of its distribution function, (1 − e^(−rate·k)) / (1 − e^(−rate·size)), at the uniform number.
+    within = jnp.log1p(-math.expm1(-rate * size) * jnp.expm1(low)) / -rate
+    return of_high * jnp.uint32(size) + jnp.minimum(jnp.floor(within), size - 1).astype(jnp.uint32)
 
 
 def first_bright(

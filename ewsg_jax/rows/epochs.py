@@ -46,18 +46,19 @@ class Epochs(RowLaw[Epoch]):
 
     def batch(self, randomness: tuple[()], memory: Epoch, data: Data) -> Batch:
         n = num_rows(data)
-        place = memory.offset + jnp.arange(self.batch_size, dtype=jnp.int32)
-        this, following = (
-            _random.permuted(memory.words, memory.number + later, jnp.where(place < n, place, place - n), n)
-            for later in (0, 1)
-        )
-        return gathering.gather(data, jnp.where(place < n, this, following))
+        # Compared with what is left, for near 2³¹ rows an offset and a batch are no sum in 32 bits.
+        left = n - memory.offset
+        number = jnp.arange(self.batch_size, dtype=jnp.int32)
+        place = jnp.where(number < left, memory.offset + number, number - left)
+        this, following = (_random.permuted(memory.words, memory.number + later, place, n) for later in (0, 1))
+        return gathering.gather(data, jnp.where(number < left, this, following))
 
     def advance(self, memory: Epoch, data: Data) -> Epoch:
         # Counted in epochs and offsets, so that no number of steps is too large.
-        offset = memory.offset + self.batch_size
-        ended = offset >= num_rows(data)
-        return Epoch(memory.words, memory.number + ended, jnp.where(ended, offset - num_rows(data), offset))
+        left = num_rows(data) - memory.offset
+        ended = self.batch_size >= left
+        offset = jnp.where(ended, self.batch_size - left, memory.offset + self.batch_size)
+        return Epoch(memory.words, memory.number + ended, offset)
 
     def check(self, data: Data) -> None:
         check_fits(self.batch_size, data, "rows='epochs'")

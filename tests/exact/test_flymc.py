@@ -7,6 +7,7 @@ every uniform number on either side of the threshold that NumPy computes from th
 
 import functools
 import itertools
+import math
 from typing import NamedTuple
 
 import jax
@@ -49,19 +50,22 @@ def log_dark(theta):
 
 
 def outcomes_of(bright, odds):
-    """`(selected, log uniform, probability)` of a datum: what can happen to it in a move of the set."""
+    """What can happen to a datum in a move of the set.
+
+    `(selected, log uniform, probability, is bright after it, selected in the move back)`.
+    """
     log = lambda bound, side: np.log(bound) + side * EDGE
     if bright:
         down = min(1, Q / odds)
         for selected, p in ((True, Q), (False, 1 - Q)):
-            yield selected, log(down, -1), p * down
-            yield selected, log(down, 1), p * (1 - down)
+            yield selected, log(down, -1), p * down, False, True
+            yield selected, log(down, 1), p * (1 - down), True, selected
     else:
         up = min(1, odds / Q)
-        yield False, np.nan, 1 - Q
-        yield True, log(up * Q, -1), Q * up * Q
-        yield True, log(up, -1), Q * up * (1 - Q)
-        yield True, log(up, 1), Q * (1 - up)
+        yield False, np.nan, 1 - Q, False, False
+        yield True, log(up * Q, -1), Q * up * Q, True, True
+        yield True, log(up, -1), Q * up * (1 - Q), True, False
+        yield True, log(up, 1), Q * (1 - up), False, True
 
 
 class Branches(NamedTuple):
@@ -81,6 +85,7 @@ class Branches(NamedTuple):
     brighten: np.ndarray
     size: np.ndarray
     dark: np.ndarray
+    fits: np.ndarray
 
 
 def branches_of(capacity, room, temperature):
@@ -129,6 +134,9 @@ def branches_of(capacity, room, temperature):
                         np.where(used & ~z[chosen], brighten, -np.inf),
                         is_selected.sum(axis=1),
                         (used & ~z[chosen]).sum(axis=1),
+                        (is_selected.sum(axis=1) <= room)
+                        & (outcomes[..., 3].sum(axis=1) <= capacity)
+                        & (outcomes[..., 4].sum(axis=1) <= room),
                     )
                 )
     return Branches(*(np.concatenate(parts) for parts in zip(*groups, strict=True)))
@@ -152,7 +160,7 @@ class Moves:
         memory = FireflyMemory(center, MODEL_OF_OURS.bound.summarize(center, data, N))
         made = branches_of(capacity, room, temperature)
         self.probability, self.places, self.before = made.probability, made.places, made.z
-        self.sizes, self.dark = made.size, made.dark
+        self.dark, self.fits = made.dark, made.fits
 
         def step(made, memory, data):
             theta = (LATTICE[0] + H * made.places[:1]).astype(float)
@@ -248,11 +256,12 @@ def test_with_room_for_all_each_datum_moves_alone(x64):
 
 @pytest.mark.parametrize(("capacity", "room", "temperature"), CASES)
 def test_what_does_not_fit_is_told_and_changes_no_set(x64, capacity, room, temperature):
+    """The move is made where its selection, its set and the selection of the move back fit, and only there."""
     made = moves(capacity, room, temperature)
     overflow = made.info.overflow
     assert overflow.any() == (capacity < N or room < N)
+    np.testing.assert_array_equal(overflow, ~made.fits)
     np.testing.assert_array_equal(made.after[overflow], made.before[overflow])
-    assert overflow[made.sizes > room].all()
     assert made.after.sum(axis=1).max() <= capacity
     assert not np.array_equal(made.after[~overflow], made.before[~overflow])
 
@@ -300,13 +309,51 @@ def test_skips_select_every_set_with_its_probability(x64, room):
             np.testing.assert_allclose(fitting, p if sum(chosen) <= room else 0, rtol=1e-12)
 
 
-def test_skips_do_not_leave_32_bits():
+@pytest.mark.parametrize("n", [10**9, 2**31 - 1])
+def test_skips_do_not_leave_32_bits(n):
     """A sum of many skips of about n."""
-    n = 10**9
-    found = bright_set.select(jnp.full(9, -20.0), 1e-8, n)
-    assert not np.asarray(found.used).any()
-    assert bool(found.is_whole)
-    assert np.asarray(found.rows).max() == n - 1
+    for found in (bright_set.select(jnp.full(18, -30.0), 1e-8, n), bright_set.select(jnp.full(9, -1e30), 0.5, n)):
+        assert not np.asarray(found.used).any()
+        assert bool(found.is_whole)
+        assert np.asarray(found.rows).max() == n - 1
+
+
+EVERY_UNIFORM = np.arange(2**23, dtype=np.float32) * np.float32(2**-23)
+"""What `jax.random.uniform` draws from, in float32."""
+
+
+@pytest.mark.parametrize(("q", "n"), [(1e-7, 2**24 + 1), (5e-10, 2**31 - 1)])
+def test_a_long_skip_has_its_probability_to_the_resolution_of_uniform_numbers(q, n):
+    """k = size·high + low, each of the two over all 2²³ uniform numbers, against q(1 − q)^k in float64."""
+    every, one = jnp.log1p(-EVERY_UNIFORM), jnp.zeros(2**23)
+    skips = jax.jit(lambda *parts: bright_set._skips(jnp.stack(parts, axis=1).reshape(-1), q, n))
+    size = 2 ** round(-math.log2(q) / 2)
+    of_high, of_low = np.asarray(skips(every, one)), np.asarray(skips(one, every))
+    assert of_low.max() == size - 1
+    assert not (of_high % size).any()
+    high, low = np.bincount(of_high // size) / 2**23, np.bincount(of_low) / 2**23
+    parts = n // size + 1
+    exact_high = np.exp(size * np.arange(parts) * np.log1p(-q)) * -np.expm1(size * np.log1p(-q))
+    exact_low = np.exp(np.arange(size) * np.log1p(-q)) * q / -np.expm1(size * np.log1p(-q))
+    np.testing.assert_allclose(high[:parts], exact_high, rtol=0, atol=3 * 2**-23)
+    np.testing.assert_allclose(low, exact_low, rtol=0, atol=3 * 2**-23)
+    np.testing.assert_allclose(high[parts:].sum(), np.exp(size * parts * np.log1p(-q)), rtol=1e-5)
+    # The last row, which a cap in float32 would take for all that lie beyond.
+    last = high[(n - 1) // size] * low[(n - 1) % size]
+    np.testing.assert_allclose(last, q * (1 - q) ** (n - 1), rtol=0.01)
+
+
+def test_the_last_rows_of_many_are_told_apart():
+    """Skips to each of the last rows of 2²⁴ + 1, and beyond them."""
+    q, n = 1e-7, 2**24 + 1
+    size, rate = 4096, -math.log1p(-q)
+    for k in (n - 3, n - 2, n - 1, n, n + 1):
+        high, low = divmod(k, size)
+        log_low = np.log1p(-np.expm1(-rate * (low + 0.5)) / np.expm1(-rate * size))
+        found = bright_set.select(jnp.array([-rate * size * (high + 0.5), log_low, -1e30, 0.0], jnp.float32), q, n)
+        assert bool(found.used[0]) == (k < n)
+        assert int(found.rows[0]) == min(k, n - 1)
+        assert bool(found.is_whole)
 
 
 def test_log_odds():

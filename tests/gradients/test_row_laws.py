@@ -319,6 +319,36 @@ def test_distinct_says_whether_a_row_may_come_twice(replace, rows):
     assert law.distinct == all(len(set(batch)) == 4 for batch in indices.tolist())
 
 
+# As many rows as there are numbers for.
+
+MOST = 2**31 - 1
+
+
+def test_rows_near_the_end_of_32_bits():
+    """A batch over the end of an epoch and a block over the end of the data, where data are none at all."""
+    epochs, blocks = row_law(5, True, "epochs"), row_law(5, True, "blocks")
+    words = jnp.array([1, 2], jnp.uint32)
+
+    @quick_jit
+    def run(offset):
+        data = jnp.broadcast_to(jnp.uint8(0), (MOST,))  # of which no number is used
+        memory = Epoch(words, jnp.int32(3), offset)
+        place = jnp.arange(5, dtype=jnp.int32)
+        permuted = [_random.permuted(words, jnp.int32(epoch), place + first, MOST)
+                    for epoch, first in ((3, MOST - 5), (4, 0))]  # fmt: skip
+        indices = epochs.batch((), memory, data).indices, blocks.batch(offset, (), data).indices
+        return indices, epochs.advance(memory, data), permuted
+
+    for left in (1, 3, 5):
+        (epoch, block), after, (last, first) = run(jnp.int32(MOST - left))
+        np.testing.assert_array_equal(epoch, [*last[5 - left :], *first[: 5 - left]])
+        np.testing.assert_array_equal(np.sort(block), [*range(5 - left), *range(MOST - left, MOST)])
+        assert (int(after.number), int(after.offset)) == (4, 5 - left)
+    (_, block), after, _ = run(jnp.int32(MOST - 6))
+    np.testing.assert_array_equal(block, np.arange(MOST - 6, MOST - 1))
+    assert (int(after.number), int(after.offset)) == (3, MOST - 1)
+
+
 # Refusals.
 
 

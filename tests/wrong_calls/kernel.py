@@ -15,6 +15,7 @@ from tests.wrong_calls.table import (
     A_STATE,
     A_TREE,
     AN_ESTIMATOR,
+    AT_MOST_2_31,
     DATA,
     IS_FLOAT,
     IS_SCALAR,
@@ -29,6 +30,8 @@ from tests.wrong_calls.table import (
     POINT,
     ROWS,
     ROWS_SHARED,
+    STRATA,
+    TOO_MANY,
     UNIFORM,
     T,
     V,
@@ -69,6 +72,7 @@ of(
     ),
 )
 WITHOUT = ewsg.sgld(MODEL, 0.1, batch_size=7, replace=False)
+STRATIFIED = ewsg.cp_sghmc(ewsg.models.linear_regression(), 0.1, friction=1.0, labels="y", **STRATA)
 of(
     "Kernel.init",
     ("a seed", T, "key", "0 (int)", A_KEY, lambda: KERNEL.init(0, POINT, DATA)),
@@ -95,6 +99,23 @@ of(
         lambda: KERNEL.init(KEY, POINT, np.array([["a"]])),
     ),
     ("unequal", V, "data", "data['y']: 5", ROWS_SHARED, lambda: KERNEL.init(KEY, POINT, ROWS | {"y": np.ones(5)})),
+    ("too many rows", V, "data", "got 3,000,000,000 rows", AT_MOST_2_31, lambda: KERNEL.init(KEY, POINT, TOO_MANY)),
+    (
+        "too many rows in strata",
+        V,
+        "data",
+        "got 3,000,000,000 rows",
+        AT_MOST_2_31,
+        lambda: STRATIFIED.init(KEY, POINT, {"x": TOO_MANY, "y": TOO_MANY[:, 0]}),
+    ),
+    (
+        "a refresh that cannot be counted",
+        V,
+        "data",
+        "2,147,483,649 evaluations",
+        AT_MOST_2_31,
+        lambda: ewsg.svrg_ld(MODEL, 0.1, batch_size=1).init(KEY, POINT, TOO_MANY[: 2**31 - 1]),
+    ),
     ("batch above n", V, "batch_size", "got 7", "at most n = 6", lambda: WITHOUT.init(KEY, POINT, DATA)),
     (
         "likelihood a vector",
@@ -145,6 +166,7 @@ of(
         lambda: KERNEL.step(KEY, STATE, jnp.tile(DATA, (2, 1))),
     ),
     ("no data", V, "data", "None", ROWS_SHARED, lambda: KERNEL.step(KEY, STATE, None)),
+    ("too many rows", V, "data", "got 3,000,000,000 rows", AT_MOST_2_31, lambda: KERNEL.step(KEY, STATE, TOO_MANY)),
     ("three chains", V, "position", "shape (3, 2)", "shaped like a datum", lambda: KERNEL.step(KEY, MANY, DATA)),
     (
         "another dtype",
@@ -162,6 +184,7 @@ of(
     "Kernel.bind",
     ("no data", V, "data", "None", ROWS_SHARED, lambda: KERNEL.bind(None)),
     ("no rows", V, "data", "got 0 rows", ROWS_SHARED, lambda: KERNEL.bind(DATA[:0])),
+    ("too many rows", V, "data", "got 3,000,000,000 rows", AT_MOST_2_31, lambda: KERNEL.bind(TOO_MANY)),
     ("a number", V, "data", "is a scalar", ROWS_SHARED, lambda: KERNEL.bind(jnp.array(1.0))),
     ("objects", T, "data", "dtype object", "hold numbers", lambda: KERNEL.bind(np.array([None, 1]))),
     ("a function", T, "data", "function", ROWS_SHARED, lambda: KERNEL.bind(failing)),

@@ -10,6 +10,7 @@ import ewsg_jax as ewsg
 from tests.wrong_calls.table import (
     A_KEY,
     A_POSTERIOR,
+    AT_MOST_2_31,
     DATA,
     KEY,
     MODEL,
@@ -19,6 +20,7 @@ from tests.wrong_calls.table import (
     POSITIVE,
     ROWS,
     ROWS_SHARED,
+    TOO_MANY,
     WHOLE,
     T,
     V,
@@ -38,6 +40,7 @@ of(
     ("a kernel", T, "posterior", "kernel(", A_POSTERIOR, lambda: searched(posterior=ewsg.ld(MODEL, 0.1))),
     ("integers", T, "position", "int32", "floating-point", lambda: searched(position=jnp.zeros(2, int))),
     ("NaN data", V, "data", "holds 1 NaN", "must be finite", lambda: searched(data=DATA.at[0, 0].set(NAN))),
+    ("too many rows", V, "data", "got 3,000,000,000 rows", AT_MOST_2_31, lambda: searched(data=TOO_MANY)),
     ("tolerance", V, "tolerance", "got 0", POSITIVE, lambda: searched(tolerance=0)),
     ("no steps", V, "max_steps", "got 0", WHOLE, lambda: searched(max_steps=0)),
     ("batch", T, "batch_size", "2.0 (float)", WHOLE, lambda: searched(batch_size=2.0)),

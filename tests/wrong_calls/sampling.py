@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
-from tests.wrong_calls.table import A_KEY, DATA, MODEL, NAN, POINT, WHOLE, T, V, of, sampled
+from tests.wrong_calls.table import A_KEY, AT_MOST_2_31, DATA, MODEL, NAN, POINT, TOO_MANY, WHOLE, T, V, of, sampled
 
 of(
     "sample",
@@ -21,6 +21,7 @@ of(
     ("a method", T, "kernel", "function sgld", "call it to make one", lambda: sampled(kernel=ewsg.sgld)),
     ("NaN data", V, "data", "holds 1 NaN", "must be finite", lambda: sampled(data=DATA.at[0, 0].set(NAN))),
     ("objects", T, "data", "dtype object", "hold numbers", lambda: sampled(data=np.array([[1, None]]))),
+    ("too many rows", V, "data", "got 3,000,000,000 rows", AT_MOST_2_31, lambda: sampled(data=TOO_MANY)),
     ("half a step", T, "num_steps", "9.5 (float)", WHOLE, lambda: sampled(num_steps=9.5)),
     ("no steps", V, "num_steps", "got -1", WHOLE, lambda: sampled(num_steps=-1)),
     ("no chains", V, "num_chains", "got 0", WHOLE, lambda: sampled(num_chains=0)),

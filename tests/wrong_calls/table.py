@@ -49,6 +49,8 @@ KEY, KEYS, OLD_KEY = jax.random.key(0), jax.random.split(jax.random.key(0), 3), 
 POINT = jnp.zeros(2)
 DATA = jnp.arange(12.0).reshape(6, 2)
 ROWS = {"x": np.ones((6, 2), np.float32), "y": np.array([0, 1, 0, 1, 1, 0], np.float32)}
+TOO_MANY = np.broadcast_to(np.uint8(1), (3_000_000_000, 2))
+"""More rows than there are row numbers, in one byte."""
 MODEL = ewsg.models.gaussian_location()
 LOGISTIC = ewsg.models.logistic_regression()
 KERNEL = ewsg.sgld(MODEL, 0.1, batch_size=2)
@@ -83,6 +85,7 @@ def linear(**changes: Any) -> ewsg.Posterior:
 PRIOR, LIKELIHOOD = "(position) -> scalar", "(position, datum) -> scalar"
 IS_SCALAR, IS_FLOAT = "must return a scalar for this position", "must return a floating-point scalar"
 A_POSTERIOR = "must be a Posterior (ewsg_jax.Posterior(…) or one of ewsg_jax.models)"
+AT_MOST_2_31 = "at most 2,147,483,647"
 A_TREE, ROWS_SHARED = "must be a tree of floating-point arrays", "a tree of arrays that share their leading axis"
 A_KEY = "must be one typed PRNG key, as jax.random.key(0) makes"
 A_STATE = "what init or step of this kernel returned"
