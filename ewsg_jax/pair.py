@@ -84,8 +84,8 @@ class Pair(Kernel):
         most = cost.per_step + cost.per_refresh
         if most > _check.MOST_ROWS:
             raise ValueError(
-                f"data must have so few rows that a step has at most {_check.MOST_ROWS:,} evaluations, counted in 32 "
-                f"bits; got {num_rows(data):,} rows, and {most:,} evaluations in a step"
+                f"data must have so few rows that a step has at most {_check.MOST_ROWS:,} evaluations, which are "
+                f"counted in 32 bits; got {num_rows(data):,} rows, and {most:,} evaluations in a step"
             )
 
     @property

@@ -9,7 +9,7 @@ A is at least the Hessian of lse wherever it is taken. The gap log L − log B i
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, _tree
+from ewsg_jax import _check, _tree, products
 from ewsg_jax._module import hashable, module, static
 from ewsg_jax._types import Array, Data
 from ewsg_jax.bounds.protocol import Bound, Inputs, row_x, row_y
@@ -29,10 +29,10 @@ class Bohning(Bound[tuple[Array, Array]]):
 
         def of_rows(rows: Data) -> tuple[Array, Array]:
             x, y = jax.vmap(self.inputs)(rows), jax.vmap(self.targets)(rows)
-            predictors = x @ center
+            predictors = products.matmul(x, center)
             residuals = jax.nn.one_hot(y, center.shape[-1], dtype=predictors.dtype) - jax.nn.softmax(predictors)
             x = x.astype(predictors.dtype)
-            return jnp.tensordot(x, residuals, axes=(0, 0)), jnp.tensordot(x, x, axes=(0, 0))
+            return products.sum_of_outer(x, residuals), products.sum_of_outer(x, x)
 
         return sum_over_rows(of_rows, data, chunk_size)
 
@@ -40,11 +40,12 @@ class Bohning(Bound[tuple[Array, Array]]):
         slope, moments = summary
         change = _tree.widened(position) - center
         apart = change - jnp.mean(change, axis=-1, keepdims=True)
-        return jnp.sum(change * slope) - 0.25 * jnp.sum(apart * (moments @ apart))
+        return jnp.sum(change * slope) - 0.25 * jnp.sum(apart * products.matmul(moments, apart))
 
     def gaps(self, position: Array, center: Array, rows: Data) -> Array:
         x = jax.vmap(self.inputs)(rows)
-        predictors, change = x @ _tree.widened(center), x @ (_tree.widened(position) - center)
+        predictors = products.matmul(x, _tree.widened(center))
+        change = products.matmul(x, _tree.widened(position) - center)
         apart = change - jnp.mean(change, axis=-1, keepdims=True)
         return 0.25 * jnp.sum(jnp.square(apart), axis=-1) - log_partition(predictors, change)
 

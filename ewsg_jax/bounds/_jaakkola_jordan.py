@@ -11,7 +11,7 @@ it is Δ⁴/192.
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, _tree
+from ewsg_jax import _check, _tree, products
 from ewsg_jax._module import hashable, module, static
 from ewsg_jax._types import Array, Data
 from ewsg_jax.bounds.protocol import Bound, Inputs, row_x, row_y
@@ -31,20 +31,21 @@ class JaakkolaJordan(Bound[tuple[Array, Array]]):
 
         def of_rows(rows: Data) -> tuple[Array, Array]:
             x, y = jax.vmap(self.inputs)(rows), jax.vmap(self.targets)(rows)
-            at_center = x @ center
-            slope = jnp.tensordot(x, y - jax.nn.sigmoid(at_center), axes=(0, 0))
-            return slope, jnp.einsum("bi,b,bj->ij", x, _curvature(at_center), x)
+            at_center = products.matmul(x, center)
+            slope = products.sum_of_outer(x, y - jax.nn.sigmoid(at_center))
+            return slope, products.einsum("bi,b,bj->ij", x, _curvature(at_center), x)
 
         return sum_over_rows(of_rows, data, chunk_size)
 
     def total(self, position: Array, center: Array, summary: tuple[Array, Array]) -> Array:
         slope, curvature = summary
         change = _tree.widened(position) - center
-        return change @ slope - change @ curvature @ change
+        return products.matmul(change, slope) - products.matmul(products.matmul(change, curvature), change)
 
     def gaps(self, position: Array, center: Array, rows: Data) -> Array:
         x = jax.vmap(self.inputs)(rows)
-        at_center, change = x @ _tree.widened(center), x @ (_tree.widened(position) - center)
+        at_center = products.matmul(x, _tree.widened(center))
+        change = products.matmul(x, _tree.widened(position) - center)
         # The logit is one of two predictors, of which the other is 0.
         remainder = log_partition(_with_zero(at_center), _with_zero(change))
         return _curvature(at_center) * jnp.square(change) - remainder

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
+from ewsg_jax import _check, products
 from ewsg_jax._types import Array, Data, Position, PyTree
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.sampling import Samples
@@ -120,7 +120,7 @@ def log_likelihoods(weights: Array, rows: Data) -> Array:
     """Return log p(yᵢ | xᵢ, w) for weights (…, d): shape (…, rows)."""
     signs = 2 * rows["y"] - 1
     # No transpose of x, which would be made again for every chunk of draws.
-    return -jax.nn.softplus(-signs * jnp.tensordot(weights, rows["x"], (-1, -1)))
+    return -jax.nn.softplus(-signs * products.tensordot(weights, rows["x"], (-1, -1)))
 
 
 def hits(log_likelihood: Array) -> Array:

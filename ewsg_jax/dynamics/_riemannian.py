@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _check, _tree
+from ewsg_jax import _check, _tree, products
 from ewsg_jax._module import Constant, Schedule, hashable, hyperparameters, module, namespace, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
@@ -172,7 +172,7 @@ def _unflat(x: Array, like: PyTree) -> PyTree:
 
 
 def _times(matrix: Array, x: Array) -> Array:
-    return matrix @ x if matrix.ndim == 2 else matrix * x
+    return products.matmul(matrix, x) if matrix.ndim == 2 else matrix * x
 
 
 def _derivative(function: Callable[[Array], Array], x: Array, j: Array) -> Array:

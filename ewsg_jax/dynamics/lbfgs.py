@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from ewsg_jax import products
 from ewsg_jax._types import Array, PyTree
 
 LOST = 64
@@ -59,7 +60,7 @@ def factor(pairs: PyTree, usable: Array, oldest: Array, initial_scale: Any) -> F
         initial_scale: γ_H.
     """
     count = usable.shape[0]
-    by_s = _sum(jax.tree.map(lambda x: _matmul(_rows(x, count), _rows(x, 2 * count).T), pairs))
+    by_s = _sum(jax.tree.map(lambda x: products.matmul(_rows(x, count), _rows(x, 2 * count).T), pairs))
     ss, sy, dtype = by_s[:, :count], by_s[:, count:], by_s.dtype
     gamma = jnp.asarray(initial_scale, dtype)
     lengths = jnp.sqrt(jnp.diagonal(ss))
@@ -78,14 +79,14 @@ def factor(pairs: PyTree, usable: Array, oldest: Array, initial_scale: Any) -> F
     terms, largest, rounding = jnp.diagonal(s_s) / gamma, gamma, LOST * jnp.finfo(dtype).eps
     inverse, rows = jnp.zeros(count, dtype), jnp.zeros((count, 2 * count), dtype)
     for k in range(count):
-        s_b_s = by_s[k] @ b_s
+        s_b_s = products.matmul(by_s[k], b_s)
         is_used = (s_b_s[k] > rounding * terms[k]) & (rounding**2 * largest * curvature[k] < 1)
         s_y_k, s_b_s_k = (jnp.where(is_used, x, 1) for x in (curvature[k], s_b_s[k]))
         root = jnp.sqrt(s_y_k / s_b_s_k)
         y_k = jnp.concatenate([zero[k], identity[k]])
         # (I − p_k q_kᵀ)(I − Pᵀ Q) = I − Pᵀ Q − p_k (q_k − Σ_j (q_kᵀp_j) Q_j)ᵀ.
         earlier = (s_y[:, k] + root * s_b_s) * inverse
-        row = y_k + root * b_s[:, k] - earlier @ rows
+        row = y_k + root * b_s[:, k] - products.matmul(earlier, rows)
         updated = b_s - jnp.outer(b_s[:, k], s_b_s / s_b_s_k) + jnp.outer(y_k, s_y[:, k] / s_y_k)
         b_s = jnp.where(is_used, updated, b_s)
         terms = jnp.where(is_used, terms + s_y[:, k] ** 2 / s_y_k, terms)
@@ -101,7 +102,7 @@ def factor(pairs: PyTree, usable: Array, oldest: Array, initial_scale: Any) -> F
 
     def combined(x: Array) -> Array:
         z = _rows(x, 2 * count)
-        return _matmul(coefficients.astype(z.dtype), z).reshape(count, *x.shape[2:])
+        return products.matmul(coefficients.astype(z.dtype), z).reshape(count, *x.shape[2:])
 
     return Factor(jnp.sqrt(gamma), pairs, weights, jax.tree.map(combined, pairs))
 
@@ -133,7 +134,7 @@ def _without(scale: Array, vector: PyTree, coefficients: Array, stack: PyTree) -
 
 
 def _products(matrices: PyTree, vector: PyTree) -> Array:
-    return _sum(jax.tree.map(lambda x, v: _matmul(x, _wide(v).reshape(-1)), matrices, vector))
+    return _sum(jax.tree.map(lambda x, v: products.matmul(x, _wide(v).reshape(-1)), matrices, vector))
 
 
 def _inner(tree: PyTree, other: PyTree) -> Array:
@@ -148,10 +149,6 @@ def _rows(stack: Array, count: int) -> Array:
     """The first `count` of the vectors in a stack (2, K, …), as the rows of a matrix."""
     size = math.prod(stack.shape[2:])
     return _wide(stack).reshape(-1, size)[:count]
-
-
-def _matmul(x: Array, y: Array) -> Array:
-    return jnp.matmul(x, y, precision=jax.lax.Precision.HIGHEST)
 
 
 def _wide(x: Array) -> Array:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import datasets, models
+from ewsg_jax import datasets, models, products
 from ewsg_jax._types import Array, Key
 from ewsg_jax.experiments.config import Experiment
 from ewsg_jax.experiments.mode import Mode, find_mode
@@ -121,7 +121,7 @@ def _in_coordinates(posterior: Posterior, matrix: np.ndarray) -> Posterior:
     to_weights = jnp.asarray(matrix, jnp.float32)
     return Posterior.linear(
         predictor.log_likelihood,
-        lambda position: posterior.log_prior(to_weights @ position),
+        lambda position: posterior.log_prior(products.matmul(to_weights, position)),
         inputs=predictor.inputs,
         residual=predictor.residual,
     )
@@ -132,4 +132,4 @@ def _start(centre: np.ndarray, spread: np.ndarray | None) -> Array | Callable[[K
     if spread is None:
         return middle
     factor = jnp.asarray(spread, jnp.float32)
-    return lambda key: middle + factor @ jax.random.normal(key, middle.shape)
+    return lambda key: middle + products.matmul(factor, jax.random.normal(key, middle.shape))

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, _random, _tree
+from ewsg_jax import _check, _random, _tree, products
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients import batching
@@ -97,8 +97,8 @@ class CovarianceTracking(OfRows[TrackingMemory]):
     def moments_of(self, position: Position, part: Data, basis: Array | None, n: int) -> Moments:
         """Return what some rows add to m₁ and m₂."""
         g = self.posterior.flat_row_gradients(position, part)
-        seen = g if basis is None else g @ basis
-        second = jnp.sum(seen**2, axis=0) if self.structure == "diagonal" else seen.T @ seen
+        seen = g if basis is None else products.matmul(g, basis)
+        second = jnp.sum(seen**2, axis=0) if self.structure == "diagonal" else products.matmul(seen.T, seen)
         return Moments(jnp.sum(g, axis=0), n * second)
 
     def init(self, key: Key, position: Position, data: Data) -> TrackingMemory:
@@ -127,10 +127,10 @@ class CovarianceTracking(OfRows[TrackingMemory]):
             # One step of orthogonal iteration: the covariance times the last basis.
             def image(part: Data) -> tuple[Array, Array]:
                 g = self.posterior.flat_row_gradients(point, part)
-                return jnp.sum(g, axis=0), g.T @ (g @ basis)
+                return jnp.sum(g, axis=0), products.matmul(g.T, products.matmul(g, basis))
 
             first, second = gathering.sum_over_rows(image, data, self.chunk_size)
-            return jnp.linalg.qr(n * second - jnp.outer(first, first @ basis))[0]
+            return jnp.linalg.qr(n * second - jnp.outer(first, products.matmul(first, basis)))[0]
 
         def renew() -> tuple[Position, Moments, Array | None]:
             basis = None if memory.basis is None else turned(memory.basis)
@@ -146,7 +146,9 @@ class CovarianceTracking(OfRows[TrackingMemory]):
     def covariance_of(self, memory: TrackingMemory, n: int) -> tuple[Covariance, Array]:
         """Return the covariance of the estimate, and whether it was indefinite."""
         b = self.batch_size
-        first = memory.moments.first if memory.basis is None else memory.basis.T @ memory.moments.first
+        first = memory.moments.first
+        if memory.basis is not None:
+            first = products.matmul(memory.basis.T, first)
         mean = first**2 if self.structure == "diagonal" else jnp.outer(first, first)
         scale = 1 / b if self.law.independent else (n - b) / (max(n - 1, 1) * b)
         second = memory.moments.second

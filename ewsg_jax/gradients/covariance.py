@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from ewsg_jax import products
 from ewsg_jax._types import Array, Position
 
 Structure = Literal["dense", "diagonal", "low_rank"]
@@ -26,8 +27,9 @@ class Covariance(NamedTuple):
         """Return the product with a tree shaped like the position."""
         flat, unravel = ravel_pytree(vector)
         if self.basis is not None:
-            return unravel((self.basis @ (self.matrix @ (self.basis.T @ flat))).astype(flat.dtype))
-        product = self.matrix * flat if self.matrix.ndim == 1 else self.matrix @ flat
+            within = products.matmul(self.matrix, products.matmul(self.basis.T, flat))
+            return unravel(products.matmul(self.basis, within).astype(flat.dtype))
+        product = self.matrix * flat if self.matrix.ndim == 1 else products.matmul(self.matrix, flat)
         return unravel(product.astype(flat.dtype))
 
 
@@ -36,5 +38,5 @@ def clipped(matrix: Array, rounding: Array) -> tuple[Array, Array]:
     if matrix.ndim == 1:
         return jnp.maximum(matrix, 0), jnp.any(matrix < -rounding)
     values, vectors = jnp.linalg.eigh(matrix)
-    positive = (vectors * jnp.maximum(values, 0)) @ vectors.T
+    positive = products.matmul(vectors * jnp.maximum(values, 0), vectors.T)
     return positive, jnp.any(values < -rounding)

@@ -1,0 +1,103 @@
+"""Products in the precision of their dtype, read off the programs that JAX makes for a GPU and a TPU."""
+
+import functools
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.preparation import _find_mode
+from tests import contract
+
+ACCELERATORS = ("cuda", "tpu")
+N, D, K = 7, 3, 4
+X = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
+MODELS = {
+    "gaussian_location": (ewsg.models.gaussian_location(), X, (D,)),
+    "normal": (ewsg.models.normal(), X[:, 0], (2,)),
+    "linear_regression": (ewsg.models.linear_regression(), {"x": X, "y": X[:, 0]}, (D,)),
+    "logistic_regression": (ewsg.models.logistic_regression(), {"x": X, "y": np.arange(N) % 2}, (D,)),
+    "softmax_regression": (ewsg.models.softmax_regression(), {"x": X, "y": np.arange(N) % K}, (D, K)),
+}
+
+
+def precisions(function, *arguments):
+    """The precision of every product in the program made for each accelerator, none of it run."""
+    text = jax.jit(function).trace(*arguments).lower(lowering_platforms=ACCELERATORS).as_text()
+    products = [
+        line for line in text.splitlines() if re.search(r"stablehlo\.(dot|dot_general|convolution)\b", line)
+    ]
+    return [re.search(r"precision(?:_config)? = \[([^\]]*)\]", line) for line in products], products
+
+
+def assert_exact(function, *arguments):
+    found, lines = precisions(function, *arguments)
+    for precision, line in zip(found, lines, strict=True):
+        assert precision is not None, line
+        assert precision[1].split(", ") == ["HIGHEST", "HIGHEST"], line
+    return len(found)
+
+
+def test_a_product_by_default_is_found():
+    """Of the test itself."""
+    with pytest.raises(AssertionError, match="dot_general"):
+        assert_exact(lambda x: x @ x, jnp.ones((2, 2)))
+    assert assert_exact(functools.partial(jnp.matmul, precision="highest"), jnp.ones((2, 2)), jnp.ones(2)) == len(
+        ACCELERATORS
+    )
+
+
+def chosen():
+    """Each method with the options that have products of their own."""
+    for name, method in ewsg.METHODS.items():
+        yield name, method.example
+        if name in ("nc_sghmc", "ewsg_vr"):
+            yield from ((name, method.example | {"structure": kind}) for kind in ("dense", "low_rank"))
+        if name == "sgrld":
+            metric = lambda position, data: jnp.diag(1 + position**2)
+            yield name, method.example | {"inverse_metric": metric}
+
+
+@pytest.mark.parametrize(("name", "options"), list(chosen()))
+def test_a_step_of_every_method(name, options):
+    """The first state and a step of logistic regression, for both accelerators in one program."""
+    kernel, data = contract.build(name, options), contract.data(jnp.float32)
+
+    def run(key, position, data):
+        return kernel.step(key, kernel.init(key, position, data), data)
+
+    count = assert_exact(run, jax.random.key(0), jnp.asarray(contract.POSITION, jnp.float32), data)
+    assert count > 0
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_ready_model(name):
+    """Densities, gradients and bounds, and the search for a mode."""
+    model, data, shape = MODELS[name]
+    position = jnp.ones(shape)
+
+    def run(position, data):
+        rows = jnp.arange(2)
+        made = [
+            model.potential(position, data),
+            jax.grad(model.potential)(position, data),
+            jax.hessian(model.potential)(position, data),
+            model.gradient(position, data),
+            model.batch_gradient(position, data, rows),
+            model.flat_row_gradients(position, data),
+        ]
+        if model.bound is not None:
+            summary = model.bound.summarize(position, data, 2)
+            made += [model.bound.total(position, position, summary), model.bound.gaps(position, position, data)]
+        search = _find_mode._begin(model, position, data, 4, (position.dtype,))
+        return made, _find_mode._improve(model, search, data, 4, (position.dtype,))
+
+    assert_exact(run, position, data)
+
+
+def test_prediction():
+    rows = {"x": jnp.asarray(X), "y": jnp.ones(N)}
+    assert assert_exact(ewsg.diagnostics._predictive.log_likelihoods, jnp.ones((2, D)), rows) == len(ACCELERATORS)
