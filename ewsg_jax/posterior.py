@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _check, _tree, products
+from ewsg_jax import _check, _tree, indexing, products
 from ewsg_jax._module import text
 from ewsg_jax._types import Array, Data, Position, PyTree
 from ewsg_jax.bijectors.protocol import Transform, transform
@@ -36,7 +36,8 @@ class Posterior:
         predictor: how data enter through linear predictors; made by `Posterior.linear`.
         bound: a lower bound of the likelihood, one of `ewsg_jax.bounds`, for `flymc`.
         check_values: `check_values(position, data)` raises what is wrong with the numbers in the data, such as
-            labels that the model does not know; asked by `check` where they are known.
+            labels that the model does not know; asked by `check` where they are known. By default `check` looks for
+            indices out of bounds in `log_likelihood`, such as the label of a group that the position does not have.
         name: what it is printed as, such as the call that makes it.
 
     Two are equal where their functions are: compiled programs are then shared.
@@ -169,7 +170,8 @@ class Posterior:
         transform("bijector", bijector)
 
         whole = self, bijector
-        return Posterior(_LogLikelihood(*whole), _LogPrior(*whole), check_values=_CheckValues(*whole))
+        check_values = None if self.check_values is None else _CheckValues(self.check_values, bijector)
+        return Posterior(_LogLikelihood(*whole), _LogPrior(*whole), check_values=check_values)
 
     def prior_gradient(self, position: Position) -> Position:
         """Return ∇V₀, shaped like the position.
@@ -290,6 +292,9 @@ class Posterior:
     def check(self, position: Position, data: Data) -> None:
         """Check that both functions give scalars for this position and one datum, and the data by `check_values`.
 
+        Without `check_values` the data are looked at where the log likelihood indexes by them: an index out of
+        bounds is refused, if it is one that JAX would answer with the nearest element.
+
         Raises:
             TypeError, ValueError: the position or the data are no such trees, a function fails on them or does not
                 return one floating-point scalar, or the data hold what the model does not know.
@@ -303,8 +308,27 @@ class Posterior:
             _scalar("log_likelihood", "this position and one datum", self.log_likelihood, shapes, datum)
             self._checked.add(signature)
         self._check_prior(position)
-        if self.check_values is not None and all(map(_is_known, jax.tree.leaves((position, data)))):
+        if not all(map(_is_known, jax.tree.leaves((position, data)))):
+            return
+        if self.check_values is not None:
             self.check_values(position, data)
+        elif ("no index", signature) not in self._checked:
+            if indexing.has_indices(self.log_likelihood, shapes, datum):
+                self._check_indices(position, data)
+            else:
+                self._checked.add(("no index", signature))
+
+    def _check_indices(self, position: Position, data: Data) -> None:
+        try:
+            found = indexing.error_of(self, position, data).get()
+        except Exception:
+            return  # A likelihood that checkify cannot take apart is not looked at.
+        if found is not None:
+            what = found.strip().split("\n")[0].rstrip(" .")
+            raise ValueError(
+                f"data must lead to indices in bounds in log_likelihood, where JAX would take the nearest; got "
+                f"{what} (where that is meant, give check_values, which is asked instead)"
+            )
 
     def _check_prior(self, position: Position) -> None:
         _check.position(position)
@@ -360,10 +384,13 @@ class _LogPrior(_Moved):
         return self.posterior.log_prior(self.bijector.forward(position)) + self.bijector.log_det(position)
 
 
-class _CheckValues(_Moved):
+@dataclass(frozen=True)
+class _CheckValues:
+    check_values: Callable[[Position, Data], None]
+    bijector: Transform
+
     def __call__(self, position: Position, data: Data) -> None:
-        if self.posterior.check_values is not None:
-            self.posterior.check_values(self.bijector.forward(position), data)
+        self.check_values(self.bijector.forward(position), data)
 
 
 def _hash(value: object) -> int:

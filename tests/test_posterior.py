@@ -243,3 +243,85 @@ def test_oracle_and_numpy_densities_agree():
         np.testing.assert_allclose((down[1] - up[1]) / 2e-5, slopes, rtol=1e-8, atol=1e-8)
         prior = enumeration.normal_prior(position, 0.7) @ direction.ravel()
         np.testing.assert_allclose((down[0] - up[0]) / 2e-5, prior, rtol=1e-8)
+
+
+# Indices out of bounds.
+
+GROUPS = {"group": np.array([0, 3, 4, 1, 2]), "y": np.arange(5, dtype=np.float32)}
+FINE = GROUPS | {"group": np.arange(5) % 4}
+FOUND = "index 4 is out of bounds for axis 0 with size 4"
+
+
+def grouped(log_likelihood, **options):
+    return ewsg.Posterior(log_likelihood, lambda p: -0.5 * jnp.sum(p**2), **options)
+
+
+def of_group(p, row):
+    return -0.5 * (row["y"] - p[row["group"]]) ** 2
+
+
+def in_a_loop(p, row):
+    return jax.lax.fori_loop(0, 2, lambda i, total: total - p[row["group"] - i] ** 2, 0.0)
+
+
+@pytest.mark.parametrize(
+    "log_likelihood",
+    [
+        of_group,
+        lambda p, row: -jnp.sum(p[jnp.stack([row["group"], 0])] ** 2),
+        jax.jit(of_group),
+        in_a_loop,
+    ],
+    ids=["a number", "an array", "compiled", "in a loop"],
+)
+def test_an_index_out_of_bounds_is_refused(log_likelihood):
+    """Group 4 of 0 to 3, which JAX takes for 3."""
+    model, point = grouped(log_likelihood), np.zeros(4, np.float32)
+    model.check(point, FINE)
+    with pytest.raises(ValueError, match=f"data must lead to indices in bounds in log_likelihood.*{FOUND}"):
+        model.check(point, GROUPS)
+    model.check(np.zeros(5, np.float32), GROUPS)
+
+
+def test_an_index_out_of_bounds_is_refused_wherever_values_are_looked_at():
+    model, point, key = grouped(of_group), jnp.zeros(4), jax.random.key(0)
+    kernel = ewsg.sgld(model, 1e-3, batch_size=2)
+    calls = [
+        lambda: kernel.init(key, point, GROUPS),
+        lambda: ewsg.sample(key, kernel, point, GROUPS, 2, progress=False),
+        lambda: ewsg.find_mode(key, model, point, GROUPS, progress=False),
+        lambda: model.potential(point, GROUPS),
+    ]
+    samples = ewsg.sample(key, kernel, point, FINE, 2, progress=False)
+    calls.append(lambda: ewsg.diagnostics.log_predictive_density(samples, model, GROUPS))
+    calls.append(lambda: model.transformed(ewsg.bijectors.identity()).check(point, GROUPS))
+    for call in calls:
+        with pytest.raises(ValueError, match=FOUND):
+            call()
+    assert jax.tree.map(np.shape, jax.jit(kernel.init)(key, point, GROUPS).position) == (4,)
+    ewsg.sample(key, kernel, point, GROUPS, 2, progress=False, check_data=False)
+
+
+@pytest.mark.parametrize(
+    "log_likelihood",
+    [
+        lambda p, row: -(p[row["group"] % 4] ** 2),
+        lambda p, row: -(p.at[row["group"]].get(mode="fill", fill_value=0.0) ** 2),
+        lambda p, row: -jnp.sum(p.at[jnp.stack([row["group"]])].get(mode="clip") ** 2),
+        lambda p, row: -(jnp.take(p, row["group"]) ** 2),
+        lambda p, row: -(p[row["group"] - 4] ** 2),
+    ],
+    ids=["in bounds", "filled", "clipped", "NaN", "from behind"],
+)
+def test_an_index_that_is_meant_is_not_refused(log_likelihood):
+    """In bounds; or where the likelihood says itself what is beyond them."""
+    model, point, data = grouped(log_likelihood), jnp.ones(4), jax.tree.map(jnp.asarray, GROUPS)
+    model.check(point, data)
+    assert np.shape(model.log_likelihoods(point, data)) == (5,)
+
+
+def test_check_values_is_asked_instead_of_the_look():
+    asked = []
+    model = grouped(of_group, check_values=lambda position, data: asked.append(len(data["y"])))
+    model.check(np.zeros(4, np.float32), GROUPS)
+    assert asked == [5]

@@ -15,7 +15,7 @@ ORDER = [
     ["_check", "_tree", "_random", "files", "products", "progress"],
     ["_module", "tags", "linear", "datasets"],
     ["rows", "bijectors"],
-    ["bounds"],
+    ["bounds", "indexing"],
     ["posterior"],
     ["models", "gradients"],
     ["dynamics", "_kernel"],

@@ -49,7 +49,7 @@ def log_predictive_density(
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind, the log likelihood fails on this position and these
-            rows, or the run kept no draws.
+            rows, the rows hold what the model does not know (as `Posterior.check`), or the run kept no draws.
         AttributeError: the run kept something else than positions.
 
     Example:
@@ -63,7 +63,9 @@ def log_predictive_density(
     """
     _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns")
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
-    return _by_rows(samples.position, posterior.log_likelihoods, data, chunk_size)
+    density = _by_rows(samples.position, posterior.log_likelihoods, data, chunk_size)
+    posterior.check(jax.tree.map(lambda x: jnp.asarray(x[0, 0]), samples.position), data)
+    return density
 
 
 def predictive(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) -> Predictive:

@@ -71,8 +71,8 @@ MUTANTS = [
     Mutant(
         "covariance of low rank: its basis alone",
         "ewsg_jax/gradients/covariance.py",
-        "self.basis @ (self.matrix @ (self.basis.T @ flat))",
-        "self.basis @ (self.basis.T @ flat)",
+        "within = products.matmul(self.matrix, products.matmul(self.basis.T, flat))",
+        "within = products.matmul(self.basis.T, flat)",
         "tests/dynamics/test_noise_corrected.py::test_move[euler-low_rank]",
         sweep=True,
     ),
@@ -117,7 +117,7 @@ MUTANTS = [
     Mutant(
         "basis of the second moment",
         G + "_covariance_tracking.py",
-        "n * second - jnp.outer(first, first @ basis)",
+        "n * second - jnp.outer(first, products.matmul(first, basis))",
         "n * second",
         CT + "test_the_basis_turns_to_the_leading_eigenvectors[2]",
         True,
@@ -125,8 +125,8 @@ MUTANTS = [
     Mutant(
         "negative part kept",
         G + "covariance.py",
-        "(vectors * jnp.maximum(values, 0)) @ vectors.T",
-        "(vectors * values) @ vectors.T",
+        "products.matmul(vectors * jnp.maximum(values, 0), vectors.T)",
+        "products.matmul(vectors * values, vectors.T)",
         CT + "test_moments_and_covariance_follow_algorithm_two[custom-dense-2-False]",
         True,
     ),

@@ -67,17 +67,17 @@ MUTANTS = [
     Mutant(
         "flymc: skips of at least one",
         BRIGHT,
-        "return Selected(jnp.minimum(ends[:-1], n) - 1",
-        "return Selected(jnp.minimum(ends[:-1], n - 1)",
+        "rows = jnp.minimum(ends[:-1], jnp.uint32(n)) - 1",
+        "rows = jnp.minimum(ends[:-1], jnp.uint32(n - 1))",
         f"{ENUMERATED}test_skips_select_every_set_with_its_probability[3]",
         sweep=True,
     ),
     Mutant(
         "flymc: skips summed in 32 bits",
         BRIGHT,
-        "jax.lax.associative_scan(lambda a, b: jnp.minimum(a + b, n + 1), skips + 1)",
-        "jnp.cumsum(skips + 1, dtype=jnp.int32)",
-        f"{ENUMERATED}test_skips_do_not_leave_32_bits",
+        "jax.lax.associative_scan(lambda a, b: jnp.minimum(a, most - b) + b, skips + 1)",
+        "jnp.cumsum(skips + 1, dtype=jnp.uint32)",
+        f"{ENUMERATED}test_skips_do_not_leave_32_bits[2147483647]",
         sweep=True,
     ),
     Mutant(
@@ -160,8 +160,8 @@ MUTANTS = [
     Mutant(
         "Böhning's sum: predictors not centred",
         B + "_bohning.py",
-        "jnp.sum(apart * (moments @ apart))",
-        "jnp.sum(change * (moments @ change))",
+        "jnp.sum(apart * products.matmul(moments, apart))",
+        "jnp.sum(change * products.matmul(moments, change))",
         f"{BOUNDS}test_the_closed_form_is_the_sum_over_rows[40-softmax_regression]",
         sweep=True,
     ),

@@ -55,8 +55,8 @@ MUTANTS = [
     Mutant(
         "svrg: the anchor moves, its gradient stays behind",
         "ewsg_jax/gradients/_svrg.py",
-        "return point, self.posterior.likelihood_gradient(point, data, self.chunk_size)",
-        "return point, self.posterior.likelihood_gradient(memory.anchor, data, self.chunk_size)",
+        "return point, self.posterior.likelihood_gradient(point, ",
+        "return point, self.posterior.likelihood_gradient(memory.anchor, ",
         "tests/dynamics/test_stationary_law_with_memory.py::test_noise_that_depends_on_position_and_memory[semi_implicit-svrg-line]",
     ),
     Mutant(
@@ -100,8 +100,8 @@ MUTANTS = [
     Mutant(
         "control variate: gradients of the start, not of the centre",
         "ewsg_jax/gradients/_control_variate.py",
-        "self.posterior.likelihood_gradient(chosen, data, self.chunk_size)",
-        "self.posterior.likelihood_gradient(position, data, self.chunk_size)",
+        "self.posterior.likelihood_gradient(chosen, ",
+        "self.posterior.likelihood_gradient(position, ",
         "tests/dynamics/test_stationary_law_with_memory.py::test_memory_starts_with_what_is_summed_there[control_variate]",
     ),
     Mutant(
@@ -152,8 +152,8 @@ MUTANTS = [
     Mutant(
         "sum: a row twice, its difference twice",
         G + "_saga.py",
-        "changed = _tree.widened(posterior.sum_of_rows(once, part))",
-        "changed = _tree.widened(posterior.sum_of_rows(differences, part))",
+        "changed = posterior.sum_of_rows(once, part)",
+        "changed = posterior.sum_of_rows(differences, part)",
         VR + "test_the_sum_stays_the_tables_in_float32[network]",
     ),
     Mutant(

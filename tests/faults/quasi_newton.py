@@ -141,7 +141,7 @@ MUTANTS = [
     Mutant(
         "earlier factors forgotten",
         LB,
-        "row = y_k + root * b_s[:, k] - earlier @ rows",
+        "row = y_k + root * b_s[:, k] - products.matmul(earlier, rows)",
         "row = y_k + root * b_s[:, k]",
         TWO_LOOP,
         sweep=True,

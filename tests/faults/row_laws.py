@@ -49,8 +49,8 @@ MUTANTS = [
     Mutant(
         "a batch across epochs from one of them",
         R + "epochs.py",
-        "jnp.where(place < n, this, following)",
-        "jnp.where(place < n, this, this)",
+        "jnp.where(number < left, this, following)",
+        "jnp.where(number < left, this, this)",
         RL + "test_every_row_comes_once_in_each_epoch[5-3]",
         True,
     ),

@@ -21,6 +21,7 @@ from tests.faults import (
     integrators,
     kernel,
     memory,
+    numbers,
     posterior_and_models,
     preparation,
     quasi_newton,
@@ -51,6 +52,7 @@ LISTS = [
     documents,
     real_posteriors,
     values,
+    numbers,
 ]
 MUTANTS = [mutant for module in LISTS for mutant in module.MUTANTS]
 
