@@ -89,7 +89,7 @@ def test_an_estimate_is_rounded_once(kind, name):
     """Near a mode prior and likelihood cancel, and what is left is no difference of rounded numbers."""
     model, point = slopes(kind, 1024.0), jnp.zeros(1, jnp.bfloat16)
     x, batch_size, values = ROWS[kind]
-    data = {"x": jnp.array(x), "stratum": jnp.arange(8) // 4}
+    data = {"x": jnp.array(x, jnp.bfloat16), "stratum": jnp.arange(8) // 4}
     estimator = estimators(model, batch_size)[name]
     expected = [float(jnp.bfloat16(value)) for value in values[name]]
 

@@ -86,7 +86,7 @@ MUTANTS = [
         "ewsg_jax/_check.py",
         "if n > MOST_ROWS:",
         "if n > 2**40:",
-        WRONG + "[Kernel.init: too many rows in strata]",
+        WRONG + "[Kernel.bind: too many rows]",
     ),
     Mutant(
         "evaluations of a step that 32 bits do not hold",
@@ -120,10 +120,10 @@ MUTANTS = [
         FLYMC + "test_the_last_rows_of_many_are_told_apart",
     ),
     Mutant(
-        "flymc: the low part of a skip is uniform to its end",
+        "flymc: the high part of a skip as if it were the whole",
         "ewsg_jax/exact/bright_set.py",
-        "jnp.minimum(jnp.floor(within), size - 1)",
-        "jnp.minimum(jnp.floor(within), size)",
+        "jnp.floor(high / (-rate * size))",
+        "jnp.floor(high / -rate)",
         FLYMC + "test_a_long_skip_has_its_probability_to_the_resolution_of_uniform_numbers[1e-07-16777217]",
         True,
     ),
