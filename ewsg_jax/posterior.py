@@ -4,6 +4,7 @@ V₀ = −log prior, Vᵢ = −log likelihood of datum i, and a kernel of temper
 exp(−V/T). This module is the only place where sums over rows are scaled to the whole data set.
 """
 
+import functools
 from collections.abc import Callable, Hashable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _check, _tree, indexing, products
+from ewsg_jax import _check, _seen, _tree, indexing, products
 from ewsg_jax._module import text
 from ewsg_jax._types import Array, Data, Position, PyTree
 from ewsg_jax.bijectors.protocol import Transform, transform
@@ -36,8 +37,9 @@ class Posterior:
         predictor: how data enter through linear predictors; made by `Posterior.linear`.
         bound: a lower bound of the likelihood, one of `ewsg_jax.bounds`, for `flymc`.
         check_values: `check_values(position, data)` raises what is wrong with the numbers in the data, such as
-            labels that the model does not know; asked by `check` where they are known. By default `check` looks for
-            indices out of bounds in `log_likelihood`, such as the label of a group that the position does not have.
+            labels that the model does not know; asked by `check` where they are known, once of the same
+            arrays of JAX. By default `check` looks for indices out of bounds in `log_likelihood`, such as the label of
+            a group that the position does not have.
         name: what it is printed as, such as the call that makes it.
 
     Two are equal where their functions are: compiled programs are then shared.
@@ -308,12 +310,17 @@ class Posterior:
             _scalar("log_likelihood", "this position and one datum", self.log_likelihood, shapes, datum)
             self._checked.add(signature)
         self._check_prior(position)
-        if not all(map(_is_known, jax.tree.leaves((position, data)))):
-            return
+        if all(map(_is_known, jax.tree.leaves((position, data)))):
+            # Of arrays of JAX, which do not change, once for all positions of these shapes.
+            _seen.once((self, signature), functools.partial(self._look_at, position, data, signature), data)
+
+    def _look_at(self, position: Position, data: Data, signature: Hashable) -> None:
+        """Raise what is wrong with the values of data."""
         if self.check_values is not None:
             self.check_values(position, data)
         elif ("no index", signature) not in self._checked:
-            if indexing.has_indices(self.log_likelihood, shapes, datum):
+            datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), data)
+            if indexing.has_indices(self.log_likelihood, _check.shapes(position), datum):
                 self._check_indices(position, data)
             else:
                 self._checked.add(("no index", signature))

@@ -119,3 +119,19 @@ def test_another_array_in_the_same_place_is_looked_at(monkeypatch):
     gc.collect()
     with pytest.raises(ValueError, match="3 NaN"):
         _check.finite("data", jnp.full(3, np.nan))
+
+
+def test_labels_are_looked_at_once_for_all_positions_of_a_shape():
+    looks = []
+    model = ewsg.Posterior(
+        lambda position, x: -jnp.sum((x - position) ** 2),
+        lambda position: 0.0,
+        check_values=lambda position, data: looks.append(position.shape),
+    )
+    data = jnp.array(DATA)
+    for position in (jnp.zeros(1), jnp.ones(1), jnp.ones((1, 1))):
+        model.check(position, data)
+    assert looks == [(1,), (1, 1)]
+    model.check(jnp.zeros(1), np.array(DATA))
+    model.check(jnp.zeros(1), jnp.array(DATA))
+    assert len(looks) == 4
