@@ -1,31 +1,37 @@
 """A mode of the posterior, for control variates and for chains to start at.
 
-L-BFGS on the full potential with a zoom line search (both of optax); before it, where asked for, steps of any optax
-optimiser on minibatches.
+Newton's method, damped, in float64; before it, where a Hessian costs much, L-BFGS in the dtypes of the position,
+and where asked for steps of any optax optimiser on minibatches.
 """
 
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from ewsg_jax import _check, _random, _tree
-from ewsg_jax._types import Array, Data, Key, Position
+from ewsg_jax import _check
+from ewsg_jax._types import Data, Key, Position
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation import newton, quasi_newton
+from ewsg_jax.preparation.curvature import Curvature, Shape
+from ewsg_jax.preparation.newton import End
+from ewsg_jax.preparation.potential import Point, Potential
+from ewsg_jax.preparation.probes import Probes
+from ewsg_jax.preparation.programs import Layout, vector
+from ewsg_jax.preparation.warm_up import warm_up
 from ewsg_jax.progress import Progress
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 
 if TYPE_CHECKING:
     import optax
 
-MEMORY_SIZE = 20
-"""Pairs that L-BFGS keeps."""
-MOST_TRIALS = 30
-"""Trials of a line search."""
-Dtypes = tuple[Any, ...]
-STEPS_PER_CALL = 100
-"""Steps on minibatches between two looks at the clock."""
+AT_ONCE = 32
+"""Numbers of a position up to which Newton's method begins at the start."""
+AT_ONCE_LINEAR = 256
+"""The same for models through linear predictors, whose Hessians cost less."""
 
 
 class Mode(NamedTuple):
@@ -33,13 +39,18 @@ class Mode(NamedTuple):
 
     Attributes:
         position: the point, a tree like the start.
-        converged: whether the distance was at most the tolerance.
-        distance: √(gᵀ B g) with g = ∇V there and B the search's estimate of the inverse curvature: about how many
-            posterior standard deviations (at temperature 1) the mode is away.
+        converged: whether the distance is at most the tolerance, ∇²V positive definite and the potential a parabola
+            on the way from there to the mode.
+        distance: √(∇Vᵀ (∇²V)⁻¹ ∇V) there, how many posterior standard deviations (at temperature 1) the mode is
+            away; infinite where ∇²V is not positive definite, or there seems to be no mode. For a position of more
+            than 1,000 numbers it is found from products of ∇²V with vectors, and includes the error that their
+            residual leaves.
         potential: V there.
         gradient_norm: ‖∇V‖ there.
-        num_steps: steps of L-BFGS.
-        data_passes: passes over the data that the whole search cost.
+        num_steps: steps of L-BFGS and of Newton's method.
+        data_passes: passes over the data that the whole search cost: one for each gradient and for each product of
+            ∇²V with a vector. Where rows enter through linear predictors, all of ∇²V comes with a gradient.
+        curvature: ∇²V there, taken apart; None for more than 1,000 numbers.
     """
 
     position: Position
@@ -49,19 +60,7 @@ class Mode(NamedTuple):
     gradient_norm: float
     num_steps: int
     data_passes: float
-
-
-class _Search(NamedTuple):
-    """The state of L-BFGS: a point with its value and gradient at least in float32, and what optax keeps."""
-
-    position: Position
-    value: Array
-    gradient: Position
-    direction: Position
-    distance: Array
-    pairs: Any
-    line: Any
-    evaluations: Array
+    curvature: Curvature | None = None
 
 
 def find_mode(
@@ -80,14 +79,19 @@ def find_mode(
 ) -> Mode:
     """Search for a mode of the posterior from a point, downhill; a host loop over compiled steps.
 
+    Steps of Newton's method, which do not depend on the units of the coordinates. A position of more than 32
+    numbers (256 where rows enter through linear predictors) is first brought near by L-BFGS, in at most half of the
+    steps. All sums are in float64, with x64 enabled or not, where the model's functions can be traced so; else in
+    the dtypes of the position, and `distance` is then as good as these. The functions must have second derivatives.
+
     Args:
         key: a typed PRNG key, used for minibatches.
         posterior: what is sampled.
         position: where to begin, a tree of floating-point arrays.
         data: all n rows.
-        tolerance: the distance to the mode, in posterior standard deviations, at which the search ends. In float32
-            and with many rows some 1e-3 are the least that rounding allows.
-        max_steps: steps of L-BFGS at most.
+        tolerance: the distance to the mode, in posterior standard deviations, at which the search ends. A float32
+            is known to 6e-8 of itself: a coordinate a million of its own standard deviations from zero to 0.06.
+        max_steps: steps at most.
         batch_size: begin with steps on minibatches of so many rows; None: with none.
         warm_up_passes: passes over the data that these take.
         optimizer: what makes them; default `optax.adam` with a rate that falls from 0.01 to 0.
@@ -98,7 +102,7 @@ def find_mode(
         The point, with a report of convergence; not to have converged is warned of (RuntimeWarning).
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind.
+        TypeError, ValueError: an argument is of the wrong kind, or the potential is not finite at the position.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -125,149 +129,73 @@ def find_mode(
         _check.positive("warm_up_passes", warm_up_passes)
         num_steps = max(1, int(warm_up_passes * num_rows(data) / batch_size))
         warm_up_cost = num_steps * batch_size / num_rows(data)
-        position = _warm_up(key, posterior, position, data, batch_size, num_steps, optimizer, progress)
+        position = warm_up(key, posterior, position, data, batch_size, num_steps, optimizer, progress)
 
-    # Half precision holds no square of a gradient: the search is wider, and V is evaluated at rounded points.
-    like = tuple(_tree.dtypes(position))
-    search = _begin(posterior, _tree.widened(position), data, chunk_size, like)
-    bar, num_steps = Progress(max_steps, progress), 0
-    while num_steps < max_steps and float(search.distance) > tolerance:
-        following = _improve(posterior, search, data, chunk_size, like)
-        if not (following.value < search.value or following.distance < search.distance):
-            break  # as low as rounding allows
-        search, num_steps = following, num_steps + 1
-        bar.update(1)
+    layout = Layout.of(position)
+    dimension = sum(leaf.size for leaf in jax.tree.leaves(position))
+    goes_ahead = dimension > (AT_ONCE if posterior.predictor is None else AT_ONCE_LINEAR)
+    potential = Potential(posterior, position, data, chunk_size, lazy=goes_ahead)
+    start = potential.at(vector(position))
+    if not start.is_finite():
+        raise ValueError(
+            "position must be a start where the potential and its derivatives are finite; got V = "
+            f"{start.value:.4g} and {np.sum(~np.isfinite(start.gradient))} of {dimension} derivatives not finite"
+        )
+    bar, num_steps, lbfgs_passes = Progress(max_steps, progress), 0, 0.0
+    curvature_at = _dense(potential)
+    if goes_ahead:
+        units = quasi_newton.units_of(posterior, position, data)
+        found = quasi_newton.approach(
+            posterior, position, units, data, tolerance, max_steps // 2, chunk_size, lambda: bar.update(1)
+        )
+        num_steps, lbfgs_passes = found.num_steps, found.data_passes
+        nearer = potential.at(vector(found.position))
+        if nearer.is_finite() and nearer.value <= start.value:
+            start = nearer
+        if not potential.is_dense:
+            curvature_at = _probing(potential, vector(units))
+    descent = newton.descend(
+        potential, curvature_at, start, tolerance, max_steps - num_steps, lambda: bar.update(1)
+    )
     bar.close()
-    distance = float(search.distance)
     mode = Mode(
-        _in_dtypes(like, search.position),
-        distance <= tolerance,
-        distance,
-        float(search.value),
-        float(jnp.sqrt(_tree.squared_norm(search.gradient))),
-        num_steps,
-        warm_up_cost + float(search.evaluations),
+        jax.tree.map(jnp.asarray, layout.tree(descent.point.flat)),
+        descent.end is End.CONVERGED,
+        np.inf if descent.end in (End.FALLS, End.NO_MINIMUM) else descent.step.distance,
+        descent.point.value,
+        float(np.linalg.norm(descent.point.gradient)),
+        num_steps + descent.num_steps,
+        warm_up_cost + lbfgs_passes + potential.data_passes,
+        descent.curvature if isinstance(descent.curvature, Curvature) else None,
     )
     if not mode.converged:
-        warnings.warn(
-            f"the search ended {distance:.2g} standard deviations from a mode, after {num_steps} steps (tolerance "
-            f"{tolerance}): take more steps, another start, or float64",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        warnings.warn(_complaint(mode, descent, tolerance), RuntimeWarning, stacklevel=2)
     return mode
 
 
-def _in_dtypes(like: Dtypes, position: Position) -> Position:
-    leaves, structure = jax.tree.flatten(position)
-    return jax.tree.unflatten(structure, [x.astype(dtype) for x, dtype in zip(leaves, like, strict=True)])
+def _dense(potential: Potential) -> Callable[[Point], Curvature]:
+    return lambda point: Curvature.of(potential.hessian(point), potential.of.wide)
 
 
-def _potential(posterior: Posterior, data: Data, chunk_size: int, like: Dtypes) -> Any:
-    """Return V at the position in some dtypes, a function whose derivative is the posterior's own."""
-
-    @jax.custom_vjp
-    def value(position: Position) -> Array:
-        return posterior.potential(_in_dtypes(like, position), data, chunk_size)
-
-    def backward(position: Position, cotangent: Array) -> tuple[Position]:
-        gradient = posterior.gradient(_in_dtypes(like, position), data, chunk_size)
-        return (_tree.combine((cotangent, _tree.in_dtypes_of(position, gradient))),)
-
-    value.defvjp(lambda position: (value(position), position), backward)
-    return value
+def _probing(potential: Potential, units: np.ndarray) -> Callable[[Point], Probes]:
+    return lambda point: Probes(potential, units, point)
 
 
-def _parts() -> Any:
-    import optax
-
-    return optax.scale_by_lbfgs(MEMORY_SIZE), optax.scale_by_zoom_linesearch(MOST_TRIALS)
-
-
-def _with_direction(search: _Search) -> _Search:
-    """Return the search with its next direction, B g, and the distance that it tells of."""
-    direction, pairs = _parts()[0].update(search.gradient, search.pairs, search.position)
-    products = jax.tree.map(lambda g, d: jnp.sum(g * d), search.gradient, direction)
-    distance = jnp.sqrt(jnp.maximum(sum(jax.tree.leaves(products)), 0.0))
-    return search._replace(direction=direction, distance=distance, pairs=pairs)
-
-
-@jax.jit(static_argnums=(0, 3, 4))
-def _begin(posterior: Posterior, position: Position, data: Data, chunk_size: int, like: Dtypes) -> _Search:
-    lbfgs, line_search = _parts()
-    value, gradient = jax.value_and_grad(_potential(posterior, data, chunk_size, like))(position)
-    none = jnp.zeros(())
-    return _with_direction(
-        _Search(
-            position,
-            value,
-            gradient,
-            gradient,
-            none,
-            lbfgs.init(position),
-            line_search.init(position),
-            jnp.float32(1.0),
+def _complaint(mode: Mode, descent: newton.Descent, tolerance: float) -> str:
+    """Return what is wrong and what to do about it."""
+    after = f"after {mode.num_steps} steps (tolerance {tolerance})"
+    improper = "the posterior may be improper: is the sign of log_likelihood right, and log_prior proper?"
+    shape, distance = descent.step.shape, f"{mode.distance:.2g} standard deviations from a mode, {after}"
+    if descent.end is End.FALLS:
+        return f"the search found no mode, {after}: the potential falls without bound; {improper}"
+    if descent.end is End.NO_MINIMUM:
+        return (
+            f"the search found no mode, {after}: the potential falls ever more gently, to no parabola; {improper}"
         )
-    )
-
-
-@jax.jit(static_argnums=(0, 3, 4))
-def _improve(posterior: Posterior, search: _Search, data: Data, chunk_size: int, like: Dtypes) -> _Search:
-    """Go along the direction as far as the line search says."""
-    updates, line = _parts()[1].update(
-        _tree.combine((-1, search.direction)),
-        search.line,
-        search.position,
-        value=search.value,
-        grad=search.gradient,
-        value_fn=_potential(posterior, data, chunk_size, like),
-    )
-    moved = search._replace(
-        position=_tree.combine((1, search.position), (1, updates)),
-        value=line.value,
-        gradient=line.grad,
-        line=line,
-        evaluations=search.evaluations + line.info.num_linesearch_steps,
-    )
-    return _with_direction(moved)
-
-
-def _warm_up(
-    key: Key,
-    posterior: Posterior,
-    position: Position,
-    data: Data,
-    batch_size: int,
-    num_steps: int,
-    optimizer: Any,
-    progress: bool,
-) -> Position:
-    """Make steps of an optimiser on minibatches."""
-    import optax
-
-    if optimizer is None:
-        optimizer = optax.adam(optax.cosine_decay_schedule(1e-2, num_steps))
-    elif not isinstance(optimizer, optax.GradientTransformation):
-        raise TypeError(f"optimizer must be an optax.GradientTransformation; got {_check.describe(optimizer)}")
-
-    @jax.jit
-    def many(first: Array, count: Array, carry: Any, data: Data) -> Any:
-        def one(i: Array, carry: Any) -> Any:
-            position, state = carry
-            rows = _random.rows(jax.random.fold_in(key, first + i), num_rows(data), batch_size)
-            gradient = _tree.combine(
-                (1, posterior.prior_gradient(position)),
-                (1, posterior.batch_gradient(position, data, rows, widened=True)),
-            )
-            updates, state = optimizer.update(gradient, state, position)
-            return _tree.combine((1, position), (1, updates)), state
-
-        return jax.lax.fori_loop(0, count, one, carry)
-
-    carry, bar = (position, optimizer.init(position)), Progress(num_steps, progress)
-    for first in range(0, num_steps, STEPS_PER_CALL):
-        count = min(STEPS_PER_CALL, num_steps - first)
-        carry = jax.block_until_ready(many(jnp.int32(first), jnp.int32(count), carry, data))
-        bar.update(count)
-    bar.close()
-    return carry[0]
+    if shape is Shape.FLAT and descent.end is End.NOT_A_BOWL:
+        return f"the search found no mode, {after}: the potential is {shape.value}; {improper}"
+    if shape is not Shape.BOWL:
+        return f"the search ended where the potential is {shape.value}, {after}: take more steps or another start"
+    if descent.end is End.OUT_OF_STEPS:
+        return f"the search ended {distance}: take more steps or another start"
+    return f"the search ended {distance}: rounding lets it come no nearer; take float64 or a larger tolerance"

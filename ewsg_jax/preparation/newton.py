@@ -1,0 +1,190 @@
+"""Newton's method, damped: downhill from a point to a mode, and what is wrong where there is none."""
+
+import enum
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ewsg_jax.preparation.curvature import Shape, Step
+from ewsg_jax.preparation.potential import Point, Potential
+
+MOST_TRIALS = 40
+"""Lengths that are tried of one step."""
+SUFFICIENT = 1e-4
+"""Part of the fall that the slope foretells with which a step is content."""
+PROBED = {True: 1e-4, False: 0.1}
+"""Standard deviations over which slopes are not lost in rounding, where they are float64 or are not."""
+QUADRATIC = 0.2
+"""Part by which the change of a slope may differ from the one that the curvature foretells."""
+MOST_ILLUSIONS = 10
+"""Points that look like a mode and are none, after which there is thought to be none."""
+
+
+class End(enum.Enum):
+    """Why a search ended."""
+
+    CONVERGED = enum.auto()
+    OUT_OF_STEPS = enum.auto()
+    ROUNDING = enum.auto()
+    FALLS = enum.auto()
+    NO_MINIMUM = enum.auto()
+    NOT_A_BOWL = enum.auto()
+
+
+class AnyCurvature(Protocol):
+    """What the search asks of a curvature."""
+
+    def step(self, gradient: np.ndarray, tolerance: float) -> Step:
+        """Return the step of Newton's method, downhill."""
+        ...
+
+    def squared_length(self, moved: np.ndarray) -> float:
+        """Return movedᵀ ∇²V moved."""
+        ...
+
+    def weak(self) -> np.ndarray:
+        """Return one standard deviation in a direction of little curvature."""
+        ...
+
+
+class Descent(NamedTuple):
+    """Where a search ended.
+
+    Attributes:
+        point: where.
+        step: the step of Newton's method from there.
+        curvature: there.
+        num_steps: steps made.
+        end: why.
+    """
+
+    point: Point
+    step: Step
+    curvature: AnyCurvature
+    num_steps: int
+    end: End
+
+
+def descend(
+    potential: Potential,
+    curvature_at: Callable[[Point], AnyCurvature],
+    start: Point,
+    tolerance: float,
+    max_steps: int,
+    progress: Callable[[], None],
+) -> Descent:
+    """Take steps of Newton's method until the mode is nearer than the tolerance, in standard deviations.
+
+    A point is near a mode only where the potential is a parabola on the way there: its slope changes as the
+    curvature foretells. A potential that falls for ever, such as exp(−w), seems to come ever nearer to a mode too.
+    """
+
+    def seen(point: Point) -> tuple[Point, AnyCurvature, Step]:
+        curvature = curvature_at(point)
+        return point, curvature, curvature.step(point.gradient, tolerance)
+
+    point, curvature, step = seen(start)
+    num_steps, illusions = 0, 0
+    while True:
+        if step.shape is Shape.BOWL and step.distance <= tolerance:
+            if _is_parabola(potential, point, curvature, step):
+                end = End.CONVERGED
+                break
+            illusions += 1
+            if illusions > MOST_ILLUSIONS:
+                end = End.NO_MINIMUM
+                break
+        if step.shape is Shape.FLAT and step.is_still:
+            end = End.NOT_A_BOWL
+            break
+        if num_steps >= max_steps:
+            end = End.OUT_OF_STEPS
+            break
+        found = _along(potential, point, step)
+        if isinstance(found, End):
+            end = End.NOT_A_BOWL if found is End.ROUNDING and step.shape is not Shape.BOWL else found
+            break
+        before, (point, curvature, step) = (point, curvature, step), seen(found)
+        num_steps += 1
+        progress()
+        if step.distance > tolerance and _is_stuck(potential, before, point, step):
+            if before[2].distance <= step.distance:
+                point, curvature, step = before
+            end = End.ROUNDING
+            break
+    return Descent(point, step, curvature, num_steps, end)
+
+
+def _along(potential: Potential, point: Point, step: Step) -> Point | End:
+    """Return a lower point along a step, or why there is none."""
+    slope = float(point.gradient @ step.direction)
+    length, best = 1.0, None
+    for _ in range(MOST_TRIALS):
+        flat = potential.of.layout.rounded(point.flat + length * step.direction)
+        if not np.all(np.isfinite(flat)):
+            if best is not None:
+                return End.FALLS
+            length /= 10
+            continue
+        if np.array_equal(flat, point.flat):
+            return End.ROUNDING
+        trial = potential.at(flat)
+        if trial.value == -np.inf:
+            return End.FALLS
+        foretold = SUFFICIENT * float(point.gradient @ (flat - point.flat))
+        falls = trial.is_finite() and trial.value <= point.value + foretold + potential.noise(point.value)
+        if best is not None:
+            if not (falls and trial.value < best.value):
+                return best
+            best = trial
+        elif falls:
+            best = trial
+        else:
+            length *= _shorter(slope * length, trial.value - point.value)
+            continue
+        # Where nothing holds the fall up, go on, faster and faster.
+        if step.shape is Shape.BOWL or trial.gradient @ step.direction >= 0.5 * min(slope, 0.0):
+            return best
+        length = max(4.0, length**2)
+    return End.ROUNDING if best is None else End.FALLS
+
+
+def _shorter(foretold: float, change: float) -> float:
+    """Return by what to shorten a step: to the lowest point of the parabola through what is known, if near that."""
+    if not np.isfinite(change):
+        return 0.1
+    return float(np.clip(-foretold / (2 * max(change - foretold, 1e-300)), 0.1, 0.5))
+
+
+def _is_parabola(potential: Potential, point: Point, curvature: AnyCurvature, step: Step) -> bool:
+    """Return whether the slope changes over the way to the mode as the curvature foretells.
+
+    Where that way is lost in rounding, over a longer one.
+    """
+    size, least = step.distance, PROBED[potential.of.wide]
+    longer = step.direction * (least / size) if size > 0 else least * curvature.weak()
+    for way in (step.direction, longer) if 0 < size < least else (step.direction if size > 0 else longer,):
+        # Not rounded to the position's dtypes where the model takes float64.
+        there = potential.at(point.flat + way)
+        moved = there.flat - point.flat
+        foretold = curvature.squared_length(moved)
+        with np.errstate(over="ignore", invalid="ignore"):
+            change = float(moved @ (there.gradient - point.gradient))
+        if foretold > 0 and abs(change - foretold) <= QUADRATIC * foretold:
+            return True
+    return False
+
+
+def _is_stuck(
+    potential: Potential, before: tuple[Point, AnyCurvature, Step], point: Point, following: Step
+) -> bool:
+    """Return whether a step came no nearer to the mode because positions or sums are rounded."""
+    start, curvature, step = before
+    if not (step.shape is following.shape is Shape.BOWL) or following.distance < 0.5 * step.distance:
+        return False
+    if start.value - point.value <= potential.noise(point.value):
+        return True
+    target = start.flat + step.direction
+    rounding = curvature.squared_length(potential.of.layout.rounded(target) - target)
+    return 0.5 * step.distance <= rounding**0.5

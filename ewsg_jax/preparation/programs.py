@@ -1,0 +1,196 @@
+"""Compiled sums over all rows: the potential of a vector, its gradient and its Hessian."""
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax._types import Array, Data, Position
+from ewsg_jax.linear import checked_residual
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.gathering import num_rows, sum_over_rows
+
+PRODUCTS_AT_ONCE = 16
+"""Products of the Hessian with vectors that are worked out together."""
+
+
+class Layout(NamedTuple):
+    """How a position is a vector of d numbers, leaf after leaf; hashable.
+
+    Attributes:
+        structure: of the tree.
+        shapes: of its leaves.
+        dtypes: of its leaves.
+    """
+
+    structure: Any
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[np.dtype, ...]
+
+    @classmethod
+    def of(cls, position: Position) -> "Layout":
+        """Return that of a position."""
+        leaves, structure = jax.tree.flatten(position)
+        return cls(structure, tuple(x.shape for x in leaves), tuple(x.dtype for x in leaves))
+
+    def tree(self, flat: Any, dtype: Any = None) -> Position:
+        """Return the position of a vector, of one dtype or of those that it has."""
+        sizes = [int(np.prod(shape)) for shape in self.shapes]
+        ends = np.cumsum(sizes)
+        leaves = [
+            flat[end - size : end].reshape(shape).astype(dtype or own)
+            for end, size, shape, own in zip(ends, sizes, self.shapes, self.dtypes, strict=True)
+        ]
+        return jax.tree.unflatten(self.structure, leaves)
+
+    def rounded(self, flat: np.ndarray) -> np.ndarray:
+        """Return the vector nearest to this one that the position's dtypes hold."""
+        with np.errstate(over="ignore"):
+            return vector(self.tree(flat))
+
+
+def vector(tree: Position) -> np.ndarray:
+    """Return the numbers of a tree, leaf after leaf, float64, on the host."""
+    return np.concatenate([np.asarray(x).astype(np.float64).ravel() for x in jax.tree.leaves(tree)])
+
+
+class Of(NamedTuple):
+    """What shapes the programs: of which potential, and how it is worked out; hashable.
+
+    Attributes:
+        posterior: what is sampled.
+        layout: of its positions.
+        chunk_size: rows taken at once.
+        wide: whether the model is given float64, or the dtypes that it has.
+    """
+
+    posterior: Posterior
+    layout: Layout
+    chunk_size: int
+    wide: bool
+
+    def precision(self) -> contextlib.AbstractContextManager:
+        """Return the context in which the programs run."""
+        return jax.enable_x64(True) if self.wide else contextlib.nullcontext()
+
+    def position(self, flat: Array) -> Position:
+        """Return the position that the model is given."""
+        return self.layout.tree(flat, flat.dtype if self.wide else None)
+
+    def rows(self, rows: Data) -> Data:
+        """Return the rows that the model is given."""
+
+        def widened(x: Array) -> Array:
+            return x.astype(jnp.float64) if jnp.issubdtype(x.dtype, jnp.floating) else x
+
+        return jax.tree.map(widened, rows) if self.wide else rows
+
+    def prior_gradient(self, flat: Array) -> Array:
+        """Return ∇V₀, a vector."""
+        return _flat(self.posterior.prior_gradient(self.position(flat)), flat)
+
+    def row_gradient(self, flat: Array, rows: Data) -> Array:
+        """Return Σ ∇Vᵢ over these rows, a vector."""
+        return _flat(self.posterior.likelihood_gradient(self.position(flat), rows, num_rows(rows)), flat)
+
+
+@functools.lru_cache(maxsize=256)
+def of_potential(
+    posterior: Posterior, layout: Layout, chunk_size: int, structure: Any, leaves: tuple[Any, ...]
+) -> Of:
+    """Return the programs' shape in float64 where the model can be traced so, else in its own dtypes."""
+    of = Of(posterior, layout, chunk_size, True)
+    shapes = jax.tree.unflatten(structure, leaves)
+    size = sum(int(np.prod(shape)) for shape in layout.shapes)
+    try:
+        with of.precision():
+            jax.eval_shape(
+                lambda w, d: product_with(of, w, d)(w), jax.ShapeDtypeStruct((size,), np.float64), shapes
+            )
+    except Exception:
+        # Such as a scan whose carry is declared float32.
+        return of._replace(wide=False)
+    return of
+
+
+def product_with(of: Of, flat: Array, data: Data) -> Callable[[Array], Array]:
+    """Return v → ∇²V v.
+
+    In reverse mode twice, which custom reverse rules allow too.
+    """
+
+    def product(v: Array) -> Array:
+        def of_rows(rows: Data) -> Array:
+            return jax.vjp(lambda w: of.row_gradient(w, of.rows(rows)), flat)[1](v)[0]
+
+        return jax.vjp(of.prior_gradient, flat)[1](v)[0] + sum_over_rows(of_rows, data, of.chunk_size)
+
+    return product
+
+
+@jax.jit(static_argnums=0)
+def value_and_gradient(of: Of, flat: Array, data: Data) -> tuple[Array, Array]:
+    """V and ∇V."""
+
+    def of_rows(rows: Data) -> tuple[Array, Array]:
+        rows = of.rows(rows)
+        value = -jnp.sum(of.posterior.log_likelihoods(of.position(flat), rows))
+        return value.astype(flat.dtype), of.row_gradient(flat, rows)
+
+    value, gradient = sum_over_rows(of_rows, data, of.chunk_size)
+    return value - of.posterior.log_prior(of.position(flat)), gradient + of.prior_gradient(flat)
+
+
+@jax.jit(static_argnums=0)
+def derivatives(of: Of, flat: Array, data: Data) -> tuple[Array, Array, Array]:
+    """V, ∇V and ∇²V."""
+
+    def of_rows(rows: Data) -> Array:
+        rows = of.rows(rows)
+        if of.posterior.predictor is not None:
+            return _linear_hessian(of, flat, rows).astype(flat.dtype)
+        return _hessian(lambda w: of.row_gradient(w, rows), flat)
+
+    value, gradient = value_and_gradient(of, flat, data)
+    hessian = sum_over_rows(of_rows, data, of.chunk_size) + _hessian(of.prior_gradient, flat)
+    return value, gradient, hessian
+
+
+def _hessian(gradient: Callable[[Array], Array], flat: Array) -> Array:
+    """Return the derivative of a gradient, some of its rows at a time."""
+    d = flat.shape[0]
+    _, product = jax.vjp(gradient, flat)
+    if d <= PRODUCTS_AT_ONCE:
+        return jax.vmap(product)(jnp.eye(d, dtype=flat.dtype))[0]
+    # Made up to whole blocks: one program for all.
+    basis = jnp.eye(-(-d // PRODUCTS_AT_ONCE) * PRODUCTS_AT_ONCE, d, dtype=flat.dtype)
+    blocks = basis.reshape(-1, PRODUCTS_AT_ONCE, d)
+    return jax.lax.map(lambda block: jax.vmap(product)(block)[0], blocks).reshape(-1, d)[:d]
+
+
+def _linear_hessian(of: Of, flat: Array, rows: Data) -> Array:
+    """Return Σ ∇²Vᵢ = Σ xᵢxᵢᵀ ⊗ (the second derivative by the predictor)."""
+    predictor, weights = of.posterior.predictor, of.position(flat)
+    assert predictor is not None
+    x = jax.vmap(predictor.inputs)(rows)
+    predictors = x @ weights
+    x = x.astype(predictors.dtype)
+    _, product = jax.vjp(lambda s: -checked_residual(predictor.residual, s, rows), predictors)
+    if predictors.ndim == 1:
+        (second,) = product(jnp.ones_like(predictors))
+        return jnp.tensordot(x, second[:, None] * x, axes=(0, 0))
+
+    def by_one(unit: Array) -> Array:
+        (second,) = product(jnp.broadcast_to(unit, predictors.shape))
+        return jnp.tensordot(x, x[:, :, None] * second[:, None, :], axes=(0, 0))
+
+    blocks = jax.lax.map(by_one, jnp.eye(predictors.shape[1], dtype=predictors.dtype))
+    return blocks.transpose(1, 0, 2, 3).reshape(flat.shape[0], -1)
+
+
+def _flat(tree: Position, like: Array) -> Array:
+    return jnp.concatenate([x.astype(like.dtype).ravel() for x in jax.tree.leaves(tree)])
