@@ -5,8 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
+from ewsg_jax.preparation import programs
+from ewsg_jax.preparation.potential import Potential
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
@@ -68,7 +71,7 @@ def test_linear_regression_of_a_tree(x64):
 
 
 def test_passes_are_counted():
-    """Each evaluation of V with its gradient asks for the prior twice, once for each."""
+    """Each evaluation of V with its derivatives asks for the prior three times, once for each."""
     calls = []
 
     def log_prior(w):
@@ -81,8 +84,46 @@ def test_passes_are_counted():
     )
     found = ewsg.find_mode(KEY, posterior, jnp.full(4, 20.0), ROWS, progress=False)
     jax.effects_barrier()
-    assert found.data_passes == len(calls) / 2
+    assert found.data_passes == len(calls) / 3
     assert found.data_passes > found.num_steps + 1, "a line search tried more than one length"
+
+
+CLASSES = np.random.default_rng(1).integers(0, 3, 200)
+DERIVATIVES = {
+    "logistic": (MODEL, np.full(4, 0.3), ROWS),
+    "softmax": (ewsg.models.softmax_regression(), np.linspace(-1, 1, 12).reshape(4, 3), {"x": X, "y": CLASSES}),
+    "any": (
+        ewsg.Posterior(
+            lambda p, x: jnp.cos(x @ p["a"]) * p["b"][0], lambda p: -jnp.sum(p["a"] ** 4) + p["b"][1] ** 3
+        ),
+        {"a": np.linspace(-1, 1, 4), "b": np.linspace(2, 1, 20)},
+        X,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_derivatives(name, x64):
+    """In chunks, by linear predictors and in blocks of products, as by differentiating the potential twice."""
+    posterior, position, data = DERIVATIVES[name]
+    flat, unravel = ravel_pytree(jax.tree.map(jnp.asarray, position))
+    point = Potential(posterior, unravel(flat), data, 64, lazy=False).at(np.asarray(flat))
+
+    def whole(flat):
+        return posterior.potential(unravel(flat), data)
+
+    np.testing.assert_allclose(point.value, whole(flat), rtol=1e-12)
+    np.testing.assert_allclose(point.gradient, jax.jit(jax.grad(whole))(flat), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(point.hessian, jax.jit(jax.hessian(whole))(flat), rtol=1e-10, atol=1e-10)
+
+
+def test_another_call_compiles_nothing():
+    """Data and start are arguments of the programs."""
+    ewsg.find_mode(KEY, MODEL, jnp.zeros(4), ROWS, progress=False)
+    sizes = [program._cache_size() for program in (programs.derivatives, programs.value_and_gradient)]
+    other = {"x": 2 * X, "y": 1 - Y}
+    ewsg.find_mode(KEY, ewsg.models.logistic_regression(prior_scale=2.0), jnp.ones(4), other, progress=False)
+    assert sizes == [program._cache_size() for program in (programs.derivatives, programs.value_and_gradient)]
 
 
 def test_not_to_converge_is_said():

@@ -41,6 +41,16 @@ of(
     ("integers", T, "position", "int32", "floating-point", lambda: searched(position=jnp.zeros(2, int))),
     ("NaN data", V, "data", "holds 1 NaN", "must be finite", lambda: searched(data=DATA.at[0, 0].set(NAN))),
     ("too many rows", V, "data", "got 3,000,000,000 rows", AT_MOST_2_31, lambda: searched(data=TOO_MANY)),
+    (
+        "outside the support",
+        V,
+        "position",
+        "V = nan",
+        "a start where the potential and its derivatives are finite",
+        lambda: searched(
+            posterior=ewsg.Posterior(lambda w, x: jnp.log(w[0]) * x[0], lambda w: -w[0]), position=-jnp.ones(2)
+        ),
+    ),
     ("tolerance", V, "tolerance", "got 0", POSITIVE, lambda: searched(tolerance=0)),
     ("no steps", V, "max_steps", "got 0", WHOLE, lambda: searched(max_steps=0)),
     ("batch", T, "batch_size", "2.0 (float)", WHOLE, lambda: searched(batch_size=2.0)),
