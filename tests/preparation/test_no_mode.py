@@ -68,6 +68,14 @@ def test_separable_labels_and_a_flat_prior_have_no_mode(far):
     assert found.num_steps < 100
 
 
+def test_a_mode_far_down_a_gentle_slope():
+    """exp(−w) with a prior so wide that w = 9, where the fall is lost in the tolerance, is far from the mode."""
+    found = search(none, lambda w: -jnp.exp(-w[0]) - 5e-17 * w[0] ** 2, jnp.zeros(1))
+    assert found.converged
+    assert found.position[0] > 25
+    assert np.exp(-found.position[0]) < 1e-3 * np.sqrt(1e-16)
+
+
 def two_wells(w):
     return -5 * (w[0] ** 2 - 1) ** 2 - w[1] ** 2
 
