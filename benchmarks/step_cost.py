@@ -22,8 +22,8 @@ PROTOCOL = (
     "median and quartiles. Compiling is apart; every run waits for its results as NumPy arrays. Times are "
     "microseconds per step and chain. Ours is the wall clock around a second, equal call of ewsg_jax.sample, all "
     "it does besides steps included, with its check of the data off but in the cell of calls; only EWSG against "
-    "uniform, both ours, is timed without what precedes the first step. A step is one gradient on a new minibatch. The verdict is "
-    "against the peer with the lowest median time."
+    "uniform, both ours, is timed without what precedes the first step. A step is one gradient on a new minibatch. "
+    "The verdict is against the peer with the lowest median time."
 )
 
 

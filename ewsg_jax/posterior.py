@@ -38,8 +38,8 @@ class Posterior:
         bound: a lower bound of the likelihood, one of `ewsg_jax.bounds`, for `flymc`.
         check_values: `check_values(position, data)` raises what is wrong with the numbers in the data, such as
             labels that the model does not know; asked by `check` where they are known, once of the same
-            arrays of JAX. By default `check` looks for indices out of bounds in `log_likelihood`, such as the label of
-            a group that the position does not have.
+            arrays of JAX. By default `check` looks for indices out of bounds in `log_likelihood`, such as the label
+            of a group that the position does not have.
         name: what it is printed as, such as the call that makes it.
 
     Two are equal where their functions are: compiled programs are then shared.
