@@ -8,8 +8,6 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.gradients.protocol import Estimate
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 HALF = [jnp.bfloat16, jnp.float16]
 KINDS = ["linear", "any"]
 

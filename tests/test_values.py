@@ -15,8 +15,6 @@ from ewsg_jax._module import Constant, Part, module
 from ewsg_jax.sampling import chunks
 from tests import contract
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 MODELS = {
     "logistic_regression": lambda scale=2.0: ewsg.models.logistic_regression(prior_scale=scale),
     "softmax_regression": lambda scale=2.0: ewsg.models.softmax_regression(prior_scale=scale),

@@ -16,8 +16,6 @@ from ewsg_jax.dynamics import PreconditionedState, RiemannianState, ThermostatSt
 from ewsg_jax.gradients._exponentially_weighted import ChainDraw
 from tests import contract
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 H, GAMMA, T, DAMPING, DECAY = 0.03, 1.3, 0.7, 0.2, 0.9
 
 

@@ -19,8 +19,6 @@ from tests.chains import run
 from tests.oracles import quasi_newton as oracle
 from tests.parts import altered
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 Z = 5.33  # two-sided 1e-7
 G = ewsg.gradients
 

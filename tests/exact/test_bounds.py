@@ -15,8 +15,6 @@ import ewsg_jax as ewsg
 from ewsg_jax.bounds.remainders import exponential
 from tests.oracles import flymc
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 N, D, K = 40, 3, 4
 NAMES = ["logistic_regression", "softmax_regression", "normal"]
 DISTANCES = [1e-3, 0.1, 1.0, 10.0]

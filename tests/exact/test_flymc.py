@@ -23,8 +23,6 @@ from ewsg_jax.exact._random_walk_metropolis import RandomWalkNoise
 from ewsg_jax.exact.bright_set import BrightSet, Resampling, Selected
 from tests.oracles import flymc
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 N, Q, H = 4, 0.15, 0.9
 PRIOR_SCALE = 2.0
 X, Y = np.array([[2.4], [-1.5], [4.0], [0.9]]), np.array([1, 1, 0, 0])

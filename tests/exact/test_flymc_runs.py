@@ -13,6 +13,8 @@ from tests.chains import run
 from tests.exact import laws
 from tests.oracles import flymc
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 PRIOR_SCALE = 2.0
 POSTERIOR = ewsg.models.logistic_regression(prior_scale=PRIOR_SCALE)
 ROWS = 40

@@ -6,6 +6,8 @@ import pytest
 
 import ewsg_jax as ewsg
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 TRUTH = np.arange(90) % 3
 POINTS = 10.0 * np.eye(3)[TRUTH] + np.random.default_rng(0).normal(size=(90, 3))
 

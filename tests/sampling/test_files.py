@@ -14,8 +14,6 @@ import ewsg_jax as ewsg
 from ewsg_jax.sampling import archive
 from tests.sampling import saved_runs
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 KEY = jax.random.key(1)
 DATA = jnp.arange(12.0).reshape(6, 2)
 

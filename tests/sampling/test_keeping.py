@@ -12,6 +12,8 @@ from jax.flatten_util import ravel_pytree
 import ewsg_jax as ewsg
 from ewsg_jax.sampling import loop
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 KEY = jax.random.key(2)
 DATA = {"x": jnp.arange(12.0).reshape(6, 2) / 10, "t": jnp.arange(6.0) / 5}
 MODEL = ewsg.Posterior(

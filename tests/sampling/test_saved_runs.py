@@ -13,8 +13,6 @@ import pytest
 import ewsg_jax as ewsg
 from tests.sampling import saved_runs
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 
 def load(name):
     run = saved_runs.RUNS[name]

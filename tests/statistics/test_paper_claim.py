@@ -14,6 +14,8 @@ import pytest
 import ewsg_jax as ewsg
 from tests.oracles.gaussian import kl_divergence
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 SETTINGS = {"step_size": 0.05, "friction": 10.0, "batch_size": 1}
 
 

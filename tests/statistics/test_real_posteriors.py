@@ -25,6 +25,8 @@ from benchmarks.pages import (
 )
 from tests.oracles import real_posteriors as oracle
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 ROOT = Path(__file__).parents[2]
 NAMES = ("kidiq", "mesquite", "sblrc", "pima", "heart", "letter")
 IN_POSTERIORDB = {"kidiq": "kidiq-kidscore_momiq", "mesquite": "mesquite-logmesquite", "sblrc": "sblrc-blr"}

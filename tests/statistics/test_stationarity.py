@@ -14,6 +14,8 @@ import ewsg_jax as ewsg
 from tests.chains import run
 from tests.oracles import index_chain, lyapunov
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 CHAINS = 20_000
 STEPS = 40
 Z = 5.33  # two-sided 1e-7
