@@ -54,6 +54,15 @@ def test_many_rows_in_one_differentiation():
     assert total[0] == -65_536
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_of_rows_are_added_up_in_single(kind):
+    model, rows = slopes(kind), {"x": jnp.array([255.0] * 4 + [0.8125] * 4, jnp.bfloat16)}
+    gradients = model.row_gradients(jnp.zeros(1, jnp.bfloat16), rows)
+    assert jax.tree.leaves(gradients)[0].dtype == jnp.bfloat16
+    total = model.sum_of_rows(gradients, rows)
+    assert (total.dtype, float(total[0])) == (jnp.float32, -1023.25)
+
+
 def estimators(model, batch_size):
     """Every estimator that sees rows."""
     some = {"batch_size": batch_size, "replace": False}
