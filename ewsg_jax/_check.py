@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from ewsg_jax import _seen
+from ewsg_jax import seen
 from ewsg_jax._types import Data, Key, PyTree
 
 Array = np.ndarray | jax.Array
@@ -228,7 +228,7 @@ def finite(name: str, value: PyTree) -> None:
     """
     for path, leaf in jax.tree_util.tree_leaves_with_path(value):
         if not is_traced(leaf) and jnp.issubdtype(leaf.dtype, jnp.inexact):
-            _seen.once("finite", functools.partial(_finite, name + jax.tree_util.keystr(path), name, leaf), leaf)
+            seen.once("finite", functools.partial(_finite, name + jax.tree_util.keystr(path), name, leaf), leaf)
 
 
 def _finite(where: str, name: str, leaf: Array) -> None:

@@ -12,6 +12,7 @@ import ewsg_jax as ewsg
 PACKAGE = Path(ewsg.__file__).parent
 ORDER = [
     ["_types"],
+    ["seen"],
     ["_check", "_tree", "_random", "files", "products", "progress"],
     ["_module", "tags", "linear", "datasets"],
     ["rows", "bijectors"],

@@ -5,14 +5,14 @@ from tests.faults.mutant import Mutant
 MUTANTS = [
     Mutant(
         "an array is known for ever",
-        "ewsg_jax/_seen.py",
+        "ewsg_jax/seen.py",
         "[weakref.ref(leaf, lambda _: _SEEN.pop(asked, None)) for leaf in leaves]",
         "[]",
         "tests/sampling/test_room.py::test_another_array_in_the_same_place_is_looked_at",
     ),
     Mutant(
         "arrays that may change are looked at once",
-        "ewsg_jax/_seen.py",
+        "ewsg_jax/seen.py",
         "isinstance(leaf, jax.Array) and not",
         "not",
         "tests/sampling/test_room.py::test_data_are_looked_at_once",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax import _check, _seen
+from ewsg_jax import _check, seen
 from ewsg_jax.sampling import chunks, health, memory
 
 KEY = jax.random.key(8)
@@ -112,7 +112,7 @@ def test_data_are_looked_at_once(monkeypatch):
 
 
 def test_another_array_in_the_same_place_is_looked_at(monkeypatch):
-    monkeypatch.setattr(_seen, "id", lambda leaf: 7, raising=False)
+    monkeypatch.setattr(seen, "id", lambda leaf: 7, raising=False)
     array = jnp.ones(3)
     _check.finite("data", array)
     del array
