@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.preparation import _find_mode
+from ewsg_jax.preparation import probes, programs
 from tests import contract
 
 ACCELERATORS = ("cuda", "tpu")
@@ -92,8 +92,11 @@ def test_every_ready_model(name):
         if model.bound is not None:
             summary = model.bound.summarize(position, data, 2)
             made += [model.bound.total(position, position, summary), model.bound.gaps(position, position, data)]
-        search = _find_mode._begin(model, position, data, 4, (position.dtype,))
-        return made, _find_mode._improve(model, search, data, 4, (position.dtype,))
+        # As for a model that has no float64.
+        of = programs.Of(model, programs.Layout.of(position), 4, wide=False)
+        flat = position.ravel()
+        solved = probes._conjugate_gradients(of, flat, jnp.ones_like(flat), flat, data)
+        return made, programs.derivatives(of, flat, data), solved
 
     assert_exact(run, position, data)
 

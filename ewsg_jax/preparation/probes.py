@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ewsg_jax import products
 from ewsg_jax._types import Array, Data
 from ewsg_jax.preparation.curvature import LEAST, Shape, Step
 from ewsg_jax.preparation.potential import Point, Potential
@@ -130,8 +131,8 @@ def _product(of: Of, flat: Array, v: Array, data: Data) -> Array:
 @jax.jit(static_argnums=0)
 def _conjugate_gradients(of: Of, flat: Array, unit: Array, b: Array, data: Data) -> Any:
     """Solve unit ∇²V unit x = b; `Answer` says what is returned."""
-    product = product_with(of, flat, data)
-    enough = RESIDUAL**2 * (b @ b)
+    product, dot = product_with(of, flat, data), products.matmul
+    enough = RESIDUAL**2 * dot(b, b)
     none = jnp.zeros(MOST_PRODUCTS, flat.dtype)
 
     def goes_on(carry: Any) -> Array:
@@ -141,16 +142,16 @@ def _conjugate_gradients(of: Of, flat: Array, unit: Array, b: Array, data: Data)
     def step(carry: Any) -> Any:
         x, residual, squared, search, _, lengths, ratios, count = carry
         image = unit * product(unit * search)
-        curvature = search @ image
+        curvature = dot(search, image)
         length = squared / curvature
 
         def moved() -> Any:
             left = residual - length * image
-            ratio = (left @ left) / squared
+            ratio = dot(left, left) / squared
             return (
                 x + length * search,
                 left,
-                left @ left,
+                dot(left, left),
                 left + ratio * search,
                 curvature,
                 lengths.at[count].set(length),
@@ -163,6 +164,6 @@ def _conjugate_gradients(of: Of, flat: Array, unit: Array, b: Array, data: Data)
         )
 
     one = jnp.ones((), flat.dtype)
-    start = (jnp.zeros_like(b), b, b @ b, b, one, none, none, jnp.int32(0))
+    start = (jnp.zeros_like(b), b, dot(b, b), b, one, none, none, jnp.int32(0))
     x, _, squared, search, curvature, lengths, ratios, count = jax.lax.while_loop(goes_on, step, start)
     return x, squared, search, curvature, lengths, ratios, count

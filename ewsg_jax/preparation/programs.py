@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ewsg_jax import products
 from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.linear import checked_residual
 from ewsg_jax.posterior import Posterior
@@ -177,16 +178,16 @@ def _linear_hessian(of: Of, flat: Array, rows: Data) -> Array:
     predictor, weights = of.posterior.predictor, of.position(flat)
     assert predictor is not None
     x = jax.vmap(predictor.inputs)(rows)
-    predictors = x @ weights
+    predictors = products.matmul(x, weights)
     x = x.astype(predictors.dtype)
     _, product = jax.vjp(lambda s: -checked_residual(predictor.residual, s, rows), predictors)
     if predictors.ndim == 1:
         (second,) = product(jnp.ones_like(predictors))
-        return jnp.tensordot(x, second[:, None] * x, axes=(0, 0))
+        return products.sum_of_outer(x, second[:, None] * x)
 
     def by_one(unit: Array) -> Array:
         (second,) = product(jnp.broadcast_to(unit, predictors.shape))
-        return jnp.tensordot(x, x[:, :, None] * second[:, None, :], axes=(0, 0))
+        return products.sum_of_outer(x, x[:, :, None] * second[:, None, :])
 
     blocks = jax.lax.map(by_one, jnp.eye(predictors.shape[1], dtype=predictors.dtype))
     return blocks.transpose(1, 0, 2, 3).reshape(flat.shape[0], -1)

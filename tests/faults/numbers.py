@@ -66,14 +66,6 @@ MUTANTS = [
         HALF + "test_a_likelihood_in_half_precision_is_summed_in_single[bfloat16]",
     ),
     Mutant(
-        "a mode is searched in the position's dtype",
-        "ewsg_jax/preparation/_find_mode.py",
-        "search = _begin(posterior, _tree.widened(position), data, chunk_size, like)",
-        "search = _begin(posterior, position, data, chunk_size, like)",
-        HALF + "test_a_mode_in_half_precision[float16]",
-        True,
-    ),
-    Mutant(
         "edges of bins in float32",
         "ewsg_jax/diagnostics/_calibration.py",
         ".astype(dtype).astype(confidence.dtype)",
