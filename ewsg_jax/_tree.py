@@ -31,6 +31,22 @@ def combine(*terms: tuple[ArrayLike, PyTree]) -> PyTree:
     return jax.tree.map(leaf, *trees)
 
 
+def add_with_error(total: PyTree, error: PyTree, term: PyTree) -> tuple[PyTree, PyTree]:
+    """Return the rounded sum of three trees and by how much it is too small (Knuth's two-sum), in its dtypes.
+
+    A total that is added to so is wrong by its own last rounding and by that of `term + error`, however many terms
+    it has seen and however large it once was.
+    """
+    term = jax.tree.map(lambda x, e: x.astype(e.dtype) + e, term, error)
+    new = jax.tree.map(operator.add, total, term)
+
+    def lost(a: Array, b: Array, s: Array) -> Array:
+        seen = s - a
+        return (a - (s - seen)) + (b - seen)
+
+    return new, jax.tree.map(lost, total, term, new)
+
+
 def squared_norm(tree: PyTree) -> Array:
     """Return the sum of the squares of all numbers in the tree, at least in float32."""
     parts = [jnp.sum(jnp.square(x.astype(jnp.promote_types(x.dtype, jnp.float32)))) for x in jax.tree.leaves(tree)]

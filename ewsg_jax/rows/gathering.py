@@ -43,21 +43,34 @@ def sum_over_rows(function: Callable[[Data], PyTree], data: Data, chunk_size: in
 
     No copy of the data is made; memory is that of one chunk (times the chains, under `vmap`).
     """
+    if num_rows(data) <= chunk_size:
+        return function(data)
+
+    def add(total: PyTree, rows: Data, before: Array | int) -> PyTree:
+        return _tree.combine((1, total), (1, function(rows)))
+
+    shape = jax.eval_shape(lambda: function(jax.tree.map(lambda x: x[:chunk_size], data)))
+    zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shape)
+    return fold_over_rows(add, zero, data, chunk_size)
+
+
+def fold_over_rows(
+    add: Callable[[PyTree, Data, Array | int], PyTree], total: PyTree, data: Data, chunk_size: int = CHUNK_SIZE
+) -> PyTree:
+    """Return a total to which `add(total, rows, before)` has added chunk after chunk; `before`: rows already in."""
     n = num_rows(data)
     chunks, rest = divmod(n, chunk_size)
-    if n <= chunk_size:
-        return function(data)
 
     def rows(start: Array | int, size: int) -> Data:
         return jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, start, size), data)
 
-    def add(i: Array, total: PyTree) -> PyTree:
-        return _tree.combine((1, total), (1, function(rows(i * chunk_size, chunk_size))))
+    def add_chunk(i: Array, total: PyTree) -> PyTree:
+        return add(total, rows(i * chunk_size, chunk_size), i * chunk_size)
 
-    shape = jax.eval_shape(lambda: function(rows(0, chunk_size)))
-    zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shape)
-    total = jax.lax.fori_loop(0, chunks, add, zero)
-    return total if rest == 0 else _tree.combine((1, total), (1, function(rows(n - rest, rest))))
+    if n == chunk_size:
+        return add(total, data, 0)
+    total = jax.lax.fori_loop(0, chunks, add_chunk, total) if chunks else total
+    return total if rest == 0 else add(total, rows(n - rest, rest) if chunks else data, n - rest)
 
 
 def map_over_rows(function: Callable[[Data], PyTree], data: Data, chunk_size: int = CHUNK_SIZE) -> PyTree:

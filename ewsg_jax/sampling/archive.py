@@ -171,7 +171,7 @@ class _Reader:
             return {key: self.rebuild(item) for key, item in described["dict"]}
         if "class" in described:
             kind = self._class(described["class"])
-            return kind(**{field: self.rebuild(item) for field, item in described["fields"].items()})
+            return tags.rebuilt(kind, {field: self.rebuild(item) for field, item in described["fields"].items()})
         if "position" in described:
             return self._like_position([self.rebuild(item) for item in described["position"]])
         kind = tuple if "tuple" in described else list

@@ -13,6 +13,12 @@ import pytest
 import ewsg_jax as ewsg
 from tests.sampling import saved_runs
 
+# Fields that a class got after the files were written, by where they stand: no bytes of them are in a file.
+LATER = {
+    "saga_ld": [(".state.memory", "error")],
+    "nc_sghmc_low_rank": [(".state.memory", "center"), (".state.memory", "rounding")],
+}
+
 
 def load(name):
     run = saved_runs.RUNS[name]
@@ -27,7 +33,14 @@ def test_every_file_is_looked_at():
 @pytest.mark.parametrize("name", saved_runs.RUNS)
 def test_everything_is_read(name):
     written = json.loads((saved_runs.FOLDER / f"{name}.json").read_text())
-    assert json.loads(json.dumps(saved_runs.contents(load(name)))) == written
+    found = json.loads(json.dumps(saved_runs.contents(load(name))))
+    for path, field in LATER.get(name, []):
+        (later,) = [line for line in found if line[0] == f"{path}.{field}"]
+        assert not np.any(np.frombuffer(bytes.fromhex(later[-1]), later[2]))
+        found.remove(later)
+        (names,) = [line for line in found if line[0] == path]
+        names.remove(field)
+    assert found == written
 
 
 @pytest.mark.parametrize("name", saved_runs.RUNS)
