@@ -90,7 +90,7 @@ def sample(
     del asked, data  # The run goes on with arrays of JAX: data that the caller does not keep are freed.
     planned, outcome = parts.plan(chains, wanted, manner)
     compiled = parts.run(planned, outcome, progress)
-    outcome.watch.warn()
+    outcome.watch.warn(kernel)
     samples = parts.collect(chains, wanted, planned, outcome, compiled)
     warn_of_overflow(samples.overflow)
     return samples

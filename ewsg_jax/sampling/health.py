@@ -6,6 +6,7 @@ are given, for a large one (SAGA's table) takes longer to copy than to step. The
 the unwatched call, so that their bits do not depend on it.
 """
 
+import dataclasses
 import functools
 import time
 import warnings
@@ -15,8 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _tree
-from ewsg_jax._kernel import KernelState
+from ewsg_jax import _tree, tags
+from ewsg_jax._kernel import Kernel, KernelState
+from ewsg_jax._module import Schedule
 from ewsg_jax._types import Array, Position, PyTree
 from ewsg_jax.sampling.chunks import Call, Record, select_chains
 
@@ -91,18 +93,31 @@ class Watch:
             self.alive = before & ~lost
         return call
 
-    def warn(self) -> None:
-        """Warn of lost chains."""
+    def warn(self, kernel: Kernel) -> None:
+        """Warn of lost chains, and say which schedules of the kernel were not positive where the first was lost."""
         lost = np.flatnonzero(~self.alive)
         if lost.size:
             first = lost[np.argmin(self.diverged_at[lost])]
+            found = _not_positive(kernel, int(self.diverged_at[first]) - 1)
+            why = f"there {', '.join(found)}, by its schedule" if found else "a smaller step_size may help"
             warnings.warn(
                 f"{lost.size} of {self.alive.size} chains diverged, the first (chain {first}) at step "
                 f"{self.diverged_at[first]}; they stay at their last finite positions (samples.diverged_at): "
-                "a smaller step_size may help",
+                f"{why}",
                 RuntimeWarning,
                 stacklevel=3,
             )
+
+
+def _not_positive(kernel: Kernel, step: int) -> list[str]:
+    """Return `name was value` for each schedule that is not positive and finite after so many steps."""
+    found = []
+    for part in filter(dataclasses.is_dataclass, (kernel, getattr(kernel, "dynamics", None))):
+        for name, schedule in tags.fields(part).items():
+            value = float(schedule(jnp.int32(step))) if isinstance(schedule, Schedule) else 1.0
+            if not 0 < value < np.inf:
+                found.append(f"{name} was {value:g}")
+    return found
 
 
 def warn_of_overflow(steps: np.ndarray) -> None:

@@ -123,3 +123,19 @@ def test_lost_draws_of_a_function():
     with pytest.warns(RuntimeWarning, match="1 of 2"):
         lost = run(jnp.array([[0.0], [9.0]]), keep=lambda position: {"square": position**2})
     np.testing.assert_allclose(lost.draws["square"][1, -1], np.asarray(lost.state.position[1]) ** 2, rtol=1e-6)
+
+
+def test_a_schedule_that_reaches_zero():
+    """T = 0 is the limit of gradient descent; exponential weights have none, and the run says where and why."""
+    cold = lambda step: jnp.where(step < 7, 0.1, 0.0)
+    model = ewsg.models.gaussian_location()
+    run = lambda kernel: ewsg.sample(
+        KEY, kernel, jnp.full(1, 2.0), DATA, 12, num_chains=2, stacked=False, progress=False
+    )
+    descent = run(ewsg.ld(model, 0.1, temperature=cold))
+    assert descent.is_finite.all()
+    # θ' = θ − h n (θ − mean), the mean 0: without noise once T = 0.
+    np.testing.assert_allclose(descent.position[:, 7:], 0.4 * descent.position[:, 6:-1], rtol=0, atol=1e-6)
+    with pytest.warns(RuntimeWarning, match=r"at step 8; .*: there temperature was 0, by its schedule"):
+        weighted = run(ewsg.ewsg_ld(model, 0.1, batch_size=2, temperature=cold))
+    assert weighted.diverged_at.tolist() == [8, 8]
