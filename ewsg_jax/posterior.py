@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _check, _seen, _tree, indexing, products
+from ewsg_jax import _check, _tree, indexing, products, seen
 from ewsg_jax._module import text
 from ewsg_jax._types import Array, Data, Position, PyTree
 from ewsg_jax.bijectors.protocol import Transform, transform
@@ -228,11 +228,14 @@ class Posterior:
 
     def flat_row_gradients(self, position: Position, rows: Data) -> Array:
         """Return ∇Vᵢ of each row as a matrix (b, d), the d numbers of a position leaf after leaf."""
-        found = self.row_gradients(position, rows)
+        return self.flat_rows(self.row_gradients(position, rows), rows)
+
+    def flat_rows(self, row_gradients: PyTree, rows: Data) -> Array:
+        """Return the same of what `row_gradients` gives for these rows, at least in float32."""
         if self.predictor is not None:
             x = jax.vmap(self.predictor.inputs)(rows)
-            found = products.einsum("bi,b...->bi...", x, found)
-        return jax.vmap(lambda one: ravel_pytree(_tree.widened(one))[0])(found)
+            row_gradients = products.einsum("bi,b...->bi...", x, row_gradients)
+        return jax.vmap(lambda one: ravel_pytree(_tree.widened(one))[0])(row_gradients)
 
     def sum_of_rows(self, row_gradients: PyTree, rows: Data) -> Position:
         """Return Σᵢ ∇Vᵢ of what `row_gradients` gives for these rows, or of a linear combination of such.
@@ -312,7 +315,7 @@ class Posterior:
         self._check_prior(position)
         if all(map(_is_known, jax.tree.leaves((position, data)))):
             # Of arrays of JAX, which do not change, once for all positions of these shapes.
-            _seen.once((self, signature), functools.partial(self._look_at, position, data, signature), data)
+            seen.once((self, signature), functools.partial(self._look_at, position, data, signature), data)
 
     def _look_at(self, position: Position, data: Data, signature: Hashable) -> None:
         """Raise what is wrong with the values of data."""

@@ -1,22 +1,26 @@
 """The plain gradient with a running estimate of its covariance (EWSG-VR, Algorithm 2).
 
     g = ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ)
-    m₁ ← m₁ + Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(ω)),   m₂ ← m₂ + n Σ_{i∈I} (∇Vᵢ∇Vᵢᵀ(θ) − ∇Vᵢ∇Vᵢᵀ(ω))
+    m₁ ← m₁ + Σ_{i∈I} (aᵢ(θ) − aᵢ(ω)),   m₂ ← m₂ + n Σ_{i∈I} (aᵢaᵢᵀ(θ) − aᵢaᵢᵀ(ω)),   aᵢ = ∇Vᵢ − c
     Cov = (m₂ − m₁m₁ᵀ)/b, times (n − b)/(n − 1) for subsets and for the rows of epochs
 
-Every K steps, the first included, ω ← θ, m₁ = Σᵢ ∇Vᵢ(ω) and m₂ = n Σᵢ ∇Vᵢ∇Vᵢᵀ(ω): the covariance is then exact.
-In the paper's listing the inner loop stands in an `else`, so that with a reset in each pass nothing would move, and
-`ω ← θ` is lost. Between resets Cov may be indefinite: its negative part is dropped and such steps are counted.
+Every K steps, the first included, ω ← θ, c is the mean of ∇Vᵢ(ω), m₁ = 0 and m₂ = n Σᵢ aᵢaᵢᵀ(ω): the covariance
+is then exact. The paper has c = 0, the same law, for as many rows come into the moments as go; but far from the
+mode its m₂ and m₁m₁ᵀ are large beside their difference. In its listing the inner loop stands in an `else`, so
+that with a reset in each pass nothing would move, and `ω ← θ` is lost. Between resets Cov may be indefinite:
+its negative part is dropped. Such steps are counted, and those where rounding hides the covariance.
 
-The estimate is unbiased, 2b evaluations a step and n at each reset (2n for a low rank: one more pass for the
-basis).
-Memory: d², 2d or (r + 2)d numbers; a dense one costs an eigendecomposition a step.
+The estimate is unbiased, 2b evaluations a step, b of them at ω for the accepted batch alone, and n at each
+reset (2n for a low rank: one more pass for the basis).
+Memory: d², 4d or (r + 3)d numbers; a dense one costs an eigendecomposition a step.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ewsg_jax import _check, _random, _tree, products
 from ewsg_jax._module import module, static
@@ -32,6 +36,9 @@ from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 from ewsg_jax.rows.named import RowLawName, row_law
 from ewsg_jax.tags import saved_as
 
+ROWS_PER_GUESS = 16
+"""Rows whose mean gradient is a guess at that of all."""
+
 
 @saved_as("gradient_moments")
 class Moments(NamedTuple):
@@ -41,29 +48,49 @@ class Moments(NamedTuple):
     second: Array
 
 
-@saved_as("tracking_memory")
+@saved_as(
+    "tracking_memory",
+    later={
+        "center": lambda f: jnp.zeros_like(f["moments"].first),
+        "rounding": lambda f: jnp.zeros_like(f["moments"].first[..., 0]),
+    },
+)
 class TrackingMemory(NamedTuple):
     """What is kept between steps.
 
     Attributes:
         anchor: ω.
+        center: c, shape (d,).
         moments: m₁ and m₂.
+        rounding: what that of the ∇Vᵢ(ω) may have added to m₂, a scalar.
         basis: shape (d, r) for a low rank, else None.
-        num_clipped: how many steps so far had an indefinite covariance, int32.
+        num_clipped: how many steps so far had a covariance that was indefinite or lost in rounding, int32.
         rows: of the row law.
     """
 
     anchor: Position
+    center: Array
     moments: Moments
+    rounding: Array
     basis: Array | None
     num_clipped: Array
     rows: PyTree
 
 
 class TrackingReceipt(NamedTuple):
-    """How a batch changes the moments, and whether the covariance was clipped."""
+    """What `commit` works out the moments' change from, and whether the covariance was clipped.
 
-    change: Moments
+    Attributes:
+        row_gradients: what `Posterior.row_gradients` gave for the batch at θ.
+        batch: its rows of the data.
+        num_rows: n.
+        was_clipped: a bool.
+        rows: of the row law.
+    """
+
+    row_gradients: PyTree
+    batch: Data
+    num_rows: np.int32
     was_clipped: Array
     rows: PyTree
 
@@ -94,28 +121,48 @@ class CovarianceTracking(OfRows[TrackingMemory]):
         super().check(position, data)
         self.period(data)
 
-    def moments_of(self, position: Position, part: Data, basis: Array | None, n: int) -> Moments:
-        """Return what some rows add to m₁ and m₂."""
-        g = self.posterior.flat_row_gradients(position, part)
-        seen = g if basis is None else products.matmul(g, basis)
-        second = jnp.sum(seen**2, axis=0) if self.structure == "diagonal" else products.matmul(seen.T, seen)
-        return Moments(jnp.sum(g, axis=0), n * second)
+    def outer(self, centred: Array, basis: Array | None) -> Array:
+        """Return Σ aᵢaᵢᵀ in the structure, of rows a, shape (b, d)."""
+        seen = centred if basis is None else products.matmul(centred, basis)
+        return jnp.sum(seen**2, axis=0) if self.structure == "diagonal" else products.matmul(seen.T, seen)
+
+    def spread(
+        self, point: Position, data: Data, outer: Callable[[Array], Array], zero: Moments
+    ) -> tuple[Array, Array]:
+        """Return the mean of all ∇Vᵢ, and n times what `outer` gives for all ∇Vᵢ − mean.
+
+        In one pass, about a guess at the mean: however large that is, no more cancels than the guess is off.
+        """
+
+        def add(total: tuple[Array, Array, Array], rows: Data, before: Array | int) -> tuple[Array, Array, Array]:
+            guess, first, second = total
+            g = self.posterior.flat_row_gradients(point, rows)
+            guess = jnp.where(before == 0, jnp.mean(g[:ROWS_PER_GUESS], axis=0), guess)
+            return guess, first + jnp.sum(g - guess, axis=0), second + outer(g - guess)
+
+        n = num_rows(data)
+        start = zero.first, *zero
+        guess, first, second = gathering.fold_over_rows(add, start, data, self.chunk_size)
+        return guess + first / n, n * second - outer(first[None])
 
     def init(self, key: Key, position: Position, data: Data) -> TrackingMemory:
         # The first step resets.
         basis_key, rows_key = jax.random.split(key)
         d = sum(x.size for x in jax.tree.leaves(position))
-        one = jax.eval_shape(
-            lambda p, rows: self.moments_of(p, rows, None, 1), position, jax.tree.map(lambda x: x[:1], data)
-        )
+        dtype = jax.eval_shape(
+            self.posterior.flat_row_gradients, position, jax.tree.map(lambda x: x[:1], data)
+        ).dtype
         r = min(self.rank, d)
         basis = None
         if self.structure == "low_rank":
-            some = _random.noise(basis_key, jax.ShapeDtypeStruct((d, r), one.first.dtype))
+            some = _random.noise(basis_key, jax.ShapeDtypeStruct((d, r), dtype))
             basis = jnp.linalg.qr(some)[0]
         size = {"dense": (d, d), "diagonal": (d,), "low_rank": (r, r)}[self.structure]
-        moments = Moments(jnp.zeros(d, one.first.dtype), jnp.zeros(size, one.second.dtype))
-        return TrackingMemory(_tree.copy(position), moments, basis, jnp.int32(0), self.law.init(rows_key))
+        moments = Moments(jnp.zeros(d, dtype), jnp.zeros(size, dtype))
+        rows = self.law.init(rows_key)
+        return TrackingMemory(
+            _tree.copy(position), jnp.zeros(d, dtype), moments, jnp.zeros((), dtype), basis, jnp.int32(0), rows
+        )
 
     def refresh(
         self, randomness: PyTree, memory: TrackingMemory, step: Array, point: Position, data: Data
@@ -123,28 +170,28 @@ class CovarianceTracking(OfRows[TrackingMemory]):
         n = num_rows(data)
         due = step % self.period(data) == 0
 
+        zero = _tree.zeros_like(memory.moments)
+
         def turned(basis: Array) -> Array:
             # One step of orthogonal iteration: the covariance times the last basis.
-            def image(part: Data) -> tuple[Array, Array]:
-                g = self.posterior.flat_row_gradients(point, part)
-                return jnp.sum(g, axis=0), products.matmul(g.T, products.matmul(g, basis))
+            def outer(a: Array) -> Array:
+                return products.matmul(a.T, products.matmul(a, basis))
 
-            first, second = gathering.sum_over_rows(image, data, self.chunk_size)
-            return jnp.linalg.qr(n * second - jnp.outer(first, products.matmul(first, basis)))[0]
+            return jnp.linalg.qr(self.spread(point, data, outer, zero._replace(second=0 * basis))[1])[0]
 
-        def renew() -> tuple[Position, Moments, Array | None]:
+        def renew() -> tuple[Position, Array, Moments, Array, Array | None]:
             basis = None if memory.basis is None else turned(memory.basis)
-            moments = gathering.sum_over_rows(
-                lambda part: self.moments_of(point, part, basis, n), data, self.chunk_size
-            )
-            return point, moments, basis
+            center, second = self.spread(point, data, lambda a: self.outer(a, basis), zero)
+            rounding = (jnp.finfo(center.dtype).eps * n * jnp.max(jnp.abs(center))) ** 2
+            return point, center, zero._replace(second=second), rounding, basis
 
-        anchor, moments, basis = batching.where_due(due, renew, (memory.anchor, memory.moments, memory.basis))
-        renewed = memory._replace(anchor=anchor, moments=moments, basis=basis)
+        kept = memory.anchor, memory.center, memory.moments, memory.rounding, memory.basis
+        anchor, center, moments, rounding, basis = batching.where_due(due, renew, kept)
+        renewed = TrackingMemory(anchor, center, moments, rounding, basis, memory.num_clipped, memory.rows)
         return renewed, point, jnp.where(due, self.passes * n, 0)
 
     def covariance_of(self, memory: TrackingMemory, n: int) -> tuple[Covariance, Array]:
-        """Return the covariance of the estimate, and whether it was indefinite."""
+        """Return the covariance of the estimate, and whether it was indefinite or lost in rounding."""
         b = self.batch_size
         first = memory.moments.first
         if memory.basis is not None:
@@ -153,8 +200,8 @@ class CovarianceTracking(OfRows[TrackingMemory]):
         scale = 1 / b if self.law.independent else (n - b) / (max(n - 1, 1) * b)
         second = memory.moments.second
         # What a difference of sums over n rows may be below zero by rounding alone.
-        rounding = 4 * n**0.5 * jnp.finfo(second.dtype).eps * scale * jnp.max(jnp.abs(second))
-        matrix, was_clipped = clipped(scale * (second - mean), rounding)
+        rounding = 4 * n**0.5 * jnp.finfo(second.dtype).eps * jnp.max(jnp.abs(second)) + memory.rounding
+        matrix, was_clipped = clipped(scale * (second - mean), scale * rounding)
         return Covariance(matrix, memory.basis), was_clipped
 
     def propose(
@@ -163,31 +210,38 @@ class CovarianceTracking(OfRows[TrackingMemory]):
         n = num_rows(data)
         batch = self.law.batch(randomness, memory.rows, data)
         part = gathering.rows_of(batch, data)
-        here, there = (self.moments_of(at, part, memory.basis, n) for at in (point, memory.anchor))
+        seen = self.posterior.row_gradients(point, part)
+        gradient = _tree.combine(
+            (1, self.posterior.prior_gradient(point)), (1, self.posterior.estimate_from_rows(seen, part, data))
+        )
         covariance, was_clipped = self.covariance_of(memory, n)
-        estimate = Estimate(self._gradient(batch, point, data), batch.indices, covariance=covariance)
-        change = _tree.combine((1, here), (-1, there))
-        return estimate, TrackingReceipt(change, was_clipped, self.law.advance(memory.rows, data))
+        receipt = TrackingReceipt(seen, part, np.int32(n), was_clipped, self.law.advance(memory.rows, data))
+        return Estimate(gradient, batch.indices, covariance=covariance), receipt
 
     def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        return self._gradient(estimate.batch, position, data)
+        return _tree.combine(
+            (1, self.posterior.prior_gradient(position)),
+            (1, self.posterior.batch_gradient(position, data, estimate.batch, widened=True)),
+        )
 
     def commit(self, receipt: TrackingReceipt, memory: TrackingMemory) -> TrackingMemory:
+        # Here and not in `propose`: the anchor is looked at for the accepted batch alone.
+        here = self.posterior.flat_rows(receipt.row_gradients, receipt.batch) - memory.center
+        there = self.posterior.flat_row_gradients(memory.anchor, receipt.batch) - memory.center
+        first, second = memory.moments
+        change = self.outer(here, memory.basis) - self.outer(there, memory.basis)
         return memory._replace(
-            moments=_tree.combine((1, memory.moments), (1, receipt.change)),
+            moments=Moments(
+                first + jnp.sum(here - there, axis=0), second + receipt.num_rows.astype(second.dtype) * change
+            ),
             num_clipped=memory.num_clipped + receipt.was_clipped,
             rows=receipt.rows,
         )
 
     def evaluations(self, data: Data) -> Evaluations:
         b, n = self.batch_size, num_rows(data)
-        return Evaluations(2 * b, b, per_refresh=self.passes * n, refresh_every=self.period(data))
-
-    def _gradient(self, batch: Any, position: Position, data: Data) -> Position:
-        return _tree.combine(
-            (1, self.posterior.prior_gradient(position)),
-            (1, self.posterior.batch_gradient(position, data, batch, widened=True)),
-        )
+        period = self.period(data)
+        return Evaluations(2 * b, b, per_refresh=self.passes * n, refresh_every=period, per_accepted=b)
 
 
 def covariance_tracking(

@@ -5,10 +5,14 @@ min(1, exp(w(J) − w(I))), w the dynamics' log weight ½‖x + a‖² of the *e
 estimate in units of the dynamics' noise, x: that noise frozen). As M → ∞ the batch has the law
 p_I ∝ exp(w(I)); M = 0 is the wrapped estimator. Only the accepted batch moves the memory.
 
+Without noise (T = 0 or γ = 0, which a schedule may reach) there are no weights: as σ → 0 the longest gradient
+always wins, whose mean is not ∇V, so that the limit is no optimiser of V. A chain whose weight is not finite
+gets NaN for a gradient, and is reported as diverged at that step. M = 0 asks for no weight.
+
 M = 1 tilts the mean of the estimate by (h/σ²)[S(γp + ∇V) + ½E‖δ‖²δ] to first order in h (S its covariance,
 δ its centred value): extra friction that damps the minibatch's heat, plus a bias from the skewness. A larger
-M adds second order and more of the bias, so it is not better in general. Evaluations: (M+1) times those of
-the wrapped estimator.
+M adds second order and more of the bias, so it is not better in general. Evaluations: those that the wrapped
+estimator takes to propose, (M+1) times; to commit, once.
 """
 
 import math
@@ -121,7 +125,8 @@ class ExponentiallyWeighted(GradientEstimator[Memory]):
         else:
             count = int(self.chain_length) + 1
         inner = self.estimator.evaluations(data)
-        return inner._replace(per_step=count * inner.per_step)
+        per_candidate = inner.per_step - inner.per_accepted
+        return inner._replace(per_step=count * per_candidate + inner.per_accepted)
 
     def arguments(self) -> dict[str, Any]:
         named = {"estimator": self.estimator, "chain_length": self.chain_length}
@@ -154,9 +159,9 @@ class ExponentiallyWeighted(GradientEstimator[Memory]):
         proposed = (jnp.arange(1, length + 1, dtype=jnp.int32), log_weights[1:], randomness.log_uniforms)
         unroll = max(1, min(length, MOST_UNROLLED))
         first = ((jnp.int32(0), log_weights[0]), jnp.int32(0))
-        ((chosen, _), accepted), _ = jax.lax.scan(visit, first, proposed, unroll=unroll)
+        ((chosen, log_weight), accepted), _ = jax.lax.scan(visit, first, proposed, unroll=unroll)
         estimate, receipt = _tree.take(proposals, chosen)
-        return estimate._replace(acceptance=_share(accepted, length)), receipt
+        return _accounted(estimate, log_weight, accepted, length), receipt
 
     def _propose_one_by_one(
         self, randomness: ChainDraw, memory: Memory, point: Position, data: Data, weight: Weight
@@ -175,8 +180,8 @@ class ExponentiallyWeighted(GradientEstimator[Memory]):
         first = evaluate(jax.tree.map(lambda x: x[0], randomness.batches))
         rest = jax.tree.map(lambda x: x[1:], randomness.batches)
         visits = (rest, randomness.log_uniforms)
-        (((estimate, receipt), _), accepted), _ = jax.lax.scan(visit, (first, jnp.int32(0)), visits)
-        return estimate._replace(acceptance=_share(accepted, int(self.chain_length))), receipt
+        (((estimate, receipt), log_weight), accepted), _ = jax.lax.scan(visit, (first, jnp.int32(0)), visits)
+        return _accounted(estimate, log_weight, accepted, int(self.chain_length)), receipt
 
     def _propose_exactly(
         self, randomness: ChainDraw, memory: Memory, point: Position, data: Data, weight: Weight
@@ -184,7 +189,8 @@ class ExponentiallyWeighted(GradientEstimator[Memory]):
         proposals, log_weights = self._weigh(self.estimator.batches(data), memory, point, data, weight)
         cumulative = jnp.cumsum(jnp.exp(log_weights - jnp.max(log_weights)))
         chosen = jnp.searchsorted(cumulative, jnp.exp(randomness.log_uniforms[0]) * cumulative[-1])
-        return _tree.take(proposals, jnp.minimum(chosen, cumulative.shape[0] - 1))
+        estimate, receipt = _tree.take(proposals, jnp.minimum(chosen, cumulative.shape[0] - 1))
+        return _of_finite_weight(estimate, cumulative[-1]), receipt
 
 
 def exponentially_weighted(
@@ -195,6 +201,9 @@ def exponentially_weighted(
     candidates: Literal["together", "one_by_one"] = "together",
 ) -> ExponentiallyWeighted:
     """Choose among M+1 batches by a Metropolis chain on their exponential weights.
+
+    Weights divide by the noise: where a schedule takes the temperature or the friction to 0 a chain diverges, and
+    the run says so. End an annealing at a T > 0, or with the wrapped estimator alone.
 
     Args:
         estimator: the wrapped estimator; its batches must be exchangeable.
@@ -274,6 +283,15 @@ def _check_shapes(frozen_noise: PyTree, position: Position) -> None:
         )
 
 
-def _share(accepted: Array, length: int) -> Array | np.float32:
-    """The share accepted; 1 where nothing was proposed."""
-    return accepted.astype(jnp.float32) / length if length else np.float32(1.0)
+def _accounted(estimate: Estimate, log_weight: Array, accepted: Array, length: int) -> Estimate:
+    """The chosen estimate with the share accepted, 1 where nothing was proposed and no weight was asked for."""
+    if not length:
+        return estimate._replace(acceptance=np.float32(1.0))
+    acceptance = accepted.astype(jnp.float32) / length
+    return _of_finite_weight(estimate, log_weight)._replace(acceptance=acceptance)
+
+
+def _of_finite_weight(estimate: Estimate, weight: Array) -> Estimate:
+    """The estimate, NaN where its weight is not finite: the chain then counts as diverged at this step."""
+    is_finite = jnp.isfinite(weight)
+    return estimate._replace(gradient=jax.tree.map(lambda g: jnp.where(is_finite, g, jnp.nan), estimate.gradient))

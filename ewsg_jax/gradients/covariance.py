@@ -34,9 +34,16 @@ class Covariance(NamedTuple):
 
 
 def clipped(matrix: Array, rounding: Array) -> tuple[Array, Array]:
-    """Return a symmetric matrix (or diagonal) without its negative part, and whether that exceeds the rounding."""
+    """Return a symmetric matrix (or diagonal) without its negative part, and whether it is none to rely on.
+
+    It is none where its negative part exceeds the rounding, or the rounding a tenth of its largest eigenvalue.
+    """
+
+    def is_unsure(values: Array) -> Array:
+        return jnp.any(values < -rounding) | (0.1 * jnp.max(values) < rounding)
+
     if matrix.ndim == 1:
-        return jnp.maximum(matrix, 0), jnp.any(matrix < -rounding)
+        return jnp.maximum(matrix, 0), is_unsure(matrix)
     values, vectors = jnp.linalg.eigh(matrix)
     positive = products.matmul(vectors * jnp.maximum(values, 0), vectors.T)
-    return positive, jnp.any(values < -rounding)
+    return positive, is_unsure(values)

@@ -43,6 +43,7 @@ class Evaluations(NamedTuple):
         at_init: once, by `init`.
         per_refresh: besides, in the steps 0, K, 2K, …
         refresh_every: K.
+        per_accepted: how many of `per_step` wait until a batch is accepted: a candidate takes the others alone.
         counted: whether steps say themselves what they evaluated (`Info.gradient_evaluations`) and `per_step` is
             not known.
     """
@@ -53,6 +54,7 @@ class Evaluations(NamedTuple):
     per_refresh: int = 0
     refresh_every: int = 1
     counted: bool = False
+    per_accepted: int = 0
 
     def of_steps(self, first: Any, count: Any) -> Any:
         """Return the evaluations of `count` steps, the first of them number `first`; whole numbers or arrays."""

@@ -18,8 +18,8 @@ from ewsg_jax.record import method
     dynamics=("noise_corrected",),
     estimator="exponentially_weighted(covariance_tracking)",
     bias="h",
-    evaluations="2 (M+1) b, and n every K steps",
-    memory="d², 2d or (r+2)d",
+    evaluations="(M+2) b, and n every K steps",
+    memory="d², 4d or (r+3)d",
     source="Li, Wang, Zha & Tao, Algorithm 2",
     hazard="counts the friction twice: too narrow; diverges where hΓ ≥ 2",
     integrators=("semi_implicit", "euler"),
@@ -46,7 +46,7 @@ def ewsg_vr(
     The update of `nc_sghmc`, which the paper adds to `integrator="euler"`, its batches chosen as in `ewsg`; the
     covariance is reset every ⌈n/(b(M+1))⌉ steps, the paper's L = 1. Targets exp(−(V + ‖p‖²/2)/T) with a bias of
     order h: the weights and the friction both damp the minibatch's heat, so it is taken away twice and the chain is
-    too cold; `nc_sghmc` takes it away once. 2b(M+1) evaluations a step and n at each reset; memory as `nc_sghmc`.
+    too cold; `nc_sghmc` takes it away once. b(M+2) evaluations a step and n at each reset; memory as `nc_sghmc`.
     When to use it: to reproduce the paper.
 
     Args:

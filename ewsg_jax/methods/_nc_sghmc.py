@@ -19,7 +19,7 @@ from ewsg_jax.record import method
     estimator="covariance_tracking",
     bias="h",
     evaluations="2b, and n every K steps",
-    memory="d², 2d or (r+2)d",
+    memory="d², 4d or (r+3)d",
     source="the friction of Li, Wang, Zha & Tao, Algorithm 2, alone",
     hazard="diverges where hΓ ≥ 2; a dense Γ costs an eigendecomposition a step",
     integrators=("semi_implicit", "euler"),
@@ -45,7 +45,7 @@ def nc_sghmc(
     ∇Vᵢ(θ), Γ = γ I + h Cov(g)/(2T), and Cov(g) is exact every K steps and follows the batches between. Targets
     exp(−(V + ‖p‖²/2)/T) with a bias of order h, none of it from the minibatch's heat while hΓ < 2 in every
     direction (beyond that chains diverge). 2b evaluations a step and n every K steps; memory of d² numbers
-    (`"diagonal"`: 2d, `"low_rank"`: (r + 2)d), and with `"dense"` an eigendecomposition a step. When to use it: few
+    (`"diagonal"`: 4d, `"low_rank"`: (r + 3)d), and with `"dense"` an eigendecomposition a step. When to use it: few
     dimensions and minibatches that heat the chain; not where h² Cov(g)/(2T) reaches 2, which is often so for b = 1.
 
     Args:

@@ -94,11 +94,15 @@ def size_of(name, dimension):
 def moving(state, whole):
     """Return the leaves that make up s, and a function that puts others in their places.
 
-    Every floating-point leaf of position, momentum and memory; with `whole` False the memory stays as it is.
+    Every floating-point leaf of position, momentum and memory; with `whole` False the memory stays as it is. What
+    rounding has taken from a sum is no part of the law: it stays 0.
     """
     leaves, tree = jax.tree.flatten(state)
     end = len(leaves) if whole else len(jax.tree.leaves(state.dynamics))
-    places = [i for i, x in enumerate(leaves[:end]) if jnp.issubdtype(x.dtype, jnp.floating)]
+    rounding = [id(x) for x in jax.tree.leaves(getattr(state.memory, "error", ()))]
+    places = [
+        i for i, x in enumerate(leaves[:end]) if jnp.issubdtype(x.dtype, jnp.floating) and id(x) not in rounding
+    ]
 
     def put(new):
         given = dict(zip(places, new, strict=True))

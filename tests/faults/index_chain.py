@@ -13,7 +13,7 @@ MUTANTS = [
     Mutant(
         "evaluations of the index chain forgotten",
         "ewsg_jax/gradients/_exponentially_weighted.py",
-        "inner._replace(per_step=count * inner.per_step)",
+        "inner._replace(per_step=count * per_candidate + inner.per_accepted)",
         "inner",
         "tests/sampling/test_sample.py::test_data_passes",
     ),
@@ -103,9 +103,24 @@ MUTANTS = [
     Mutant(
         "evaluations of one candidate only",
         "ewsg_jax/gradients/_exponentially_weighted.py",
-        "per_step=count * inner.per_step",
+        "per_step=count * per_candidate + inner.per_accepted",
         "per_step=inner.per_step",
         "tests/gradients/test_index_chain.py::test_evaluations[1-True-1-2]",
+        sweep=True,
+    ),
+    Mutant(
+        "an infinite weight is passed over",
+        "ewsg_jax/gradients/_exponentially_weighted.py",
+        "is_finite = jnp.isfinite(weight)",
+        "is_finite = True",
+        "tests/gradients/test_index_chain.py::test_a_weight_that_is_not_finite_is_no_weight[inf]",
+    ),
+    Mutant(
+        "the schedules are read at the next step",
+        "ewsg_jax/sampling/health.py",
+        "int(self.diverged_at[first]) - 1",
+        "int(self.diverged_at[first]) - 2",
+        "tests/sampling/test_health.py::test_a_schedule_that_reaches_zero",
         sweep=True,
     ),
     Mutant(

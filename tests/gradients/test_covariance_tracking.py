@@ -160,7 +160,7 @@ RUNS.append(("linear_regression", "dense", 3, True))
 
 @functools.cache
 def tracked(name, structure, batch_size, replace):
-    """A run along given points with given batches: (points, rows, bases, covariances, counts, anchors, moments)."""
+    """A run along given points with given batches: (points, rows, covariances, counts, anchors, moments)."""
     model = MODELS[name]
     rng = np.random.default_rng(11)
     center = np.asarray(flat(as_jax(model.position)))
@@ -180,7 +180,7 @@ def tracked(name, structure, batch_size, replace):
             memory, same, _ = estimator.refresh(batch, memory, number, like_position(point, model), data)
             estimate, receipt = estimator.propose(batch, memory, same, data, no_weight)
             after = estimator.commit(receipt, memory)
-            shown = estimate.covariance, after.num_clipped, flat(memory.anchor), memory.moments
+            shown = estimate.covariance, after.num_clipped, flat(memory.anchor), (memory.center, *memory.moments)
             return after, shown
 
         start = estimator.init(jax.random.key(2), like_position(points[0], model), data)
@@ -196,7 +196,11 @@ def as_numpy(vector, model):
 
 @pytest.mark.parametrize(("name", "structure", "batch_size", "replace"), RUNS)
 def test_moments_and_covariance_follow_algorithm_two(x64, name, structure, batch_size, replace):
-    """Step by step: m₁ and m₂ by lines 16 and 17, the covariance by 18 but its negative part, ω and the count."""
+    """Step by step: m₁ and m₂ by lines 16 and 17, the covariance by 18 but its negative part, ω and the count.
+
+    The library's moments are those of ∇Vᵢ − c, with c the mean at the last reset; the paper's, about 0, have the
+    covariance.
+    """
     model = MODELS[name]
     points, rows, covariance, counts, anchors, moments = tracked(name, structure, batch_size, replace)
     is_clipped, found = [], matrix_of(covariance)
@@ -205,13 +209,15 @@ def test_moments_and_covariance_follow_algorithm_two(x64, name, structure, batch
     for step in range(STEPS):
         here = model.per_datum(as_numpy(points[step], model))
         if step % EVERY == 0:
-            anchor, there = points[step], here
+            anchor, there, center = points[step], here, here.mean(axis=0)
             first, second = enumeration.moments(here)
+            centred = enumeration.moments(here - center)
         np.testing.assert_allclose(anchors[step], anchor, rtol=1e-15)
         basis = None if covariance.basis is None else covariance.basis[step]
-        close(moments.first[step], first, 1e-12)
-        kept = restricted(second, structure) if basis is None else basis.T @ second @ basis
-        close(moments.second[step], kept, 1e-12)
+        close(moments[0][step], center, 1e-12)
+        close(moments[1][step], centred[0], 1e-12)
+        kept = restricted(centred[1], structure) if basis is None else basis.T @ centred[1] @ basis
+        close(moments[2][step], kept, 1e-12)
 
         exact = enumeration.covariance_of_moments(first, second, N, batch_size, replace)
         if structure == "diagonal":
@@ -226,6 +232,7 @@ def test_moments_and_covariance_follow_algorithm_two(x64, name, structure, batch
         is_clipped.append(least < 0)
         close(found[step], expected, 1e-11)
         first, second = enumeration.moved_moments(first, second, here, there, rows[step])
+        centred = enumeration.moved_moments(*centred, here - center, there - center, rows[step])
     np.testing.assert_array_equal(counts, np.cumsum(is_clipped))
     assert not any(is_clipped[::EVERY])
 
@@ -282,6 +289,71 @@ def test_differences_of_large_moments_are_no_negative_part(structure):
         return jax.lax.scan(step, estimator.init(jax.random.key(0), positions[0], data), positions)[0]
 
     assert run(data).num_clipped == 0
+
+
+@functools.cache
+def resets_far_away():
+    """At 10³ and at 10⁸ from the mode, in float32: (num_clipped, covariance at 10³) of each structure."""
+    rows = np.sort(np.random.default_rng(0).normal(size=(20_000, 2)), axis=0)
+
+    @quick_jit
+    def every(data):
+        found = {}
+        for name, options in STRUCTURES.items():
+            estimator = ewsg.gradients.covariance_tracking(
+                ewsg.models.gaussian_location(), batch_size=1, refresh_every=1, **options
+            )
+
+            def step(memory, position, estimator=estimator):
+                memory, _, _ = estimator.refresh((), memory, jnp.int32(0), position, data)
+                estimate, receipt = estimator.propose(jnp.array([0]), memory, position, data, no_weight)
+                memory = estimator.commit(receipt, memory)
+                return memory, (memory.num_clipped, estimate.covariance)
+
+            start = estimator.init(jax.random.key(0), jnp.zeros(2), data)
+            found[name] = jax.lax.scan(step, start, jnp.array([[1e3, 1e3], [1e8, 1e8]]))[1]
+        return found
+
+    data = jnp.asarray(rows, jnp.float32)
+    return np.asarray(data, np.float64), jax.device_get(every(data))
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_far_from_the_mode_the_covariance_does_not_cancel(structure):
+    """Gradients of 10³ that differ by 1, rows sorted so that the chunks have means of their own.
+
+    At 10⁸ neighbouring float32 are 8 apart: the gradients say nothing of the rows, and the step is counted.
+    """
+    rows, found = resets_far_away()
+    counts, covariance = found[structure]
+    n = len(rows)
+    exact = n**2 * np.cov(rows.T, bias=True)
+    basis = None if covariance.basis is None else covariance.basis[0]
+    first = matrix_of(jax.tree.map(lambda x: x[0], covariance))
+    np.testing.assert_allclose(first, restricted(exact, structure, basis), rtol=0, atol=1e-4 * np.abs(exact).max())
+    assert counts.tolist() == [0, 1]
+
+
+def test_float32_counts_the_steps_that_float64_does(x64):
+    """Along the same points with the same batches, some of them clipped: no bound on rounding may hide those."""
+    points, rows, _, counts, _, _ = tracked("custom", "dense", 2, True)
+    model = MODELS["custom"]
+    estimator = ewsg.gradients.covariance_tracking(model.posterior, batch_size=2, refresh_every=EVERY)
+    single = lambda tree: jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), tree)
+    unravel = ravel_pytree(single(model.position))[1]
+
+    @quick_jit
+    def run(points, data):
+        def step(memory, given):
+            number, point, batch = given
+            memory, same, _ = estimator.refresh(batch, memory, number, unravel(point), data)
+            memory = estimator.commit(estimator.propose(batch, memory, same, data, no_weight)[1], memory)
+            return memory, memory.num_clipped
+
+        given = (jnp.arange(STEPS, dtype=jnp.int32), points, jnp.asarray(rows, jnp.int32))
+        return jax.lax.scan(step, estimator.init(jax.random.key(2), unravel(points[0]), data), given)[1]
+
+    np.testing.assert_array_equal(run(single(points), single(model.data)), counts)
 
 
 @pytest.mark.parametrize("batch_size", [2, 3, 6])

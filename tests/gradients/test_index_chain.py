@@ -511,3 +511,17 @@ def test_bfloat16_frozen_noise_is_a_float():
     )
     state = kernel.init(jax.random.key(0), jnp.zeros(1, jnp.bfloat16), jnp.ones((3, 1)))
     assert state.position.dtype == jnp.bfloat16
+
+
+@pytest.mark.parametrize("weight", [np.inf, np.nan])
+def test_a_weight_that_is_not_finite_is_no_weight(weight):
+    """Whichever way candidates are weighed the gradient is NaN; M = 0 weighs none."""
+    s = setting("gaussian_location")
+    infinite = lambda estimate, frozen_noise: weight + 0 * jnp.sum(estimate.gradient)
+    for chain_length, candidates in ((1, "together"), (1, "one_by_one"), (np.inf, "together"), (0, "together")):
+        estimator = ewsg.gradients.exponentially_weighted(
+            s.uniform(), chain_length=chain_length, candidates=candidates
+        )
+        draw = estimator.draw(jax.random.key(0), s.data)
+        estimate, _ = estimator.propose(draw, (), jnp.asarray(POSITION), s.data, infinite)
+        assert np.isfinite(estimate.gradient).tolist() == [chain_length == 0] * 2
