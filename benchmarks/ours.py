@@ -70,6 +70,8 @@ class Ours:
         data: the workload's data on the device.
     """
 
+    _variant = GAUSSIAN
+
     def __init__(self, case: Case, data: Any, variant: Variant = GAUSSIAN) -> None:
         workload = WORKLOADS[case.workload]()
         self._kernel, self._data = kernel(case, variant, workload), data

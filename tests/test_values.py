@@ -337,7 +337,8 @@ PUBLIC_ROOMS = {"bijectors", "bounds", "datasets", "diagnostics", "dynamics", "g
 )
 def test_every_function_of_a_base_class_says_what_it_does(kind):
     """The classes that fill them in have the same words."""
-    kinds = [kind, *kind.__subclasses__()]
+    # Other tests and documents make parts of their own.
+    kinds = [cls for cls in (kind, *kind.__subclasses__()) if cls.__module__.startswith("ewsg_jax.")]
     for cls in kinds:
         for name, member in inspect.getmembers(cls):
             if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):

@@ -108,7 +108,7 @@ def test_a_run_reports_its_acceptance_and_its_cost():
     np.testing.assert_array_equal(samples.overflow, 0)
     assert samples.gradient_evaluations == 4 * 12 * 51
     assert samples.evaluations.tolist() == [12 * (1 + t) for t in range(1, 51)]
-    np.testing.assert_allclose(samples.step_size, 1 / (1 + samples.step), rtol=1e-6)
+    np.testing.assert_allclose(samples.step_size, 1 / samples.step, rtol=1e-6)
 
 
 def test_batches_cannot_be_shared():
