@@ -1,7 +1,6 @@
 """Run an experiment: the reference, then each method at the same number of passes over the data."""
 
 import dataclasses
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,13 +8,14 @@ import jax
 
 from ewsg_jax import diagnostics
 from ewsg_jax._kernel import Kernel
+from ewsg_jax.experiments import counted
 from ewsg_jax.experiments.config import MOST_STEPS, Experiment, Method
 from ewsg_jax.experiments.heat import Heat, measure
 from ewsg_jax.experiments.problem import Problem
 from ewsg_jax.experiments.tables import ConfigError
 from ewsg_jax.methods import METHODS, uld
 from ewsg_jax.sampling import Samples, sample
-from ewsg_jax.sampling.budget import steps_within
+from ewsg_jax.sampling.budget import steps_reaching, steps_within
 
 REFERENCE = "reference"
 
@@ -83,10 +83,12 @@ def plan(experiment: Experiment, problem: Problem) -> list[Plan]:
         kernel = _kernel(method.label, row.build, problem, options)
         run, n = experiment.run, problem.train["y"].shape[0]
         cost = kernel.evaluations(problem.train)
-        num_steps = steps_within(cost, n, run.data_passes)
-        burn_in, thin = _kept(
-            method.label, num_steps, math.ceil(run.burn_in_passes * n / cost.per_step), run.num_draws
-        )
+        if cost.counted:
+            num_steps, burn_in = counted.least_steps(method.label, cost, n, run), 0
+        else:
+            num_steps = steps_within(cost, n, run.data_passes)
+            burn_in = steps_reaching(cost, n, run.burn_in_passes)
+        burn_in, thin = _kept(method.label, num_steps, burn_in, run.num_draws)
         shared = run.shared_minibatch and kernel.uses_batches
         plans.append(
             Plan(method.label, row.title, options, kernel, num_steps, burn_in, thin, run.num_chains, shared, method)
@@ -98,6 +100,10 @@ def execute(plan: Plan, experiment: Experiment, problem: Problem, reference: Res
     """Sample by one plan and judge the draws."""
     key = jax.random.fold_in(jax.random.key(experiment.run.seed), _number(plan, experiment))
     run_key, heat_key = jax.random.split(key)
+    if plan.kernel.evaluations(problem.train).counted:
+        num_steps, burn_in = counted.steps(run_key, plan, problem, experiment.run)
+        burn_in, thin = _kept(plan.label, num_steps, burn_in, experiment.run.num_draws)
+        plan = dataclasses.replace(plan, num_steps=num_steps, burn_in=burn_in, thin=thin)
     moved = sample(
         run_key,
         plan.kernel,

@@ -30,6 +30,20 @@ def steps_within(cost: Evaluations, n: int, data_passes: float, first_step: int 
     return bisect.bisect_right(at_most, budget, key=lambda count: cost.of_steps(first_step, count)) - 1
 
 
+def steps_reaching(cost: Evaluations, n: int, data_passes: float, first_step: int = 0) -> int:
+    """Return the least number of steps whose evaluations, `init` included, reach so many passes over the data.
+
+    Args:
+        cost: evaluations per step and at init.
+        n: rows of the data.
+        data_passes: n evaluations of some ∇Vᵢ each; one chain's, finite.
+        first_step: the number of the first step, on which refreshes depend.
+    """
+    wanted = math.ceil(float(data_passes) * n * (1 - 1e-12)) - cost.at_init
+    enough = range(-(-max(0, wanted) // cost.per_step) + 1)
+    return bisect.bisect_left(enough, wanted, key=lambda count: cost.of_steps(first_step, count))
+
+
 def num_steps_of(
     cost: Evaluations, n: int, num_steps: int | None, data_passes: float | None, first_step: int = 0
 ) -> int:

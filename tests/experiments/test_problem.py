@@ -8,7 +8,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.experiments.config import parse
 from ewsg_jax.experiments.heat import Heat, measure
-from ewsg_jax.experiments.logistic import plan
+from ewsg_jax.experiments.logistic import execute, plan
 from ewsg_jax.experiments.mode import find_mode
 from ewsg_jax.experiments.problem import prepare
 from ewsg_jax.experiments.report import in_words
@@ -146,3 +146,57 @@ def test_an_option_of_the_wrong_kind_is_refused_before_the_run():
         plan(parse(text.replace("1e-3", '"small"')), made)
     with pytest.raises(ConfigError, match="sgld: 0 steps keep no draw"):
         plan(parse(text.replace("data_passes = 1", "data_passes = 0.001")), made)
+
+
+SVRG = """
+[[methods]]
+name = "svrg_ld"
+step_size = 1e-3
+batch_size = 5
+refresh_every = 70
+"""
+
+
+def test_burn_in_counts_refreshes():
+    """The burn-in is the least number of steps that takes its passes, by counting them one by one."""
+    text = TEXT.format(coordinates="features", start="zero", data="") + SVRG
+    made = problem()
+    for passes in (0, 3, 4.5):
+        wanted = text.replace("data_passes = 1\n", f"data_passes = 10\nburn_in_passes = {passes}\n")
+        _, planned = plan(parse(wanted), made)
+        cost = planned.kernel.evaluations(made.train)
+        assert (cost.at_init, cost.per_step, cost.per_refresh) == (0, 10, 455)
+        steps, spent = 0, 0
+        while spent < passes * 455:
+            spent += 10 + 455 * (steps % 70 == 0)
+            steps += 1
+        assert planned.burn_in == steps
+
+
+FLYMC = """
+[[methods]]
+name = "flymc"
+step_size = 0.05
+capacity = 300
+resample_probability = 0.1
+"""
+
+
+def test_steps_that_cost_what_they_turn_out_to_get_their_passes():
+    text = TEXT.format(coordinates="features", start="mode", data="") + FLYMC
+    text = text.replace("data_passes = 1\n", "data_passes = 20\nburn_in_passes = 8\nnum_draws = 20\n")
+    experiment, made = parse(text), problem("features", "mode")
+    planned = plan(experiment, made)[1]
+    result = execute(planned, experiment, made, None)
+    assert result.samples.data_passes == pytest.approx(20, rel=0.05)
+    assert result.samples.num_draws >= 20
+    # The chains again, as far as the burn-in: inside a call evaluations are reported in proportion to its steps.
+    key, _ = jax.random.split(jax.random.fold_in(jax.random.key(0), 2))
+    burnt = ewsg.sample(key, planned.kernel, made.start, made.train, result.plan.burn_in, num_chains=2, keep=None)
+    assert burnt.data_passes == pytest.approx(8, rel=0.05)
+
+
+def test_a_budget_that_the_start_takes_is_refused_before_the_run():
+    text = TEXT.format(coordinates="features", start="zero", data="") + FLYMC
+    with pytest.raises(ConfigError, match="flymc: 1 passes keep no draw, since burn-in and start take 2 of them"):
+        plan(parse(text), problem())

@@ -50,4 +50,19 @@ MUTANTS = [
         "tests/test_benchmarks.py::test_a_missing_peer_fails",
         sweep=True,
     ),
+    Mutant(
+        "burn-in without its refreshes",
+        "ewsg_jax/sampling/budget.py",
+        "bisect.bisect_left(enough, wanted, key=lambda count: cost.of_steps(first_step, count))",
+        "-(-wanted // cost.per_step)",
+        "tests/experiments/test_problem.py::test_burn_in_counts_refreshes",
+    ),
+    Mutant(
+        "the start's evaluations are forgotten",
+        "ewsg_jax/experiments/counted.py",
+        "spent.append((0.0 if state is None else spent[-1])",
+        "spent.append((spent[-1])",
+        "tests/experiments/test_problem.py::test_steps_that_cost_what_they_turn_out_to_get_their_passes",
+        sweep=True,
+    ),
 ]

@@ -1,0 +1,88 @@
+"""Steps within a budget for methods whose steps cost what they turn out to: a run ahead measures it.
+
+The randomness of a chain's step is a function of the key and the step's number, so the run ahead and the run proper
+are the same chains, and their steps cost the same.
+"""
+
+import math
+from typing import Protocol
+
+import numpy as np
+
+from ewsg_jax._kernel import Kernel
+from ewsg_jax._types import Key
+from ewsg_jax.experiments.config import MOST_STEPS, Run
+from ewsg_jax.experiments.problem import Problem
+from ewsg_jax.experiments.tables import ConfigError
+from ewsg_jax.gradients import Evaluations
+from ewsg_jax.sampling import sample
+from ewsg_jax.sampling.budget import steps_within
+
+CLOSE = 0.01
+"""What part of the passes need not be run ahead."""
+
+
+class Chains(Protocol):
+    """What a plan says of its chains."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def kernel(self) -> Kernel: ...
+    @property
+    def num_chains(self) -> int: ...
+
+
+def least_steps(label: str, cost: Evaluations, n: int, run: Run) -> int:
+    """Return the steps that a budget allows for certain, at least one; `cost.per_step` is the most a step costs.
+
+    Raises:
+        ConfigError: the start alone, or the burn-in, takes the whole budget.
+    """
+    taken = max(run.burn_in_passes, cost.at_init / n)
+    if run.data_passes <= taken:
+        raise ConfigError(
+            f"{label}: {run.data_passes:g} passes keep no draw, since burn-in and start take {taken:g} of them"
+        )
+    return max(1, steps_within(cost, n, run.data_passes))
+
+
+def steps(key: Key, plan: Chains, problem: Problem, run: Run) -> tuple[int, int]:
+    """Return how many steps the budget allows, and how many of them are burn-in, by what steps cost as they run.
+
+    What a step costs drifts with the chain (the bright data of FlyMC grow as it leaves its centre), so that its
+    beginning does not say what the rest costs: the whole run is made ahead, without draws.
+
+    Raises:
+        KeyboardInterrupt: an interrupt ended the run ahead.
+    """
+    n = problem.train["y"].shape[0]
+    at_most = plan.kernel.evaluations(problem.train)
+    burn_in, budget = run.burn_in_passes * n, run.data_passes * n
+    made, spent, per_step, state = [0], [float(at_most.at_init)], float(at_most.per_step), None
+    for wanted in (burn_in, budget):
+        while (left := wanted - spent[-1]) > CLOSE * wanted:
+            # Half of what is left: the next steps may cost more than the last.
+            part = sample(
+                key,
+                plan.kernel,
+                problem.start if state is None else None,
+                problem.train,
+                max(1, math.ceil(left / 2 / per_step)),
+                num_chains=plan.num_chains,
+                keep=None,
+                state=state,
+                progress=False,
+            )
+            if part.interrupted:
+                raise KeyboardInterrupt
+            # Evaluations of the start are in the first part's.
+            spent.append((0.0 if state is None else spent[-1]) + part.gradient_evaluations / plan.num_chains)
+            made.append(made[-1] + part.num_steps)
+            per_step = max((spent[-1] - spent[-2]) / part.num_steps, budget / MOST_STEPS)
+            state = part.state
+
+    def reached(evaluations: float) -> float:
+        return np.interp(evaluations, spent, made) + max(0.0, evaluations - spent[-1]) / per_step
+
+    return math.floor(reached(budget)), math.ceil(reached(burn_in))
