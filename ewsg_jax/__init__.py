@@ -25,8 +25,10 @@ from ewsg_jax.methods import *  # noqa: F403 - every method, so that a new one n
 from ewsg_jax.pair import kernel as kernel
 from ewsg_jax.posterior import Posterior as Posterior
 from ewsg_jax.preparation import Mode as Mode
+from ewsg_jax.preparation import SGDMatch as SGDMatch
 from ewsg_jax.preparation import cluster as cluster
 from ewsg_jax.preparation import find_mode as find_mode
+from ewsg_jax.preparation import from_sgd as from_sgd
 from ewsg_jax.record import method as method
 from ewsg_jax.sampling import Moments as Moments
 from ewsg_jax.sampling import Samples as Samples

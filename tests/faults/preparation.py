@@ -97,4 +97,11 @@ MUTANTS = [
         "tests/preparation/test_cluster.py::test_three_clusters[data0-None]",
         sweep=True,
     ),
+    Mutant(
+        "a learning rate with momentum divided by n",
+        "ewsg_jax/preparation/_from_sgd.py",
+        "math.sqrt(learning_rate / n)",
+        "learning_rate / n",
+        "tests/preparation/test_from_sgd.py::test_the_noiseless_step_is_the_optimisers",
+    ),
 ]

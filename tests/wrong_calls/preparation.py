@@ -97,3 +97,16 @@ of(
         lambda: ewsg.cluster(DATA, 2, features=lambda data: data[:3]),
     ),
 )
+
+
+FROM_0 = "a positive number or 0"
+of(
+    "from_sgd",
+    ("rate", V, "learning_rate", "got 0", POSITIVE, lambda: ewsg.from_sgd(0, n=10)),
+    ("NaN", V, "learning_rate", "got nan", POSITIVE, lambda: ewsg.from_sgd(NAN, n=10)),
+    ("a schedule", T, "learning_rate", "function", POSITIVE, lambda: ewsg.from_sgd(lambda t: 0.1, n=10)),
+    ("momentum", V, "momentum", "got 1.0", "in [0, 1)", lambda: ewsg.from_sgd(0.1, 1.0, n=10)),
+    ("decay", V, "weight_decay", "got -1", FROM_0, lambda: ewsg.from_sgd(0.1, weight_decay=-1, n=10)),
+    ("a text", T, "weight_decay", "'0' (str)", FROM_0, lambda: ewsg.from_sgd(0.1, weight_decay="0", n=10)),
+    ("half a row", T, "n", "9.5 (float)", WHOLE, lambda: ewsg.from_sgd(0.1, n=9.5)),
+)

@@ -67,6 +67,7 @@ UNTESTED = {
     "Mode": "made by `find_mode`",
     "Moments": "made by `sample`",
     "Randomness": "made by a kernel",
+    "SGDMatch": "made by `from_sgd`",
     "Samples": "made by `sample`",
     "rows.Batch": "made by a law of rows",
     "rows.RowLaw": "a base class: `rows=` checks that it gets one",
