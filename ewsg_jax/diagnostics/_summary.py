@@ -1,5 +1,6 @@
 """Mean, standard deviation, R-hat, effective sample size and Monte Carlo error of every coordinate."""
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ FEWEST_DRAWS = 4
 """Draws a chain must have to be split and compared with itself."""
 MOST_ROWS = 12
 """Rows that the table prints."""
+MOST_COORDINATES = 10_000
+"""Coordinates that are summarised; each takes milliseconds."""
 TAIL = (0.05, 0.95)
 
 
@@ -90,7 +93,7 @@ def summary(samples: Samples, names: Names = None) -> Summary:
 
     Raises:
         ImportError: arviz-stats is not installed.
-        TypeError, ValueError: an argument is of the wrong kind.
+        TypeError, ValueError: an argument is of the wrong kind, or there are more than 10,000 coordinates.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -104,6 +107,7 @@ def summary(samples: Samples, names: Names = None) -> Summary:
     """
     if names is not None:
         _check.texts("names", names)
+    _check_size(samples)
     draws, own_names = coordinates(samples, names)
     statistics = array_statistics()
     num_chains, num_draws, size = draws.shape
@@ -131,6 +135,18 @@ def summary(samples: Samples, names: Names = None) -> Summary:
             num_chains=num_chains,
             num_draws=num_draws,
             notes=tuple(_notes(samples, draws)),
+        )
+
+
+def _check_size(samples: Samples) -> None:
+    """Check that there are not too many coordinates, from shapes alone."""
+    _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns")
+    size = sum(math.prod(leaf.shape[2:]) for leaf in samples.named().values())
+    if size > MOST_COORDINATES:
+        raise ValueError(
+            f"samples must have at most {MOST_COORDINATES:,} coordinates to be summarised; got {size:,}: keep a "
+            "function of the position, such as its norms or some predictions (sample(…, keep=…)), or summarise a "
+            "part, dataclasses.replace(samples, draws=…)"
         )
 
 

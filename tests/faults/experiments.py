@@ -65,4 +65,11 @@ MUTANTS = [
         "tests/experiments/test_problem.py::test_steps_that_cost_what_they_turn_out_to_get_their_passes",
         sweep=True,
     ),
+    Mutant(
+        "the size of a summary is looked at too late",
+        "ewsg_jax/diagnostics/_summary.py",
+        "    _check_size(samples)\n",
+        "",
+        "tests/wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[diagnostics.summary: a network]",
+    ),
 ]

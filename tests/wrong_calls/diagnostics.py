@@ -3,6 +3,8 @@
 # The arguments are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
 
+import dataclasses
+
 import numpy as np
 
 import ewsg_jax as ewsg
@@ -25,6 +27,8 @@ SAMPLES = ewsg.sample(KEY, ewsg.ld(LOGISTIC, 0.1), POINT, ROWS, 4, num_chains=2,
 A_RUN, TEST_ROWS = "a Samples (what ewsg_jax.sample returns)", 'must be {"x": (n, d), "y": (n,)}'
 diagnostics = ewsg.diagnostics
 SUMMARY = diagnostics.summary(SAMPLES)
+HUGE = {"a": np.broadcast_to(np.float32(0), (2, 4, 10**6, 10**6)), "b": np.zeros((2, 4, 2))}
+"""Draws of more coordinates than any memory holds: whatever looks at one of them fails."""
 A_SUMMARY = "a Summary (what ewsg_jax.diagnostics.summary returns)"
 of(
     "diagnostics.summary",
@@ -33,6 +37,14 @@ of(
     ("names one text", T, "names", "'ab' (str)", NAMES, lambda: diagnostics.summary(SAMPLES, "ab")),
     ("names numbers", T, "names", "0 (int)", NAMES, lambda: diagnostics.summary(SAMPLES, [0, 1])),
     ("one name", V, "names", "got 1", "must be 2, one for each", lambda: diagnostics.summary(SAMPLES, ["a"])),
+    (
+        "a network",
+        V,
+        "samples",
+        "got 1,000,000,000,002",
+        "sample(…, keep=…)",
+        lambda: diagnostics.summary(dataclasses.replace(SAMPLES, draws=HUGE)),
+    ),
 )
 of(
     "diagnostics.distance",
