@@ -20,6 +20,8 @@ from ewsg_jax._types import Array, Hyperparameter
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F")
+MOST_ARRAYS = 8
+"""Arrays of a tree that are written one by one."""
 
 
 def static(**options: Any) -> Any:
@@ -194,11 +196,26 @@ def text(value: Any) -> str:
         return f"<traced {value.aval.str_short()}>"
     if isinstance(value, jax.Array | np.ndarray | np.generic):
         return str(np.asarray(value)) if value.ndim == 0 else f"<{value.dtype}{list(value.shape)}>"
+    arrays, kind = _arrays_in(value), type(value)
+    # Such as the parameters of a network.
+    if arrays and (arrays > MOST_ARRAYS or kind not in (dict, list, tuple)):
+        return f"<{kind.__name__} of {arrays} arrays>"
     if isinstance(value, dict):
         return f"{{{', '.join(f'{key!r}: {text(item)}' for key, item in value.items())}}}"
+    if arrays and kind in (list, tuple):
+        left, right = "[]" if kind is list else "()"
+        return f"{left}{', '.join(map(text, value))}{',' if right == ')' and len(value) == 1 else ''}{right}"
     if callable(value) and hasattr(value, "__qualname__"):
         return value.__qualname__
     return " ".join(repr(value).split())
+
+
+def _arrays_in(value: Any) -> int:
+    """Return how many arrays a tree holds, none where the value is no tree or a part, which has a text of its own."""
+    if isinstance(value, Part):
+        return 0
+    leaves = jax.tree.leaves(value)
+    return 0 if len(leaves) == 1 and leaves[0] is value else sum(hasattr(leaf, "dtype") for leaf in leaves)
 
 
 def _is_same(mine: Any, other: Any) -> bool:

@@ -4,6 +4,7 @@ import copy
 import inspect
 import math
 import pickle
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +43,11 @@ def labels(data):
 
 def halved(step):
     return 0.1 / (1 + step)
+
+
+class Dense(NamedTuple):
+    weights: jax.Array
+    bias: jax.Array
 
 
 STORED = {"inverse_metric": inverse_metric, "labels": labels}
@@ -208,6 +214,14 @@ def test_texts_of_what_has_no_call():
     assert repr(D.langevin(jnp.float32(0.5))) == "langevin(step_size=0.5, temperature=1.0)"
     centred = G.control_variate(MODELS["normal"](), batch_size=2, center=jnp.zeros(2))
     assert "center=<float32[2]>" in repr(centred)
+    trees = {
+        "{'b': [<float32[1]>, (0.5,)], 'w': <float32[2]>}": {"b": [jnp.zeros(1), (0.5,)], "w": jnp.zeros(2)},
+        "(<float32[2]>,)": (jnp.zeros(2),),
+        "<list of 40 arrays>": [jnp.zeros(2)] * 40,
+        "<Dense of 2 arrays>": Dense(jnp.zeros((2, 3)), jnp.zeros(2)),
+    }
+    for shown, center in trees.items():
+        assert f"center={shown})" in repr(G.control_variate(MODELS["normal"](), batch_size=2, center=center))
     traced = []
     jax.jit(lambda h: traced.append(repr(D.langevin(h))))(0.1)
     assert traced == ["langevin(step_size=<traced float32[]>, temperature=1.0)"]

@@ -1,8 +1,10 @@
 """The sampler whose step is that of stochastic gradient descent, but for the noise."""
 
 import math
-import numbers
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from ewsg_jax import _check
 
@@ -71,10 +73,10 @@ def from_sgd(learning_rate: float, momentum: float = 0.0, weight_decay: float = 
     return SGDMatch(step_size, (1 - momentum) / step_size, prior_scale)
 
 
-def _number(name: str, value: object, kind: str, least: float, below: float = math.inf) -> None:
+def _number(name: str, value: Any, kind: str, least: float, below: float = math.inf) -> None:
     """Check a finite number from `least` to below `below`."""
     takes = f"{name} must be {kind}"
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    if isinstance(value, bool) or not isinstance(value, int | float | np.floating):
         raise TypeError(f"{takes}; got {_check.describe(value)}")
     if not least <= value < below:
         raise ValueError(f"{takes}; got {value}")

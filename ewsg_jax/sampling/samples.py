@@ -21,7 +21,7 @@ NAME = "samples"
 
 
 @saved_as("samples")
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Samples:
     """Kept draws and what they cost.
 
@@ -67,6 +67,13 @@ class Samples:
     interrupted: bool
     compile_seconds: float
     run_seconds: float
+
+    def __repr__(self) -> str:
+        """Return one line: how many draws of how many chains, what they cost, and how many chains diverged."""
+        return (
+            f"Samples(num_chains={self.num_chains}, num_draws={self.num_draws}, num_steps={self.num_steps}, "
+            f"data_passes={self.data_passes:.4g}, diverged={np.count_nonzero(~self.is_finite)})"
+        )
 
     @property
     def position(self) -> PyTree:

@@ -186,4 +186,11 @@ MUTANTS = [
         "tests/sampling/test_sample.py::test_evaluations_at_the_start_count_once",
         sweep=True,
     ),
+    Mutant(
+        "the line of a run counts the chains that are fine",
+        "ewsg_jax/sampling/samples.py",
+        "diverged={np.count_nonzero(~self.is_finite)}",
+        "diverged={np.count_nonzero(self.is_finite)}",
+        "tests/sampling/test_health.py::test_a_run_without_living_chains_ends_and_keeps_its_draws",
+    ),
 ]

@@ -69,4 +69,11 @@ MUTANTS = [
         "return self.log_likelihood, self.predictor, self.bound, self.check_values",
         VALUES + "test_ready_models_are_equal_by_value[normal]",
     ),
+    Mutant(
+        "a kernel prints all numbers of its centre",
+        "ewsg_jax/_module.py",
+        "arrays > MOST_ARRAYS or",
+        "arrays > 10 * MOST_ARRAYS or",
+        "tests/test_values.py::test_texts_of_what_has_no_call",
+    ),
 ]

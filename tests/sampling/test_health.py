@@ -103,6 +103,10 @@ def test_a_run_without_living_chains_ends_and_keeps_its_draws():
     assert np.isfinite(samples.position).all()
     assert not samples.is_finite.any()
     assert not samples.interrupted
+    assert repr(samples) == (
+        f"Samples(num_chains=2, num_draws={samples.num_draws}, num_steps={samples.num_steps}, "
+        f"data_passes={samples.data_passes:.4g}, diverged=2)"
+    )
 
 
 def test_a_lost_chain_starts_again_where_it_rested():
