@@ -1,7 +1,17 @@
 """Composable stochastic-gradient MCMC kernels for JAX.
 
 A kernel is a dynamics that asks an estimator for a gradient: `kernel(dynamics, estimator)`. Named methods
-(`sgld`, `sghmc`, `ewsg`, …) are such pairs; `sample` runs them.
+(`sgld`, `sghmc`, `ewsg`, …: all of `METHODS`) are such pairs; `sample` runs them.
+
+Posterior, models, bounds, bijectors: what is sampled.
+METHODS, kernel, dynamics, gradients, rows: named methods, and parts to make kernels of.
+sample, moments, load: run, and read runs from files.
+diagnostics: what a run is worth.
+find_mode, cluster, from_sgd: before a run.
+datasets: real data.
+module, static, hyperparameters, method, saved_as: for parts of your own.
+Kernel, KernelState, Info, Randomness: what a kernel is and returns.
+Samples, Moments, Mode, SGDMatch, Method: what functions return, and the record of a method.
 """
 
 from types import ModuleType as _ModuleType

@@ -211,7 +211,7 @@ def text(value: Any) -> str:
 
 
 def _arrays_in(value: Any) -> int:
-    """Return how many arrays a tree holds, none where the value is no tree or a part, which has a text of its own."""
+    """Return how many arrays a tree holds, none where the value is no tree or has a text of its own."""
     if isinstance(value, Part):
         return 0
     leaves = jax.tree.leaves(value)

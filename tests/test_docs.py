@@ -1,5 +1,6 @@
 """The documents say what the library does."""
 
+import inspect
 import json
 import re
 from pathlib import Path
@@ -110,6 +111,18 @@ def test_methods_are_public_and_documented(name):
         assert part in " ".join(method.build.__doc__.split())
     for dynamics in method.dynamics:
         assert callable(getattr(ewsg.dynamics, dynamics))
+
+
+@pytest.mark.parametrize("room", ["", *ewsg._ROOMS])
+def test_help_names_what_is_public(room):
+    module = getattr(ewsg, room) if room else ewsg
+    named = re.findall(r"^((?:\w+, )*\w+): ", module.__doc__, re.MULTILINE)
+    told = [name for line in named for name in line.split(", ")]
+    public = {name for name in dir(module) if not name.startswith("_")}
+    if room:
+        public = {name for name in public if not inspect.ismodule(getattr(module, name))}
+    assert len(told) == len(set(told))
+    assert set(told) == public - set(ewsg.METHODS)
 
 
 def test_import_is_light():

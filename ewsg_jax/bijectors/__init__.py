@@ -1,4 +1,14 @@
-"""Maps from unconstrained positions to constrained ones, for `Posterior.transformed`."""
+"""Maps from unconstrained positions to constrained ones, for `Posterior.transformed`.
+
+identity: leave a part as it is.
+interval: between two numbers.
+ordered: increasing numbers.
+positive: above zero.
+simplex: positive numbers that sum to one.
+tree: one of these for each part of a position.
+Bijector: the class that they are made of.
+Transform: what `Posterior.transformed` asks for, of any object.
+"""
 
 from ewsg_jax.bijectors._identity import identity as identity
 from ewsg_jax.bijectors._interval import interval as interval

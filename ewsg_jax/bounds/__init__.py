@@ -1,4 +1,10 @@
-"""Lower bounds of a likelihood whose sum over all data costs nothing, for FlyMC."""
+"""Lower bounds of a likelihood whose sum over all data costs nothing, for FlyMC.
+
+bohning: of softmax regression.
+jaakkola_jordan: of logistic regression.
+normal_taylor: of normal data.
+Bound: the base class, for one of your own.
+"""
 
 from ewsg_jax.bounds._bohning import bohning as bohning
 from ewsg_jax.bounds._jaakkola_jordan import jaakkola_jordan as jaakkola_jordan

@@ -1,4 +1,18 @@
-"""Data sets with their origin, in NumPy, and what is done to them before a model sees them."""
+"""Data sets with their origin, in NumPy, and what is done to them before a model sees them.
+
+load: a data set by its name.
+breast_cancer: benign or malignant; comes with scikit-learn.
+covertype: one kind of forest against the rest.
+heart: heart disease.
+letter: some letters of the alphabet.
+pima: diabetes within five years.
+split: training rows and test rows.
+standardise: features of mean 0 and standard deviation 1.
+whiten: principal components of variance 1.
+Dataset: rows with their origin.
+Whitened: what `whiten` returns.
+DATASETS: all data sets by name.
+"""
 
 from ewsg_jax.datasets._breast_cancer import breast_cancer as breast_cancer
 from ewsg_jax.datasets._covertype import covertype as covertype

@@ -1,4 +1,13 @@
-"""What a run is worth: convergence, effective sample size, prediction, calibration, distance to a reference."""
+"""What a run is worth: convergence, effective sample size, prediction, calibration, distance to a reference.
+
+summary: mean, standard deviation, R-hat, effective sample size and Monte Carlo error of each coordinate.
+distance: a run against a reference.
+predictive: held-out accuracy and log likelihood of the mean prediction.
+log_predictive_density: of each held-out row.
+trajectory: held-out accuracy and log likelihood, draw by draw.
+calibration: predicted against observed frequencies.
+Summary, Distance, Predictive, Trajectory, Calibration: what these return.
+"""
 
 from ewsg_jax.diagnostics._calibration import Calibration as Calibration
 from ewsg_jax.diagnostics._calibration import calibration as calibration

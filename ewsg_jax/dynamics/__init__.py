@@ -1,4 +1,17 @@
-"""Dynamics: what a gradient and a noise do to the state, and the log weight of a gradient."""
+"""Dynamics: what a gradient and a noise do to the state, and the log weight of a gradient.
+
+langevin: no momentum.
+semi_implicit, euler, splitting, exact: underdamped, by four schemes.
+noise_corrected: underdamped, with a friction against the gradient's noise.
+thermostat: underdamped, with a friction that adapts.
+preconditioned: each coordinate by the size of its gradients.
+riemannian: in a metric of yours.
+quasi_newton: with a matrix from the steps of other chains.
+Dynamics: the base class, for one of your own.
+Probe: how a dynamics asks for the gradient at another point.
+LangevinState, UnderdampedState, ThermostatState, PreconditionedState, RiemannianState, QuasiNewtonState: their
+    states.
+"""
 
 from ewsg_jax.dynamics._euler import euler as euler
 from ewsg_jax.dynamics._exact import exact as exact

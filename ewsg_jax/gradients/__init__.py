@@ -1,4 +1,16 @@
-"""Estimators of ∇V: which rows, what estimate, what memory."""
+"""Estimators of ∇V: which rows, what estimate, what memory.
+
+full: ∇V itself.
+uniform: from b rows.
+stratified: from rows of every stratum.
+svrg: by the difference to an anchor.
+saga: by the difference to a table.
+control_variate: by the difference to a centre.
+covariance_tracking: `uniform`, with the covariance of its estimates.
+exponentially_weighted: any of them, chosen among M+1 batches.
+GradientEstimator, OfRows: the base classes, for one of your own.
+Estimate, Covariance, Evaluations, Weight: what estimators return and are given.
+"""
 
 from ewsg_jax.gradients._control_variate import control_variate as control_variate
 from ewsg_jax.gradients._covariance_tracking import covariance_tracking as covariance_tracking

@@ -1,4 +1,10 @@
-"""Which rows of the data a batch has, and sums over them."""
+"""Which rows of the data a batch has, and sums over them.
+
+row_law: the law of a name: "random", "blocks" or "epochs".
+gather: rows ahead of their use.
+Batch: row numbers and their rows.
+RowLaw: the base class, for a law of your own.
+"""
 
 from ewsg_jax.rows.gathering import Batch as Batch
 from ewsg_jax.rows.gathering import gather as gather

@@ -34,4 +34,11 @@ MUTANTS = [
         "tests/test_notebooks.py::test_notebook_runs[your_own_model]",
         sweep=True,
     ),
+    Mutant(
+        "help forgets a function",
+        "ewsg_jax/diagnostics/__init__.py",
+        "\ntrajectory: held-out",
+        "\nHeld-out",
+        "tests/test_docs.py::test_help_names_what_is_public[diagnostics]",
+    ),
 ]
