@@ -34,6 +34,9 @@ def sample(
 ) -> Samples:
     """Run many chains of a kernel and keep their draws.
 
+    It is a loop of the host over compiled calls, for no `jit` or `vmap` of yours: `num_chains` is for many chains,
+    and `kernel.init` with `kernel.step` in a `jax.lax.scan` for a program of your own.
+
     Args:
         key: a typed PRNG key; the randomness of chain c at step t is a function of (key, c, t) alone.
         kernel: a named method or `ewsg_jax.kernel(dynamics, estimator)`.

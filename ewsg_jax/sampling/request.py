@@ -52,6 +52,7 @@ def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
     Raises:
         TypeError, ValueError: an argument is of the wrong kind; the message names it.
     """
+    _check_on_host(chains)
     kernel, data = chains.kernel, chains.data
     _check.key(chains.key)
     _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
@@ -76,6 +77,20 @@ def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
     if wanted.moments is not None:
         _check.instance("moments", wanted.moments, MomentPlan, "ewsg_jax.moments(…)")
     return chains._replace(data=data)
+
+
+def _check_on_host(chains: Chains) -> None:
+    """Check that nothing is traced: what the loop on the host looks at must be known."""
+    takes = "sample must be called on the host, where it compiles and watches the run itself"
+    advice = (
+        "for many chains give num_chains=…; in a program of your own put kernel.init and kernel.step into "
+        "jax.lax.scan, and vmap that"
+    )
+    for name in ("key", "kernel", "position", "data", "state"):
+        if any(map(_check.is_traced, jax.tree.leaves(getattr(chains, name)))):
+            raise TypeError(f"{takes}, not under jit, vmap or grad; got a traced {name}: {advice}")
+    if _check.is_traced(jnp.add(0, 0)):
+        raise TypeError(f"{takes}; got a call under jit: {advice}")
 
 
 def check_length(num_steps: int, first_step: int, wanted: Wanted) -> None:

@@ -193,4 +193,11 @@ MUTANTS = [
         "diverged={np.count_nonzero(self.is_finite)}",
         "tests/sampling/test_health.py::test_a_run_without_living_chains_ends_and_keeps_its_draws",
     ),
+    Mutant(
+        "a traced kernel is not noticed",
+        "ewsg_jax/sampling/request.py",
+        '("key", "kernel", "position", "data", "state")',
+        '("key", "position", "data", "state")',
+        "tests/wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[sample: traced: a grid]",
+    ),
 ]

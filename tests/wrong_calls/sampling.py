@@ -32,6 +32,40 @@ of(
 )
 
 
+ON_HOST = (
+    "for many chains give num_chains=…; in a program of your own put kernel.init and kernel.step into jax.lax.scan"
+)
+POINTS = jnp.zeros((3, 2))
+
+
+def at_step_size(h: Any) -> Any:
+    return sampled(kernel=ewsg.sgld(MODEL, h, batch_size=2)).draws
+
+
+of(
+    "sample: traced",
+    (
+        "vmap",
+        T,
+        "position",
+        "a traced position",
+        ON_HOST,
+        lambda: jax.vmap(lambda p: sampled(position=p).draws)(POINTS),
+    ),
+    ("a grid", T, "kernel", "a traced kernel", ON_HOST, lambda: jax.vmap(at_step_size)(jnp.ones(3))),
+    ("jit", T, "data", "a traced data", ON_HOST, lambda: jax.jit(lambda data: sampled(data=data).draws)(DATA)),
+    ("jit of nothing", T, "sample", "under jit", ON_HOST, lambda: jax.jit(lambda: sampled().draws)()),
+    (
+        "a gradient",
+        T,
+        "position",
+        "a traced position",
+        ON_HOST,
+        lambda: jax.grad(lambda p: sampled(position=p))(POINT),
+    ),
+)
+
+
 class Start(nn.Module):
     """A module whose class is taken for a function of a key."""
 
