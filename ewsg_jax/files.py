@@ -1,5 +1,6 @@
 """Files that are written whole or not at all."""
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,12 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
         write: writes the content to an open file.
 
     Raises:
-        OSError: the file cannot be written; what was there before is still there.
+        OSError: the file cannot be written, such as for want of its folder; what was there before is still there.
     """
+    if not path.parent.is_dir():
+        # Python's own error would name the temporary file.
+        missing = errno.ENOTDIR if path.parent.exists() else errno.ENOENT
+        raise OSError(missing, f"{os.strerror(missing)} to write {path.name} into", str(path.parent))
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as file:

@@ -200,4 +200,11 @@ MUTANTS = [
         '("key", "position", "data", "state")',
         "tests/wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[sample: traced: a grid]",
     ),
+    Mutant(
+        "a missing folder is called by a temporary file's name",
+        "ewsg_jax/files.py",
+        "if not path.parent.is_dir():",
+        "if path.parent.is_file():",
+        "tests/sampling/test_files.py::test_a_missing_folder_is_named",
+    ),
 ]

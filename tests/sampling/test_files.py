@@ -88,6 +88,17 @@ def test_functions_and_nothing_come_back(tmp_path):
         same(samples, ewsg.load(tmp_path / f"{number}.npz"))
 
 
+def test_a_missing_folder_is_named(tmp_path, monkeypatch):
+    _, samples = run(jnp.zeros(2), lambda p: p)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"to write run\.npz into: 'nowhere/here'$"):
+        samples.save("nowhere/here/run.npz")
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(NotADirectoryError, match=r"'file'$"):
+        samples.save("file/run.npz")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
 def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     path = tmp_path / "run.npz"
     _, samples = run(jnp.zeros(2), lambda p: p)
