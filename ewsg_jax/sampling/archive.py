@@ -192,7 +192,9 @@ class _Reader:
         structure = jax.tree.structure(self._position)
         if self._position is None or structure.num_leaves != len(leaves):
             raise _PositionError(
-                f"position must be a tree like the run's position, of {len(leaves)} arrays: its kind is not kept "
-                f"in the file; got {_check.describe(self._position)}"
+                f"position must be a tree like the run's position, of {len(leaves)} arrays, for its class is not "
+                "kept in the file: give load(path, position=…) where the run started, or a tree of that structure, "
+                "such as a new network's parameters (of equinox, eqx.filter(network, eqx.is_inexact_array)); got "
+                f"{_check.describe(self._position)}"
             )
         return jax.tree.unflatten(structure, leaves)

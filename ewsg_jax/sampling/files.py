@@ -14,6 +14,8 @@ def load(path: str | os.PathLike[str], position: PyTree = None) -> Samples:
         path: of the file.
         position: a tree of the structure of the run's position, such as its starting point; needed only where it
             is none of dictionaries, lists, tuples, arrays and classes that `ewsg_jax.sampling.saved_as` decorates.
+            flax's parameters, dictionaries, need none; those of an equinox network, and a `FrozenDict` of flax, do:
+            the parameters of a new network of that shape, such as `eqx.filter(network, eqx.is_inexact_array)`.
 
     Raises:
         TypeError, ValueError: the path is none, the file is not one of samples or is damaged, or `position` is

@@ -5,10 +5,12 @@ import json
 from typing import NamedTuple
 
 import equinox as eqx
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax.core import freeze
 
 import ewsg_jax as ewsg
 from ewsg_jax.sampling import archive
@@ -50,6 +52,8 @@ def same(a, b):
 
 
 MLP, STATIC = eqx.partition(eqx.nn.MLP(2, 2, 3, 1, key=KEY), eqx.is_inexact_array)
+DENSE = nn.Dense(2)
+PARAMETERS = DENSE.init(KEY, jnp.ones(2))
 POSITIONS = {
     "array": (jnp.zeros(2), lambda p: p, False),
     "bfloat16": (jnp.zeros(2, jnp.bfloat16), lambda p: p.astype(jnp.float32), False),
@@ -59,6 +63,8 @@ POSITIONS = {
         False,
     ),
     "named tuple": (Parameters(jnp.zeros(2), jnp.ones(())), lambda p: p.mean * p.scale, True),
+    "flax": (PARAMETERS, lambda p: DENSE.apply(p, jnp.ones(2)), False),
+    "flax, frozen": (freeze(PARAMETERS), lambda p: DENSE.apply(p, jnp.ones(2)), True),
     "network": (MLP, lambda p: eqx.combine(p, STATIC)(jnp.ones(2)), True),
 }
 
@@ -69,9 +75,9 @@ def test_everything_comes_back(tmp_path, kind):
     kernel, samples = run(position, mean, moments=ewsg.moments())
     samples.save(tmp_path / "run.npz")
     if needs_position:
-        with pytest.raises(ValueError, match="position must be a tree like the run's position"):
+        with pytest.raises(ValueError, match=r"give load\(path, position=…\) where the run started"):
             ewsg.load(tmp_path / "run.npz")
-    again = ewsg.load(str(tmp_path / "run.npz"), position if needs_position else None)
+    again = ewsg.load(str(tmp_path / "run.npz"), position=position if needs_position else None)
     same(samples, again)
     on, never_stopped = (ewsg.sample(KEY, kernel, None, DATA, 5, state=s.state) for s in (again, samples))
     same(
