@@ -93,7 +93,7 @@ def sample(
     del asked, data  # The run goes on with arrays of JAX: data that the caller does not keep are freed.
     planned, outcome = parts.plan(chains, wanted, manner)
     compiled = parts.run(planned, outcome, progress)
-    outcome.watch.warn(kernel)
+    outcome.watch.warn(chains.kernel, outcome.state, chains.data)
     samples = parts.collect(chains, wanted, planned, outcome, compiled)
     warn_of_overflow(samples.overflow)
     return samples

@@ -6,7 +6,6 @@ are given, for a large one (SAGA's table) takes longer to copy than to step. The
 the unwatched call, so that their bits do not depend on it.
 """
 
-import dataclasses
 import functools
 import time
 import warnings
@@ -16,10 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _tree, tags
+from ewsg_jax import _tree
 from ewsg_jax._kernel import Kernel, KernelState
-from ewsg_jax._module import Schedule
-from ewsg_jax._types import Array, Position, PyTree
+from ewsg_jax._types import Array, Data, Position, PyTree
+from ewsg_jax.sampling import causes
 from ewsg_jax.sampling.chunks import Call, Record, select_chains
 
 BYTES_PER_SECOND = 10**9
@@ -41,6 +40,8 @@ class Watch:
         self.alive = np.ones(num_chains, bool)
         self.diverged_at = np.full(num_chains, -1, np.int64)
         self._replay_from = first, 0
+        # One chain's, for all of them may be large.
+        self._start = _tree.take(first.position, 0)
         self._next_copy = time.perf_counter() + _tree.num_bytes(first) / BYTES_PER_SECOND / COPYING_SHARE
 
     def keep(self, state: KernelState, done: int) -> None:
@@ -93,13 +94,15 @@ class Watch:
             self.alive = before & ~lost
         return call
 
-    def warn(self, kernel: Kernel) -> None:
-        """Warn of lost chains, and say which schedules of the kernel were not positive where the first was lost."""
+    def warn(self, kernel: Kernel, state: KernelState, data: Data) -> None:
+        """Warn of lost chains, with what may be the cause."""
         lost = np.flatnonzero(~self.alive)
         if lost.size:
             first = lost[np.argmin(self.diverged_at[lost])]
-            found = _not_positive(kernel, int(self.diverged_at[first]) - 1)
-            why = f"there {', '.join(found)}, by its schedule" if found else "a smaller step_size may help"
+            why = causes.of_schedules(kernel, int(self.diverged_at[first]) - 1) or "a smaller step_size may help"
+            all_lost = lost.size == self.alive.size
+            if all_lost and causes.falls(kernel, self._start, _tree.take(state.position, 0), data):
+                why += "; the potential falls without bound along the chain: has the likelihood the right sign?"
             warnings.warn(
                 f"{lost.size} of {self.alive.size} chains diverged, the first (chain {first}) at step "
                 f"{self.diverged_at[first]}; they stay at their last finite positions (samples.diverged_at): "
@@ -107,17 +110,6 @@ class Watch:
                 RuntimeWarning,
                 stacklevel=3,
             )
-
-
-def _not_positive(kernel: Kernel, step: int) -> list[str]:
-    """Return `name was value` for each schedule that is not positive and finite after so many steps."""
-    found = []
-    for part in filter(dataclasses.is_dataclass, (kernel, getattr(kernel, "dynamics", None))):
-        for name, schedule in tags.fields(part).items():
-            value = float(schedule(jnp.int32(step))) if isinstance(schedule, Schedule) else 1.0
-            if not 0 < value < np.inf:
-                found.append(f"{name} was {value:g}")
-    return found
 
 
 def warn_of_overflow(steps: np.ndarray) -> None:

@@ -207,4 +207,18 @@ MUTANTS = [
         "if path.parent.is_file():",
         "tests/sampling/test_files.py::test_a_missing_folder_is_named",
     ),
+    Mutant(
+        "the potential of a lost chain is looked at only where it ends",
+        "ewsg_jax/sampling/causes.py",
+        "for exponent in range(0, 38, 2):",
+        "for exponent in range(0, 1):",
+        "tests/sampling/test_health.py::test_a_likelihood_of_the_wrong_sign_is_told_so",
+    ),
+    Mutant(
+        "every lost run is told that its likelihood has the wrong sign",
+        "ewsg_jax/sampling/causes.py",
+        "return first - value > ENORMOUS",
+        "return abs(first - value) > ENORMOUS",
+        "tests/sampling/test_health.py::test_a_step_that_is_too_large_is_not_told_so",
+    ),
 ]

@@ -143,3 +143,25 @@ def test_a_schedule_that_reaches_zero():
     with pytest.warns(RuntimeWarning, match=r"at step 8; .*: there temperature was 0, by its schedule"):
         weighted = run(ewsg.ewsg_ld(model, 0.1, batch_size=2, temperature=cold))
     assert weighted.diverged_at.tolist() == [8, 8]
+
+
+WRONG_SIGN = ewsg.Posterior(
+    lambda position, x: 0.5 * jnp.sum((x - position["w"]) ** 2), lambda position: -0.5 * jnp.sum(position["w"] ** 2)
+)
+HINT = "has the likelihood the right sign"
+
+
+@pytest.mark.parametrize(
+    "make", [lambda p: ewsg.sgld(p, 0.5, batch_size=2), lambda p: ewsg.uld(p, 0.5, friction=1.0)]
+)
+def test_a_likelihood_of_the_wrong_sign_is_told_so(make):
+    """With a prior, whose term overflows as the likelihood's does: their difference is no number at the end."""
+    with pytest.warns(RuntimeWarning, match=HINT):
+        ewsg.sample(KEY, make(WRONG_SIGN), {"w": jnp.ones(1)}, DATA, 10**5, num_chains=3, keep=None)
+
+
+def test_a_step_that_is_too_large_is_not_told_so():
+    for kernel in (KERNEL, ewsg.sgld(ewsg.models.gaussian_location(prior_scale=1.0), 3.0, batch_size=2)):
+        with pytest.warns(RuntimeWarning, match="2 of 2 chains diverged") as told:
+            ewsg.sample(KEY, kernel, jnp.full(1, 9.0), DATA, 10**4, num_chains=2, keep=None)
+        assert HINT not in str(told[0].message)
