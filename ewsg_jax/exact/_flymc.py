@@ -266,8 +266,10 @@ def flymc(
         D. Maclaurin and R. P. Adams, Firefly Monte Carlo: exact MCMC with subsets of data, IJCAI 2015.
 
     Example:
+        The numbers are for about 20 rows of unit scale; with more rows steps must be shorter.
+
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
-        >>> kernel = ewsg.flymc(ewsg.models.logistic_regression(), 0.1, capacity=4, resample_probability=0.5)
+        >>> kernel = ewsg.flymc(ewsg.models.logistic_regression(), 1.0, capacity=4, resample_probability=0.5)
         >>> rows = {"x": jnp.ones((20, 1)), "y": jnp.ones(20)}
         >>> state = kernel.init(jax.random.key(0), jnp.zeros(1), rows)
         >>> state, info = kernel.step(jax.random.key(1), state, rows)

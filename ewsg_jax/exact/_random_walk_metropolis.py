@@ -136,6 +136,8 @@ def random_walk_metropolis(
             calculations by fast computing machines, Journal of Chemical Physics 21, 1953.
 
     Example:
+        The numbers are for about 20 rows of unit scale; with more rows steps must be shorter.
+
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
         >>> kernel = ewsg.random_walk_metropolis(ewsg.models.gaussian_location(), 0.5)
         >>> state = kernel.init(jax.random.key(0), jnp.zeros(1), jnp.ones((3, 1)))

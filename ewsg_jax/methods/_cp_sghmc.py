@@ -81,6 +81,8 @@ def cp_sghmc(
             non-uniform subsampling of gradients, Foundations of Data Science.
 
     Example:
+        The numbers are for about 1,000 rows of unit scale; with more rows steps must be shorter.
+
         >>> import ewsg_jax as ewsg
         >>> model = ewsg.models.logistic_regression()
         >>> kernel = ewsg.cp_sghmc(model, 1e-3, friction=50.0, batch_size=20, labels="cluster", num_strata=10)

@@ -66,6 +66,8 @@ def cv_ld(
             reduction for stochastic gradient Monte Carlo, ICML 2018.
 
     Example:
+        The numbers are for about 1,000 rows of unit scale; with more rows steps must be shorter.
+
         >>> import ewsg_jax as ewsg
         >>> kernel = ewsg.cv_ld(ewsg.models.logistic_regression(), 1e-3, batch_size=10)
     """

@@ -68,6 +68,8 @@ def cv_uld(
             analysis, COLT 2018.
 
     Example:
+        The numbers are for about 1,000 rows of unit scale; with more rows steps must be shorter.
+
         >>> import ewsg_jax as ewsg
         >>> kernel = ewsg.cv_uld(ewsg.models.logistic_regression(), 1e-1, batch_size=10, inverse_mass=1e-2)
     """

@@ -88,6 +88,8 @@ def ewsg(
             non-uniform subsampling of gradients, Foundations of Data Science.
 
     Example:
+        The numbers are for about 10 rows of unit scale; with more rows steps must be shorter.
+
         >>> import ewsg_jax as ewsg
         >>> kernel = ewsg.ewsg(ewsg.models.gaussian_location(), 5e-2, friction=10.0, batch_size=1)
     """

@@ -73,6 +73,8 @@ def ewsg_ld(
             non-uniform subsampling of gradients, Foundations of Data Science.
 
     Example:
+        The numbers are for about 10 rows of unit scale; with more rows steps must be shorter.
+
         >>> import ewsg_jax as ewsg
         >>> kernel = ewsg.ewsg_ld(ewsg.models.gaussian_location(), 5e-3, batch_size=1)
     """

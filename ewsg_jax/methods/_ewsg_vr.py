@@ -81,6 +81,8 @@ def ewsg_vr(
             non-uniform subsampling of gradients, Foundations of Data Science.
 
     Example:
+        The numbers are for about 20 rows of unit scale; with more rows steps must be shorter.
+
         >>> import ewsg_jax as ewsg
         >>> kernel = ewsg.ewsg_vr(ewsg.models.gaussian_location(), 1e-2, friction=10.0, batch_size=1)
     """

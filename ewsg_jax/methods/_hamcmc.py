@@ -78,6 +78,8 @@ def hamcmc(
             2016.
 
     Example:
+        The numbers are for about 1,000 rows of unit scale; with more rows steps must be shorter.
+
         >>> import ewsg_jax as ewsg
         >>> kernel = ewsg.hamcmc(ewsg.models.logistic_regression(), 1e-3, batch_size=50, initial_scale=0.1)
     """

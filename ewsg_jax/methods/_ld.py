@@ -53,6 +53,8 @@ def ld(
             approximations, Bernoulli 2, 1996.
 
     Example:
+        The numbers are for about 1,000 rows of unit scale; with more rows steps must be shorter.
+
         >>> import ewsg_jax as ewsg
         >>> kernel = ewsg.ld(ewsg.models.logistic_regression(), step_size=1e-3)
     """

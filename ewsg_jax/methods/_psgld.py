@@ -73,6 +73,8 @@ def psgld(
             neural networks, AAAI 2016.
 
     Example:
+        The numbers are for about 500 rows of unit scale; with more rows steps must be shorter.
+
         >>> import ewsg_jax as ewsg
         >>> kernel = ewsg.psgld(ewsg.models.logistic_regression(), 1e-5, batch_size=50)
     """

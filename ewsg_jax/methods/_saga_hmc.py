@@ -68,6 +68,8 @@ def saga_hmc(
             reduction for Bayesian inference, Machine Learning 108, 2019.
 
     Example:
+        The numbers are for about 1,000 rows of unit scale; with more rows steps must be shorter.
+
         >>> import ewsg_jax as ewsg
         >>> kernel = ewsg.saga_hmc(ewsg.models.logistic_regression(), 1e-2, friction=1.0, batch_size=10)
     """

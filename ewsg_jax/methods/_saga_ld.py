@@ -66,6 +66,8 @@ def saga_ld(
             stochastic gradient Langevin dynamics, NIPS 2016.
 
     Example:
+        The numbers are for about 1,000 rows of unit scale; with more rows steps must be shorter.
+
         >>> import ewsg_jax as ewsg
         >>> kernel = ewsg.saga_ld(ewsg.models.logistic_regression(), 1e-3, batch_size=10)
     """

@@ -74,6 +74,8 @@ def sghmc(
             non-uniform subsampling of gradients, Foundations of Data Science.
 
     Example:
+        The numbers are for about 1,000 rows of unit scale; with more rows steps must be shorter.
+
         >>> import ewsg_jax as ewsg
         >>> kernel = ewsg.sghmc(ewsg.models.logistic_regression(), 1e-3, friction=50.0, batch_size=50)
     """

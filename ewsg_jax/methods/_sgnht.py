@@ -67,6 +67,8 @@ def sgnht(
             thermostats, NIPS 2014.
 
     Example:
+        The numbers are for about 1,000 rows of unit scale; with more rows steps must be shorter.
+
         >>> import ewsg_jax as ewsg
         >>> kernel = ewsg.sgnht(ewsg.models.logistic_regression(), 1e-3, friction=10.0, batch_size=50)
     """

@@ -77,6 +77,8 @@ def sgrld(
             NIPS 2013.
 
     Example:
+        The numbers are for about 20 rows of unit scale; with more rows steps must be shorter.
+
         >>> import ewsg_jax as ewsg
         >>> kernel = ewsg.sgrld(
         ...     ewsg.models.gaussian_location(),

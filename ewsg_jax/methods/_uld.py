@@ -63,6 +63,8 @@ def uld(
             analysis, COLT 2018.
 
     Example:
+        The numbers are for about 1,000 rows of unit scale; with more rows steps must be shorter.
+
         >>> import ewsg_jax as ewsg
         >>> kernel = ewsg.uld(ewsg.models.logistic_regression(), 1e-2, friction=1.0, integrator="splitting")
     """

@@ -41,4 +41,11 @@ MUTANTS = [
         "\nHeld-out",
         "tests/test_docs.py::test_help_names_what_is_public[diagnostics]",
     ),
+    Mutant(
+        "an example's step is for fewer rows than it says",
+        "ewsg_jax/methods/_sgld.py",
+        "ewsg.sgld(ewsg.models.logistic_regression(), 1e-5, batch_size=50)",
+        "ewsg.sgld(ewsg.models.logistic_regression(), 1e-3, batch_size=50)",
+        "tests/methods/test_documentation.py::test_the_step_of_the_example_goes_with_its_rows[sgld]",
+    ),
 ]

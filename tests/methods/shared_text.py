@@ -19,6 +19,7 @@ EWSG = "exponentially_weighted(uniform)"
 EWSG_VR = "exponentially_weighted(covariance_tracking)"
 
 RETURNS = "The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`."
+EXAMPLE = "The numbers are for about {n:,} rows of unit scale; with more rows steps must be shorter."
 
 ARGUMENTS = {
     "posterior": "what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.",

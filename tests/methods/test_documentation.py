@@ -1,12 +1,15 @@
 """Every named method says by itself what it does, in the words that the methods share."""
 
+import doctest
 import inspect
 import re
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from tests.methods.shared_text import ARGUMENTS, REFERENCES, RETURNS, VARIANTS, text_of
+from tests.methods.shared_text import ARGUMENTS, EXAMPLE, REFERENCES, RETURNS, VARIANTS, text_of
 
 SECTIONS = ["Args", "Returns", "Raises", "References", "Example"]
 EVERY_METHOD = pytest.mark.parametrize("method", ewsg.METHODS.values(), ids=list(ewsg.METHODS))
@@ -79,6 +82,62 @@ def test_references(method):
     assert found
     assert len(set(found)) == len(found)
     assert set(found) <= set(REFERENCES.values())
+
+
+def rows_of_the_example(method):
+    """The n that the example's numbers are for."""
+    said = entries(sections(method)["Example"])[0]
+    n = int(re.search(r"[\d,]+", said)[0].replace(",", ""))
+    assert said == EXAMPLE.format(n=n)
+    return n
+
+
+def example(method):
+    """The kernel that the example makes."""
+    (parsed,) = [
+        test
+        for test in doctest.DocTestFinder().find(method.build, method.name, globs={})
+        if test.name == method.name
+    ]
+    names = {}
+    for line in parsed.examples:
+        exec(line.source, names)
+        if "kernel" in names:
+            return names["kernel"]
+    raise AssertionError("no kernel")
+
+
+@EVERY_METHOD
+def test_the_step_of_the_example_goes_with_its_rows(method):
+    """Short enough there, by its stability and by the heat of its minibatches; too long with 30 times the rows.
+
+    Rows of unit scale have curvatures 1 in Gaussian location, 1/4 in logistic regression, which are the variances
+    of their gradients too.
+    """
+    n, kernel = rows_of_the_example(method), example(method)
+    one = 0.25 if "logistic" in repr(kernel) else 1.0
+    h = float(kernel.step_size(jnp.int32(0)))
+    if not method.dynamics:
+        assert 0.5 < h / (2.4 / np.sqrt(n * one)) < 2
+        return
+    of = {**kernel.dynamics.arguments(), **getattr(kernel.estimator, "estimator", kernel.estimator).arguments()}
+    gamma = float(of["friction"](jnp.int32(0))) if "friction" in of else 1.0
+
+    def worst(n):
+        curvature, variance = n * one, n**2 * one / of.get("batch_size", n)
+        if method.name == "cv_uld":
+            return h * float(of["inverse_mass"]) * curvature / (2 * gamma)
+        if method.name == "hamcmc":
+            return h * float(of["initial_scale"]) * curvature
+        # The running mean of squares of g/n.
+        scale = 1 / np.sqrt(one / of["batch_size"]) if method.name == "psgld" else 1.0
+        underdamped = "friction" in of
+        heat = h * scale * variance / (2 * gamma if underdamped else 2)
+        stable = h**2 * curvature if underdamped else h * scale * curvature
+        return max(stable, 0.0 if method.estimator in ("svrg", "saga", "control_variate", "full") else heat)
+
+    assert worst(n) < 0.4
+    assert worst(30 * n) > 0.4
 
 
 def test_no_shared_text_is_left_over():
