@@ -85,4 +85,5 @@ def steps(key: Key, plan: Chains, problem: Problem, run: Run) -> tuple[int, int]
     def reached(evaluations: float) -> float:
         return np.interp(evaluations, spent, made) + max(0.0, evaluations - spent[-1]) / per_step
 
-    return math.floor(reached(budget)), math.ceil(reached(burn_in))
+    first_kept = math.ceil(reached(burn_in)) + 1
+    return max(first_kept, math.floor(reached(budget))), first_kept - 1
