@@ -64,8 +64,9 @@ class Model:
 class Run:
     """`[run]`: what all methods share, above all the number of passes over the data.
 
-    Passes count all that is evaluated, at the start and at refreshes too: the burn-in ends with the step that reaches
-    its own. A method whose steps cost what they turn out to (`flymc`) is run twice, first without draws to count them.
+    Passes count all that is evaluated, at the start and at refreshes too: the burn-in ends with the step that
+    reaches its own. A method whose steps cost what they turn out to (`flymc`) is run twice, first without draws to
+    count them.
 
     Chains start at zero, or around the mode with `start_spread` times the standard deviations of the normal
     approximation there.
