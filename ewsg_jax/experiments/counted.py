@@ -62,13 +62,13 @@ def steps(key: Key, plan: Chains, problem: Problem, run: Run) -> tuple[int, int]
     made, spent, per_step, state = [0], [float(at_most.at_init)], float(at_most.per_step), None
     for wanted in (burn_in, budget):
         while (left := wanted - spent[-1]) > CLOSE * wanted:
-            # Half of what is left: the next steps may cost more than the last.
+            # Not all that is left: the next steps may cost more than the last.
             part = sample(
                 key,
                 plan.kernel,
                 problem.start if state is None else None,
                 problem.train,
-                max(1, math.ceil(left / 2 / per_step)),
+                max(1, math.ceil(0.7 * left / per_step)),
                 num_chains=plan.num_chains,
                 keep=None,
                 state=state,
