@@ -4,6 +4,13 @@ from tests.faults.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        "a chain is lost when its position is",
+        "ewsg_jax/sampling/chunks.py",
+        "fine = health.alive & jax.vmap(_tree.is_finite)(moved.dynamics)",
+        "fine = health.alive & jax.vmap(_tree.is_finite)(moved.position)",
+        "tests/sampling/test_health.py::test_a_momentum_is_lost_before_the_position",
+    ),
+    Mutant(
         "an array is known for ever",
         "ewsg_jax/seen.py",
         "[weakref.ref(leaf, lambda _: _SEEN.pop(asked, None)) for leaf in leaves]",

@@ -33,6 +33,21 @@ def first_bad_step(chain, num_chains, start):
     raise AssertionError("did not diverge")
 
 
+def test_a_momentum_is_lost_before_the_position():
+    """Explicit Euler moves the position by the momentum of before: a chain is lost where its momentum is."""
+    kernel = ewsg.uld(QUARTIC, 0.05, friction=1.0, integrator="euler")
+    with pytest.warns(RuntimeWarning, match="1 of 1 chains diverged"):
+        lost = ewsg.sample(KEY, kernel, jnp.full(1, 9.0), DATA, NUM_STEPS)
+    init_key, run_key, _ = jax.random.split(KEY, 3)
+    state = kernel.init(jax.random.fold_in(jax.random.fold_in(init_key, 1), 0), jnp.full(1, 9.0), DATA)
+    step, is_finite = jax.jit(kernel.step), True
+    while is_finite:
+        state, info = step(jax.random.fold_in(jax.random.fold_in(run_key, 0), int(state.step)), state, DATA)
+        is_finite = bool(info.is_finite)
+    assert np.isfinite(state.position).all(), "else the position alone would tell"
+    assert lost.diverged_at.tolist() == [int(state.step)]
+
+
 def test_one_lost_chain_among_a_thousand():
     calm = jnp.zeros((1000, 1))
     wild = calm.at[500].set(9.0)
