@@ -37,8 +37,13 @@ QUICK = re.compile(
 """Some of every kind of proof, in under two minutes: `pytest -m quick`."""
 
 
+LONGEST = ("tests/test_notebooks", "tests/test_docs", "tests/statistics")
+"""Begun first, so that no process is left alone with one of them at the end."""
+
+
 def pytest_collection_modifyitems(items):
     """Skip what needs prepared data where there are none; a wrong folder is an error, not a skip."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
     for item in items:
         if QUICK.match(item.nodeid) and not item.get_closest_marker("sweep"):
             item.add_marker(pytest.mark.quick)
