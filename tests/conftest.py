@@ -70,9 +70,9 @@ def programs_are_freed():
         jax.clear_caches()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def optimised():
-    """For modules that run for longer than they compile."""
+    """For tests that run for longer than they compile."""
     jax.config.update("jax_disable_most_optimizations", False)
     yield
     jax.config.update("jax_disable_most_optimizations", True)

@@ -12,8 +12,6 @@ from jax.flatten_util import ravel_pytree
 import ewsg_jax as ewsg
 from ewsg_jax.sampling import loop
 
-pytestmark = pytest.mark.usefixtures("optimised")
-
 KEY = jax.random.key(2)
 DATA = {"x": jnp.arange(12.0).reshape(6, 2) / 10, "t": jnp.arange(6.0) / 5}
 MODEL = ewsg.Posterior(
@@ -105,6 +103,7 @@ def test_step_size_weights(weights):
     np.testing.assert_allclose(constant.step_size, np.full(10, 0.1), rtol=1e-6)
 
 
+@pytest.mark.usefixtures("optimised")
 def test_many_weights_need_no_trace():
     """Nothing that a run without draws holds grows with its length."""
     start = {"w": jnp.zeros(2), "b": jnp.zeros(())}
