@@ -1,5 +1,6 @@
 """The loop on the host: compiled calls of about half a second, and what they add up to."""
 
+import functools
 import math
 import time
 import warnings
@@ -14,7 +15,7 @@ from ewsg_jax import _check
 from ewsg_jax._kernel import KernelState
 from ewsg_jax._types import PyTree
 from ewsg_jax.progress import Progress
-from ewsg_jax.sampling._moments import Sums
+from ewsg_jax.sampling._moments import MomentPlan, Sums
 from ewsg_jax.sampling.chunks import Call, Plan
 from ewsg_jax.sampling.health import Watch
 from ewsg_jax.sampling.interrupts import Interrupts
@@ -68,7 +69,6 @@ def run(
         show_progress: whether to show a bar.
         interrupts: entered; a request ends the run after the call in progress.
     """
-    merge = None if layout.moments is None else jax.jit(jax.vmap(layout.moments.merge))
     steps = layout.block_size
     bar = Progress(num_steps, show_progress)
     while True:
@@ -90,8 +90,9 @@ def run(
         seconds = time.perf_counter() - began
 
         _add(outcome, call, steps, plan)
-        if merge is not None:
-            outcome.sums = call.record.sums if outcome.sums is None else merge(outcome.sums, call.record.sums)
+        if layout.moments is not None:
+            sums = call.record.sums
+            outcome.sums = sums if outcome.sums is None else _merged(layout.moments, outcome.sums, sums)
         bar.update(steps)
         blocks = math.floor(min(8.0, SECONDS_PER_CALL / max(seconds, 1e-9)) * steps / layout.block_size)
         steps = max(1, blocks) * layout.block_size
@@ -100,6 +101,12 @@ def run(
             break
     bar.close()
     return outcome
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _merged(plan: MomentPlan, first: Sums, second: Sums) -> Sums:
+    """Return the sums of all chains over both."""
+    return jax.vmap(plan.merge)(first, second)
 
 
 def _stop_at(outcome: Outcome, error: Exception) -> None:

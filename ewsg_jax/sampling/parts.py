@@ -123,7 +123,9 @@ def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, 
     num_draws = planned.plan.kept(outcome.done)
     draws = jax.tree.map(lambda x: x[:, :num_draws], outcome.draws)
     step = first_step + wanted.burn_in + wanted.thin * np.arange(1, num_draws + 1)
-    step_size = _step_sizes(chains.kernel, jnp.asarray(step - 1, jnp.int32))
+    # Made up to a power of two: runs of other lengths share a program.
+    steps = np.pad(step - 1, (0, (1 << num_draws.bit_length()) - num_draws))
+    step_size = _step_sizes(chains.kernel, jnp.asarray(steps, jnp.int32))[:num_draws]
     made = max(outcome.done, 1)
     spent = functools.partial(_spent, cost, outcome, num_chains, first_step)
     one_start = chains.state is None and not chains.stacked and not is_function(chains.position)
