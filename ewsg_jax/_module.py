@@ -96,6 +96,7 @@ class Part:
     def arguments(self) -> dict[str, Any]:
         """Return what the call that makes this part is given, by name, defaults of static arguments left out."""
         shown = {}
+        # A part is a dataclass by the decorator of its class, which a type checker does not see here.
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
             may_be_left_out = value is None or field.metadata.get("static")
@@ -184,6 +185,7 @@ def hashable(function: F) -> F:
     try:
         hash(function)
     except TypeError:
+        # It is called as the function is, but not of its type F.
         return _ByIdentity(function)  # type: ignore[return-value]
     return function
 

@@ -315,18 +315,20 @@ class Posterior:
         self._check_prior(position)
         if all(map(_is_known, jax.tree.leaves((position, data)))):
             # Of arrays of JAX, which do not change, once for all positions of these shapes.
-            seen.once((self, signature), functools.partial(self._look_at, position, data, signature), data)
+            seen.once((self, signature), functools.partial(self._look_at, position, data, datum), data)
 
-    def _look_at(self, position: Position, data: Data, signature: Hashable) -> None:
-        """Raise what is wrong with the values of data."""
+    def _look_at(self, position: Position, data: Data, datum: Data) -> None:
+        """Raise what is wrong with the values of data, of which one datum has the shapes of `datum`."""
         if self.check_values is not None:
             self.check_values(position, data)
-        elif ("no index", signature) not in self._checked:
-            datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), data)
-            if indexing.has_indices(self.log_likelihood, _check.shapes(position), datum):
+            return
+        shapes = _check.shapes(position)
+        no_index = "no index", _signature((shapes, datum))
+        if no_index not in self._checked:
+            if indexing.has_indices(self.log_likelihood, shapes, datum):
                 self._check_indices(position, data)
             else:
-                self._checked.add(("no index", signature))
+                self._checked.add(no_index)
 
     def _check_indices(self, position: Position, data: Data) -> None:
         try:
