@@ -3,6 +3,7 @@
 langevin: no momentum.
 semi_implicit, euler, splitting, exact: underdamped, by four schemes.
 noise_corrected: underdamped, with a friction against the gradient's noise.
+noise_reduced: underdamped, with less noise of its own beside the gradient's.
 thermostat: underdamped, with a friction that adapts.
 preconditioned: each coordinate by the size of its gradients.
 riemannian: in a metric of yours.
@@ -18,6 +19,7 @@ from ewsg_jax.dynamics._exact import exact as exact
 from ewsg_jax.dynamics._langevin import LangevinState as LangevinState
 from ewsg_jax.dynamics._langevin import langevin as langevin
 from ewsg_jax.dynamics._noise_corrected import noise_corrected as noise_corrected
+from ewsg_jax.dynamics._noise_reduced import noise_reduced as noise_reduced
 from ewsg_jax.dynamics._preconditioned import PreconditionedState as PreconditionedState
 from ewsg_jax.dynamics._preconditioned import preconditioned as preconditioned
 from ewsg_jax.dynamics._quasi_newton import QuasiNewtonState as QuasiNewtonState

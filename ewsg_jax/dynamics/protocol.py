@@ -42,8 +42,6 @@ class Dynamics(Part, abc.ABC, Generic[State]):
 
     frozen_noise: ClassVar[tuple[str, ...]] = ()
     """The names of x that `weight` takes."""
-    needs_covariance: ClassVar[bool] = False
-    """Whether it asks for estimates with their covariance."""
 
     step_size: Constant | Schedule
     constants: Any = dataclasses.field(default=None, repr=False)
@@ -60,6 +58,11 @@ class Dynamics(Part, abc.ABC, Generic[State]):
     def noise_law(self) -> NoiseLaw:
         """The law of the noise."""
         return getattr(self, "noise", "gaussian")
+
+    @property
+    def needs_covariance(self) -> bool:
+        """Whether it asks for estimates with their covariance."""
+        return False
 
     @property
     def probes(self) -> int:

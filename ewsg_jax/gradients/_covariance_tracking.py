@@ -15,29 +15,26 @@ reset (2n for a low rank: one more pass for the basis).
 Memory: d², 4d or (r + 3)d numbers; a dense one costs an eigendecomposition a step.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _random, _tree, products
-from ewsg_jax._module import module, static
+from ewsg_jax import _tree, products
+from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients import batching
-from ewsg_jax.gradients.covariance import STRUCTURES, Covariance, Structure, clipped
-from ewsg_jax.gradients.period import Period, checked_period, epoch, period_at
-from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
+from ewsg_jax.gradients.covariance import Covariance, Structure, clipped
+from ewsg_jax.gradients.period import Period
+from ewsg_jax.gradients.protocol import Estimate, Evaluations, Weight
+from ewsg_jax.gradients.spread import like_row, outer, share, some_basis, spread, turned
+from ewsg_jax.gradients.with_covariance import WithCovariance, checked
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows import gathering
-from ewsg_jax.rows.blocks import Blocks
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
-from ewsg_jax.rows.named import RowLawName, row_law
+from ewsg_jax.rows.named import RowLawName
 from ewsg_jax.tags import saved_as
-
-ROWS_PER_GUESS = 16
-"""Rows whose mean gradient is a guess at that of all."""
 
 
 @saved_as("gradient_moments")
@@ -96,67 +93,16 @@ class TrackingReceipt(NamedTuple):
 
 
 @module
-class CovarianceTracking(OfRows[TrackingMemory]):
+class CovarianceTracking(WithCovariance[TrackingMemory]):
     """The estimator of `covariance_tracking`."""
-
-    refresh_every: Period = static(default=None)
-    structure: Structure = static(default="dense")
-    rank: int = static(default=10)
-    chunk_size: int = static(default=CHUNK_SIZE)
-
-    @property
-    def reports_covariance(self) -> bool:
-        return True
-
-    @property
-    def passes(self) -> int:
-        """How many passes over the data a reset takes."""
-        return 2 if self.structure == "low_rank" else 1
-
-    def period(self, data: Data) -> int:
-        """Return K."""
-        return period_at("refresh_every", self.refresh_every, epoch(self.batch_size), num_rows(data))
-
-    def check(self, position: Position, data: Data) -> None:
-        super().check(position, data)
-        self.period(data)
-
-    def outer(self, centred: Array, basis: Array | None) -> Array:
-        """Return Σ aᵢaᵢᵀ in the structure, of rows a, shape (b, d)."""
-        seen = centred if basis is None else products.matmul(centred, basis)
-        return jnp.sum(seen**2, axis=0) if self.structure == "diagonal" else products.matmul(seen.T, seen)
-
-    def spread(
-        self, point: Position, data: Data, outer: Callable[[Array], Array], zero: Moments
-    ) -> tuple[Array, Array]:
-        """Return the mean of all ∇Vᵢ, and n times what `outer` gives for all ∇Vᵢ − mean.
-
-        In one pass, about a guess at the mean: however large that is, no more cancels than the guess is off.
-        """
-
-        def add(total: tuple[Array, Array, Array], rows: Data, before: Array | int) -> tuple[Array, Array, Array]:
-            guess, first, second = total
-            g = self.posterior.flat_row_gradients(point, rows)
-            guess = jnp.where(before == 0, jnp.mean(g[:ROWS_PER_GUESS], axis=0), guess)
-            return guess, first + jnp.sum(g - guess, axis=0), second + outer(g - guess)
-
-        n = num_rows(data)
-        start = zero.first, *zero
-        guess, first, second = gathering.fold_over_rows(add, start, data, self.chunk_size)
-        return guess + first / n, n * second - outer(first[None])
 
     def init(self, key: Key, position: Position, data: Data) -> TrackingMemory:
         # The first step resets.
         basis_key, rows_key = jax.random.split(key)
-        d = sum(x.size for x in jax.tree.leaves(position))
-        dtype = jax.eval_shape(
-            self.posterior.flat_row_gradients, position, jax.tree.map(lambda x: x[:1], data)
-        ).dtype
+        row = like_row(self.posterior, position, data)
+        (d,), dtype = row.shape, row.dtype
+        basis = some_basis(basis_key, self.rank, row) if self.structure == "low_rank" else None
         r = min(self.rank, d)
-        basis = None
-        if self.structure == "low_rank":
-            some = _random.noise(basis_key, jax.ShapeDtypeStruct((d, r), dtype))
-            basis = jnp.linalg.qr(some)[0]
         size = {"dense": (d, d), "diagonal": (d,), "low_rank": (r, r)}[self.structure]
         moments = Moments(jnp.zeros(d, dtype), jnp.zeros(size, dtype))
         rows = self.law.init(rows_key)
@@ -172,16 +118,13 @@ class CovarianceTracking(OfRows[TrackingMemory]):
 
         zero = _tree.zeros_like(memory.moments)
 
-        def turned(basis: Array) -> Array:
-            # One step of orthogonal iteration: the covariance times the last basis.
-            def outer(a: Array) -> Array:
-                return products.matmul(a.T, products.matmul(a, basis))
-
-            return jnp.linalg.qr(self.spread(point, data, outer, zero._replace(second=0 * basis))[1])[0]
-
         def renew() -> tuple[Position, Array, Moments, Array, Array | None]:
-            basis = None if memory.basis is None else turned(memory.basis)
-            center, second = self.spread(point, data, lambda a: self.outer(a, basis), zero)
+            basis = memory.basis
+            if basis is not None:
+                basis = turned(self.posterior, point, data, self.chunk_size, basis)
+            center, second = spread(
+                self.posterior, point, data, self.chunk_size, lambda a: outer(a, self.structure, basis)
+            )
             rounding = (jnp.finfo(center.dtype).eps * n * jnp.max(jnp.abs(center))) ** 2
             return point, center, zero._replace(second=second), rounding, basis
 
@@ -192,17 +135,15 @@ class CovarianceTracking(OfRows[TrackingMemory]):
 
     def covariance_of(self, memory: TrackingMemory, n: int) -> tuple[Covariance, Array]:
         """Return the covariance of the estimate, and whether it was indefinite or lost in rounding."""
-        b = self.batch_size
         first = memory.moments.first
         if memory.basis is not None:
             first = products.matmul(memory.basis.T, first)
         mean = first**2 if self.structure == "diagonal" else jnp.outer(first, first)
-        scale = 1 / b if self.law.independent else (n - b) / (max(n - 1, 1) * b)
+        scale = share(self.law, n)
         second = memory.moments.second
         # What a difference of sums over n rows may be below zero by rounding alone.
         rounding = 4 * n**0.5 * jnp.finfo(second.dtype).eps * jnp.max(jnp.abs(second)) + memory.rounding
-        matrix, was_clipped = clipped(scale * (second - mean), scale * rounding)
-        return Covariance(matrix, memory.basis), was_clipped
+        return clipped(scale * (second - mean), scale * rounding, memory.basis)
 
     def propose(
         self, randomness: PyTree, memory: TrackingMemory, point: Position, data: Data, weight: Weight
@@ -219,17 +160,14 @@ class CovarianceTracking(OfRows[TrackingMemory]):
         return Estimate(gradient, batch.indices, covariance=covariance), receipt
 
     def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        return _tree.combine(
-            (1, self.posterior.prior_gradient(position)),
-            (1, self.posterior.batch_gradient(position, data, estimate.batch, widened=True)),
-        )
+        return self.plain_gradient(estimate.batch, position, data)
 
     def commit(self, receipt: TrackingReceipt, memory: TrackingMemory) -> TrackingMemory:
         # Here and not in `propose`: the anchor is looked at for the accepted batch alone.
         here = self.posterior.flat_rows(receipt.row_gradients, receipt.batch) - memory.center
         there = self.posterior.flat_row_gradients(memory.anchor, receipt.batch) - memory.center
         first, second = memory.moments
-        change = self.outer(here, memory.basis) - self.outer(there, memory.basis)
+        change = outer(here, self.structure, memory.basis) - outer(there, self.structure, memory.basis)
         return memory._replace(
             moments=Moments(
                 first + jnp.sum(here - there, axis=0), second + receipt.num_rows.astype(second.dtype) * change
@@ -277,19 +215,6 @@ def covariance_tracking(
         >>> estimator = ewsg.gradients.covariance_tracking(ewsg.models.gaussian_location(), batch_size=1)
         >>> nc_sghmc = ewsg.kernel(ewsg.dynamics.noise_corrected(1e-2, friction=10.0), estimator)
     """
-    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
-    law = row_law(batch_size, replace, rows)
-    if isinstance(law, Blocks):
-        raise ValueError("rows must be 'random' or 'epochs': a block's covariance is not tracked; got 'blocks'")
-    every = checked_period("refresh_every", refresh_every)
-    _check.one_of("structure", structure, STRUCTURES)
-    _check.integer("rank", rank)
-    _check.integer("chunk_size", chunk_size)
     return CovarianceTracking(
-        posterior=posterior,
-        law=law,
-        refresh_every=every,
-        structure=structure,
-        rank=int(rank),
-        chunk_size=int(chunk_size),
+        **checked(posterior, batch_size, refresh_every, structure, rank, replace, rows, chunk_size)
     )

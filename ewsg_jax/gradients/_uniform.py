@@ -6,12 +6,11 @@ covariance of ∇Vᵢ over the rows (divided by n). b evaluations a step, no mem
 
 from typing import Any
 
-from ewsg_jax import _check, _tree
+from ewsg_jax import _check
 from ewsg_jax._module import module
-from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax._types import Data, Key, Position, PyTree
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import Batch
 from ewsg_jax.rows.named import RowLawName, row_law
 
 
@@ -26,22 +25,16 @@ class Uniform(OfRows[Any]):
         self, randomness: PyTree, memory: Any, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, Any]:
         batch = self.law.batch(randomness, memory, data)
-        return Estimate(self._gradient(batch, point, data), batch.indices), self.law.advance(memory, data)
+        return Estimate(self.plain_gradient(batch, point, data), batch.indices), self.law.advance(memory, data)
 
     def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        return self._gradient(estimate.batch, position, data)
+        return self.plain_gradient(estimate.batch, position, data)
 
     def commit(self, receipt: Any, memory: Any) -> Any:
         return receipt
 
     def evaluations(self, data: Data) -> Evaluations:
         return Evaluations(self.batch_size, self.batch_size)
-
-    def _gradient(self, batch: Batch | Array, position: Position, data: Data) -> Position:
-        return _tree.combine(
-            (1, self.posterior.prior_gradient(position)),
-            (1, self.posterior.batch_gradient(position, data, batch, widened=True)),
-        )
 
 
 def uniform(posterior: Posterior, *, batch_size: int, replace: bool = True, rows: RowLawName = "random") -> Uniform:

@@ -5,9 +5,11 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from ewsg_jax import _tree
 from ewsg_jax._module import Part, module, static
 from ewsg_jax._types import Array, Data, Key, Memory, Position, PyTree
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.gathering import Batch
 from ewsg_jax.rows.law import RowLaw
 
 
@@ -192,6 +194,13 @@ class OfRows(GradientEstimator[Memory]):
     def check(self, position: Position, data: Data) -> None:
         self.posterior.check(position, data)
         self.law.check(data)
+
+    def plain_gradient(self, batch: Batch | Array, position: Position, data: Data) -> Position:
+        """Return ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ)."""
+        return _tree.combine(
+            (1, self.posterior.prior_gradient(position)),
+            (1, self.posterior.batch_gradient(position, data, batch, widened=True)),
+        )
 
     def draw(self, key: Key, data: Data) -> PyTree:
         return self.law.draw(key, data)

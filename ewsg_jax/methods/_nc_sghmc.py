@@ -2,15 +2,18 @@
 
 from typing import Literal
 
-from ewsg_jax import dynamics, gradients
+from ewsg_jax import _check, dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Hyperparameter
-from ewsg_jax.gradients.covariance import Structure
+from ewsg_jax._types import Array, Hyperparameter
+from ewsg_jax.gradients.covariance import Covariance, Structure
 from ewsg_jax.gradients.period import Period
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
+
+BALANCES = {"friction": dynamics.noise_corrected, "noise": dynamics.noise_reduced}
+ESTIMATORS = {"tracked": gradients.covariance_tracking, "kept": gradients.kept_covariance}
 
 
 @method(
@@ -31,6 +34,8 @@ def nc_sghmc(
     *,
     friction: Hyperparameter,
     batch_size: int,
+    covariance: Literal["tracked", "kept"] | Covariance | Array = "tracked",
+    balance: Literal["friction", "noise"] = "friction",
     refresh_every: Period = None,
     structure: Structure = "dense",
     rank: int = 10,
@@ -45,14 +50,22 @@ def nc_sghmc(
     ∇Vᵢ(θ), Γ = γ I + h Cov(g)/(2T), and Cov(g) is exact every K steps and follows the batches between. Targets
     exp(−(V + ‖p‖²/2)/T) with a bias of order h, none of it from the minibatch's heat while hΓ < 2 in every
     direction (beyond that chains diverge). 2b evaluations a step and n every K steps; memory of d² numbers
-    (`"diagonal"`: 4d, `"low_rank"`: (r + 3)d), and with `"dense"` an eigendecomposition a step. When to use it: few
-    dimensions and minibatches that heat the chain; not where h² Cov(g)/(2T) reaches 2, which is often so for b = 1.
+    (`"diagonal"`: 4d, `"low_rank"`: (r + 3)d), and with `"dense"` an eigendecomposition a step. Kept from reset to
+    reset, or given (`covariance`), it costs b evaluations a step and a product with d² numbers, and is that of
+    another point. When to use it: few dimensions and minibatches that heat the chain; not where h² Cov(g)/(2T)
+    reaches 2, which is often so for b = 1.
 
     Args:
         posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
         step_size: h > 0, time per step; a number, a traced scalar or a schedule (a function of the step's number).
         friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
         batch_size: b, rows in a batch.
+        covariance: of the gradient between resets: `"tracked"` (default), it follows the batches; `"kept"`, it
+            stays that of the last reset; or one for all steps and chains, such as
+            `ewsg_jax.gradients.covariance_at` returns: a matrix (d, d) over the position raveled leaf after leaf,
+            or its diagonal (d,).
+        balance: what makes up for the minibatch's heat: `"friction"` (default), or `"noise"`: so much less noise is
+            injected (Chen et al.'s B̂ is h Cov/2), and friction takes up the rest where h Cov > 2γT.
         refresh_every: K, steps from one reset of the covariance to the next: a whole number, or a function of n
             that returns one. Default: ⌈n/b⌉.
         structure: of the covariance: `"dense"` (default), `"diagonal"`, or `"low_rank"`: within a basis that each
@@ -72,6 +85,7 @@ def nc_sghmc(
             twice.
 
     References:
+        T. Chen, E. B. Fox and C. Guestrin, Stochastic gradient Hamiltonian Monte Carlo, ICML 2014.
         R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient MCMC methods via
             non-uniform subsampling of gradients, Foundations of Data Science.
 
@@ -81,16 +95,29 @@ def nc_sghmc(
         >>> import ewsg_jax as ewsg
         >>> kernel = ewsg.nc_sghmc(ewsg.models.gaussian_location(), 2e-2, friction=10.0, batch_size=1)
     """
+    _check.one_of("balance", balance, BALANCES)
+    of_rows = {"batch_size": batch_size, "replace": replace}
+    if isinstance(covariance, str):
+        _check.one_of("covariance", covariance, ESTIMATORS)
+        estimator = ESTIMATORS[covariance](
+            posterior, refresh_every=refresh_every, structure=structure, rank=rank, **of_rows
+        )
+        given = None
+    elif refresh_every is None and structure == "dense":
+        estimator, given = gradients.uniform(posterior, **of_rows), covariance
+    else:
+        raise ValueError(
+            "refresh_every and structure must be left out where covariance is given; got "
+            f"refresh_every={_check.describe(refresh_every)} and structure={structure!r}"
+        )
     return kernel(
-        dynamics.noise_corrected(
-            step_size, friction=friction, temperature=temperature, noise=noise, integrator=integrator
+        BALANCES[balance](
+            step_size,
+            friction=friction,
+            temperature=temperature,
+            noise=noise,
+            integrator=integrator,
+            covariance=given,
         ),
-        gradients.covariance_tracking(
-            posterior,
-            batch_size=batch_size,
-            refresh_every=refresh_every,
-            structure=structure,
-            rank=rank,
-            replace=replace,
-        ),
+        estimator,
     )

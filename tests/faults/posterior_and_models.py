@@ -12,14 +12,14 @@ MUTANTS = [
     ),
     Mutant(
         "prior rescaled",
-        "ewsg_jax/gradients/_uniform.py",
+        "ewsg_jax/gradients/protocol.py",
         "(1, self.posterior.prior_gradient(position)),",
-        "(_check.data(data) / self.batch_size, self.posterior.prior_gradient(position)),",
+        "(1 / self.batch_size, self.posterior.prior_gradient(position)),",
         "tests/dynamics/test_stationary_law.py::test_minibatch_noise_that_depends_on_the_position[splitting-2-True]",
     ),
     Mutant(
         "prior dropped",
-        "ewsg_jax/gradients/_uniform.py",
+        "ewsg_jax/gradients/protocol.py",
         "(1, self.posterior.prior_gradient(position)),",
         "(0, self.posterior.prior_gradient(position)),",
         "tests/dynamics/test_stationary_law.py::test_minibatch_noise_that_does_not_depend_on_the_position[exact-1-True]",

@@ -34,8 +34,8 @@ MUTANTS = [
     Mutant(
         "y on another batch than the step's",
         "ewsg_jax/gradients/_uniform.py",
-        "return self._gradient(estimate.batch, position, data)",
-        "return self._gradient((estimate.batch + 1) % 5, position, data)",
+        "return self.plain_gradient(estimate.batch, position, data)",
+        "return self.plain_gradient((estimate.batch + 1) % 5, position, data)",
         STEPS,
     ),
     Mutant(

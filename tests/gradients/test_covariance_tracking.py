@@ -16,6 +16,7 @@ from tests.gradients.test_variance_reduced import MODELS, NAMES, flat, like_posi
 from tests.oracles import enumeration
 
 BATCHES = [(2, True), (2, False)]
+ESTIMATORS = ("covariance_tracking", "kept_covariance")
 STRUCTURES = {
     "dense": {"structure": "dense"},
     "diagonal": {"structure": "diagonal"},
@@ -29,6 +30,8 @@ def matrix_of(covariance):
     matrix = np.asarray(covariance.matrix)
     if covariance.basis is not None:
         basis = np.asarray(covariance.basis)
+        if matrix.ndim < basis.ndim:  # eigenvalues
+            return (basis * matrix[..., None, :]) @ np.swapaxes(basis, -1, -2)
         return basis @ matrix @ np.swapaxes(basis, -1, -2)
     return matrix
 
@@ -47,7 +50,7 @@ def restricted(matrix, structure, basis=None):
 
 
 @functools.cache
-def at_a_reset(name, structure):
+def at_a_reset(estimator_name, name, structure):
     """(values of all batches, covariance that each reports) right after a reset, for each of BATCHES."""
     model = MODELS[name]
 
@@ -56,7 +59,7 @@ def at_a_reset(name, structure):
         found = []
         for batch_size, replace in BATCHES:
             # Six rows in chunks of four.
-            estimator = ewsg.gradients.covariance_tracking(
+            estimator = getattr(ewsg.gradients, estimator_name)(
                 model.posterior, batch_size=batch_size, replace=replace, chunk_size=4, **STRUCTURES[structure]
             )
             memory = estimator.init(jax.random.key(0), elsewhere, data)
@@ -76,19 +79,21 @@ def at_a_reset(name, structure):
 
 
 @pytest.mark.parametrize(
-    ("name", "structure"),
+    ("estimator", "name", "structure"),
     [
-        *((name, "dense") for name in NAMES),
-        *(("custom", structure) for structure in STRUCTURES if structure != "dense"),
-        ("softmax_regression", "low_rank"),
+        *(("covariance_tracking", name, "dense") for name in NAMES),
+        *(("covariance_tracking", "custom", structure) for structure in STRUCTURES if structure != "dense"),
+        ("covariance_tracking", "softmax_regression", "low_rank"),
+        *(("kept_covariance", "custom", structure) for structure in STRUCTURES),
+        ("kept_covariance", "softmax_regression", "low_rank"),
     ],
 )
-def test_the_covariance_is_exact_at_a_reset(x64, name, structure):
+def test_the_covariance_is_exact_at_a_reset(x64, estimator, name, structure):
     """That of the closed form and of the estimates over all batches, or what the structure keeps of it."""
     model = MODELS[name]
     per_datum, prior = model.per_datum(model.position), model.prior(model.position)
     elsewhere = shifted(model.position, 0.5, -0.2)
-    for (batch_size, replace), found in zip(BATCHES, at_a_reset(name, structure), strict=True):
+    for (batch_size, replace), found in zip(BATCHES, at_a_reset(estimator, name, structure), strict=True):
         values, covariance, batch, probes, evaluations = found
         listed, probabilities = enumeration.batches(N, batch_size, replace)
         np.testing.assert_array_equal(batch, listed)
@@ -102,7 +107,7 @@ def test_the_covariance_is_exact_at_a_reset(x64, name, structure):
         basis = covariance.basis
         d = len(mean)
         if basis is not None:
-            rank = min(STRUCTURES[structure]["rank"], d)
+            rank = min(STRUCTURES[structure].get("rank", d), d)
             assert basis.shape == (len(listed), d, rank)
             close(np.swapaxes(basis, 1, 2) @ basis, np.broadcast_to(np.eye(rank), (len(listed), rank, rank)))
         expected = np.broadcast_to(exact, (len(listed), d, d))
@@ -213,7 +218,7 @@ def test_moments_and_covariance_follow_algorithm_two(x64, name, structure, batch
             first, second = enumeration.moments(here)
             centred = enumeration.moments(here - center)
         np.testing.assert_allclose(anchors[step], anchor, rtol=1e-15)
-        basis = None if covariance.basis is None else covariance.basis[step]
+        basis = covariance.basis[step] if "rank" in structure else None
         close(moments[0][step], center, 1e-12)
         close(moments[1][step], centred[0], 1e-12)
         kept = restricted(centred[1], structure) if basis is None else basis.T @ centred[1] @ basis
@@ -257,13 +262,13 @@ def test_rounding_is_no_negative_part():
         def step(memory, number):
             memory, _, _ = estimator.refresh((), memory, number, position * (1 + number / 10), data)
             estimate, receipt = estimator.propose(jnp.array([0]), memory, position, data, no_weight)
-            return estimator.commit(receipt, memory), estimate.covariance.matrix
+            return estimator.commit(receipt, memory), estimate.covariance
 
         return jax.lax.scan(step, estimator.init(jax.random.key(0), position, data), jnp.arange(20))
 
-    memory, matrices = run(position, data)
+    memory, covariance = run(position, data)
     assert memory.num_clipped == 0
-    values = np.linalg.eigvalsh(np.asarray(matrices, np.float64))
+    values = np.linalg.eigvalsh(matrix_of(jax.tree.map(lambda x: np.asarray(x, np.float64), covariance)))
     assert np.all(values[:, 0] > -1e-5 * values[:, -1])
     assert np.all(values[:, :7] < 1e-5 * values[:, -1:])
 
@@ -328,7 +333,7 @@ def test_far_from_the_mode_the_covariance_does_not_cancel(structure):
     counts, covariance = found[structure]
     n = len(rows)
     exact = n**2 * np.cov(rows.T, bias=True)
-    basis = None if covariance.basis is None else covariance.basis[0]
+    basis = covariance.basis[0] if "rank" in structure else None
     first = matrix_of(jax.tree.map(lambda x: x[0], covariance))
     np.testing.assert_allclose(first, restricted(exact, structure, basis), rtol=0, atol=1e-4 * np.abs(exact).max())
     assert counts.tolist() == [0, 1]
@@ -366,10 +371,10 @@ def test_batches_of_an_epoch_are_subsets(x64, batch_size):
     def covariance(position, data):
         memory = estimator.init(jax.random.key(0), position, data)
         memory, _, _ = estimator.refresh((), memory, jnp.int32(0), position, data)
-        return estimator.propose((), memory, position, data, no_weight)[0].covariance.matrix
+        return estimator.propose((), memory, position, data, no_weight)[0].covariance
 
     exact = enumeration.batch_covariance(model.per_datum(model.position), batch_size, replace=False)
-    close(np.asarray(covariance(as_jax(model.position), as_jax(model.data))), exact, 1e-12)
+    close(matrix_of(covariance(as_jax(model.position), as_jax(model.data))), exact, 1e-12)
 
 
 def test_the_period_is_a_pass_by_default():
@@ -380,7 +385,100 @@ def test_the_period_is_a_pass_by_default():
         assert estimator.evaluations(jnp.zeros((N, 3))).refresh_every == expected
 
 
+# Kept from reset to reset.
+
+
+@pytest.mark.parametrize("structure", ["dense", "diagonal"])
+def test_a_kept_covariance_is_that_of_the_last_reset(x64, structure):
+    """Along given points: that of the closed form at the point of the last reset, at every step."""
+    model = MODELS["custom"]
+    center = np.asarray(flat(as_jax(model.position)))
+    points = center + 0.3 * np.random.default_rng(5).normal(size=(STEPS, len(center)))
+    estimator = ewsg.gradients.kept_covariance(
+        model.posterior, batch_size=2, replace=False, refresh_every=EVERY, structure=structure
+    )
+
+    @quick_jit
+    def run(points, data):
+        def step(memory, given):
+            number, point = given
+            position, batch = like_position(point, model), jnp.array([1, 4])
+            memory, same, evaluations = estimator.refresh(batch, memory, number, position, data)
+            estimate, receipt = estimator.propose(batch, memory, same, data, no_weight)
+            return estimator.commit(receipt, memory), (estimate.covariance, evaluations, flat(estimate.gradient))
+
+        start = estimator.init(jax.random.key(2), like_position(points[0], model), data)
+        return jax.lax.scan(step, start, (jnp.arange(STEPS, dtype=jnp.int32), points))[1]
+
+    covariance, evaluations, gradients = jax.device_get(run(jnp.asarray(points), as_jax(model.data)))
+    found = matrix_of(covariance)
+    for step, point in enumerate(points):
+        anchor = as_numpy(points[step - step % EVERY], model)
+        exact = enumeration.batch_covariance(model.per_datum(anchor), 2, replace=False)
+        close(found[step], restricted(exact, structure), 1e-12)
+        here = as_numpy(point, model)
+        expected = enumeration.stochastic_gradients(model.per_datum(here), model.prior(here), np.array([[1, 4]]))
+        close(gradients[step], expected[0], 1e-12)
+    np.testing.assert_array_equal(evaluations, np.where(np.arange(STEPS) % EVERY == 0, N, 0))
+    cost = estimator.evaluations(as_jax(model.data))
+    assert cost == ewsg.gradients.Evaluations(2, 2, per_refresh=N, refresh_every=EVERY)
+    assert cost.of_steps(0, STEPS) == 2 * STEPS + evaluations.sum()
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("replace", [True, False])
+def test_the_covariance_at_a_point(x64, structure, replace):
+    """By closed form; of a low rank, the leading eigenvectors after so many passes."""
+    model = MODELS["custom"]
+    found = ewsg.gradients.covariance_at(
+        model.posterior,
+        as_jax(model.position),
+        as_jax(model.data),
+        batch_size=2,
+        replace=replace,
+        chunk_size=4,
+        passes=60,
+        **STRUCTURES[structure],
+    )
+    exact = enumeration.batch_covariance(model.per_datum(model.position), 2, replace)
+    values, vectors = np.linalg.eigh(exact)
+    expected = restricted(exact, structure)
+    if structure == "low_rank":
+        expected = (vectors[:, -2:] * values[-2:]) @ vectors[:, -2:].T
+    close(matrix_of(found), expected, 1e-10)
+    assert found.size == len(values)
+
+
 # The product with a vector.
+
+
+@pytest.mark.parametrize("structure", ["dense", "diagonal", "low_rank", "factored", "low_rank_factored"])
+def test_functions_of_the_eigenvalues(x64, structure):
+    """Σ f(C) v, with C outside its basis 0."""
+    rng = np.random.default_rng(4)
+    root, basis = rng.normal(size=(5, 5)), np.linalg.qr(rng.normal(size=(5, 2)))[0]
+    inner = np.array([[2.0, 0.4], [0.4, 1.0]])
+    values, vectors = np.linalg.eigh(root @ root.T)
+    small, turned = np.linalg.eigh(inner)
+    matrix, within = {
+        "dense": (root @ root.T, None),
+        "diagonal": (rng.uniform(1, 2, 5), None),
+        "low_rank": (inner, basis),
+        "factored": (values, vectors),
+        "low_rank_factored": (small, basis @ turned),
+    }[structure]
+    covariance = Covariance(jnp.asarray(matrix), None if within is None else jnp.asarray(within))
+    dense = matrix_of(covariance)
+    dense = np.diag(dense) if structure == "diagonal" else dense
+    values, vectors = np.linalg.eigh(dense)
+    u, v = rng.normal(size=(2, 5))
+    expected = vectors @ (np.sqrt(values.clip(0) + 1) * (vectors.T @ u) + np.exp(-values) * (vectors.T @ v))
+    split = lambda x: {"a": jnp.asarray(x[:1]), "b": jnp.asarray(x[1:].reshape(2, 2))}
+    found = covariance.combine(
+        (lambda x: jnp.sqrt(jnp.maximum(x, 0) + 1), split(u)), (lambda x: jnp.exp(-x), split(v))
+    )
+    close(np.asarray(ravel_pytree(found)[0]), expected, 1e-12)
+    close(np.asarray(ravel_pytree(covariance.times(split(u)))[0]), dense @ u, 1e-12)
 
 
 @pytest.mark.parametrize("structure", ["dense", "diagonal", "low_rank"])

@@ -75,6 +75,15 @@ ARGUMENTS = {
         'of the covariance: `"dense"` (default), `"diagonal"`, or `"low_rank"`: within a basis that each '
         "reset turns towards the leading directions."
     ),
+    "covariance": (
+        'of the gradient between resets: `"tracked"` (default), it follows the batches; `"kept"`, it stays that of '
+        "the last reset; or one for all steps and chains, such as `ewsg_jax.gradients.covariance_at` returns: a "
+        "matrix (d, d) over the position raveled leaf after leaf, or its diagonal (d,)."
+    ),
+    "balance": (
+        'what makes up for the minibatch\'s heat: `"friction"` (default), or `"noise"`: so much less noise is '
+        "injected (Chen et al.'s B̂ is h Cov/2), and friction takes up the rest where h Cov > 2γT."
+    ),
     "rank": "r, for a low rank; at most the numbers of a position are used. Default 10.",
     "decay": f"α, in [0, 1), {FIXED}: how much of the mean a step keeps. Default 0.99.",
     "damping": (

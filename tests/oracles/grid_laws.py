@@ -59,3 +59,40 @@ def semi_implicit(
     mean = marginal @ grid
     momentum = (grid[:, None] - grid[None, :]) / h
     return float(mean), float(marginal @ (grid - mean) ** 2), float(np.sum(density * momentum**2))
+
+
+def semi_implicit_with_anchor(
+    kick: Callable[[float, float, float], tuple[Vector, Vector]],
+    h: float,
+    sigma: float,
+    grid: Vector,
+    period: int,
+    cycles: int,
+) -> tuple[float, float, float, float]:
+    """As `semi_implicit`, with kick(θ, p, ω), ω the θ before the last step numbered by a multiple of a period.
+
+    Mean and variance of θ are those over the steps of a cycle, E p² likewise; the fourth is the mass that left the
+    grid in the last cycle.
+    """
+    spacing, size = grid[1] - grid[0], len(grid)
+    theta, before, anchor = np.meshgrid(grid, grid, grid, indexing="ij")
+    means, probabilities = kick(theta, (theta - before) / h, anchor)  # with a leading axis, the batches
+    tensor = np.zeros((size, size, size, size))  # θ', θ, θ before, ω
+    for mean, probability in zip(means, probabilities, strict=True):
+        tensor += probability * _density(grid[:, None, None, None], theta + h * mean, np.float64(h**3 * sigma**2))
+    tensor *= spacing
+    density = _density(grid[:, None], 0.0, np.float64(1.0)) * _density(grid[None, :], 0.0, np.float64(1.0))
+    momentum = (grid[:, None] - grid[None, :]) / h
+    for _ in range(cycles):
+        # θ, θ before, ω: the anchor is θ.
+        joint = density[:, :, None] * np.eye(size)[:, None, :] / density.sum()
+        average = np.zeros((size, size))
+        for _ in range(period):
+            joint = np.einsum("kija,ija->kia", tensor, joint, optimize=True)
+            average += joint.sum(2) / period
+        density = joint.sum(2)
+    average = average / average.sum()
+    marginal = average.sum(1)
+    mean = marginal @ grid
+    variance = marginal @ (grid - mean) ** 2
+    return float(mean), float(variance), float(np.sum(average * momentum**2)), float(1 - density.sum())

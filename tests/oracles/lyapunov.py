@@ -193,3 +193,24 @@ def corrected_variances(name: str, lam: float, h: float, gamma: float, T: float,
         np.kron(CLOSED_FORMS[name](lam, h, g, T), np.outer(v, v)) for g, v in zip(values, vectors.T, strict=True)
     ]
     return np.sum(parts, axis=0)
+
+
+def reduced(name: str, H: Matrix, k: Matrix, h: float, gamma: float, T: float, covariance: Matrix) -> Step:
+    """p' = p − h (g(θ) + Γ p) + √h Σ ξ, along each eigenvector of Cov, of eigenvalue λ, and with σ² = 2γT:
+
+    Σ² = σ² − hλ and Γ = γ where hλ ≤ σ², else Σ = 0 and 2TΓ = hλ;  θ' = θ + h p' or θ + h p.
+    """
+    values, vectors = np.linalg.eigh(covariance)
+    sigma2 = 2 * gamma * T
+    enough = h * values <= sigma2
+    along = lambda x: (vectors * x) @ vectors.T
+    noise = along(np.where(enough, sigma2 - h * values, 0))
+    friction = along(np.where(enough, gamma, h * values / (2 * T)))
+    eye, zero = np.eye(len(k)), np.zeros((len(k), len(k)))
+    kick = np.block([[eye, zero], [-h * H, eye - h * friction]])
+    shift = np.concatenate([0 * k, h * k])
+    injected = np.block([[zero, zero], [zero, h * noise]])
+    drift = np.block([[eye, h * eye], [zero, eye]])
+    if name == "euler":
+        return Step(kick + drift - np.eye(2 * len(k)), shift, injected)
+    return Step(drift @ kick, drift @ shift, drift @ injected @ drift.T)

@@ -16,10 +16,12 @@ from tests import contract
 EVER_USED = {
     "bright_set",
     "control_variate_memory",
+    "covariance",
     "epoch",
     "firefly_memory",
     "firefly_state",
     "gradient_moments",
+    "kept_covariance_memory",
     "kernel_state",
     "langevin_state",
     "moments",

@@ -3,6 +3,8 @@
 # The arguments are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false
 
+import functools
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -187,32 +189,45 @@ of(
         lambda: started(G.stratified(MODEL, labels=failing, **STRATA)),
     ),
 )
+STRUCTURES = "one of 'dense', 'diagonal', 'low_rank'"
+for name in ("covariance_tracking", "kept_covariance"):
+    wrong = functools.partial(getattr(G, name), MODEL, batch_size=1)
+    of(
+        f"gradients.{name}",
+        (
+            "structure",
+            V,
+            "structure",
+            "'full' (str)",
+            STRUCTURES,
+            lambda wrong=wrong: wrong(structure="full"),
+        ),
+        ("rank", V, "rank", "got 0", WHOLE, lambda wrong=wrong: wrong(rank=0)),
+        ("blocks", V, "rows", "got 'blocks'", "'random' or 'epochs'", lambda wrong=wrong: wrong(rows="blocks")),
+        ("period", T, "refresh_every", "'epoch' (str)", WHOLE, lambda wrong=wrong: wrong(refresh_every="epoch")),
+        ("posterior", T, "posterior", "function", A_POSTERIOR, lambda build=wrong.func: build(len, batch_size=1)),
+    )
 of(
-    "gradients.covariance_tracking",
+    "gradients.covariance_at",
+    ("posterior", T, "posterior", "function", A_POSTERIOR, lambda: G.covariance_at(len, POINT, DATA, batch_size=1)),
+    ("NaN", V, "position", "NaN", "finite", lambda: G.covariance_at(MODEL, POINT * NAN, DATA, batch_size=1)),
+    ("batch", V, "batch_size", "got 0", WHOLE, lambda: G.covariance_at(MODEL, POINT, DATA, batch_size=0)),
+    ("passes", V, "passes", "got 0", WHOLE, lambda: G.covariance_at(MODEL, POINT, DATA, batch_size=1, passes=0)),
     (
         "structure",
         V,
         "structure",
         "'full' (str)",
-        "one of 'dense', 'diagonal', 'low_rank'",
-        lambda: G.covariance_tracking(MODEL, batch_size=1, structure="full"),
+        STRUCTURES,
+        lambda: G.covariance_at(MODEL, POINT, DATA, batch_size=1, structure="full"),
     ),
-    ("rank", V, "rank", "got 0", WHOLE, lambda: G.covariance_tracking(MODEL, batch_size=1, rank=0)),
     (
-        "blocks",
+        "more rows than there are",
         V,
-        "rows",
-        "got 'blocks'",
-        "'random' or 'epochs'",
-        lambda: G.covariance_tracking(MODEL, batch_size=1, rows="blocks"),
-    ),
-    (
-        "period",
-        T,
-        "refresh_every",
-        "'epoch' (str)",
-        WHOLE,
-        lambda: G.covariance_tracking(MODEL, batch_size=1, refresh_every="epoch"),
+        "batch_size",
+        "got 7",
+        "at most n = 6",
+        lambda: G.covariance_at(MODEL, POINT, DATA, batch_size=7, replace=False),
     ),
 )
 EPOCHS = G.uniform(MODEL, batch_size=2, rows="epochs")

@@ -3,8 +3,27 @@
 # The arguments are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false
 
+import functools
+
+import numpy as np
+
 import ewsg_jax as ewsg
-from tests.wrong_calls.table import FROZEN, INTEGRATORS, MODEL, POSITIVE, ROW_LAWS, STRATA, WHOLE, T, V, of
+from tests.wrong_calls.table import (
+    DATA,
+    FROZEN,
+    INTEGRATORS,
+    KEY,
+    MODEL,
+    NAN,
+    POINT,
+    POSITIVE,
+    ROW_LAWS,
+    STRATA,
+    WHOLE,
+    T,
+    V,
+    of,
+)
 
 CORRECTED = ewsg.dynamics.noise_corrected(0.1, friction=1.0)
 of(
@@ -26,6 +45,58 @@ of(
         "one that does not",
         "covariance_tracking",
         lambda: ewsg.kernel(CORRECTED, ewsg.gradients.uniform(MODEL, batch_size=1)),
+    ),
+)
+
+A_COVARIANCE = "a symmetric matrix (d, d) without negative eigenvalues, its diagonal (d,)"
+for name in ("noise_corrected", "noise_reduced"):
+    wrong = functools.partial(getattr(ewsg.dynamics, name), 0.1, friction=1.0)
+    of(
+        f"dynamics.{name}",
+        ("a name", T, "covariance", "'kept' (str)", A_COVARIANCE, lambda w=wrong: w(covariance="kept")),
+        ("no square", V, "covariance", "(2, 3)", A_COVARIANCE, lambda w=wrong: w(covariance=np.ones((2, 3)))),
+        ("complex", V, "covariance", "complex", A_COVARIANCE, lambda w=wrong: w(covariance=np.ones(2) * 1j)),
+        ("NaN", V, "covariance", "not finite", A_COVARIANCE, lambda w=wrong: w(covariance=np.array([1.0, NAN]))),
+        (
+            "not symmetric",
+            V,
+            "covariance",
+            "not symmetric",
+            A_COVARIANCE,
+            lambda w=wrong: w(covariance=np.array([[1.0, 0.5], [0.0, 1.0]])),
+        ),
+        (
+            "negative",
+            V,
+            "covariance",
+            "the eigenvalue -1",
+            A_COVARIANCE,
+            lambda w=wrong: w(covariance=np.diag([1.0, -1.0])),
+        ),
+        (
+            "another size",
+            V,
+            "covariance",
+            "one over 3",
+            "the d = 2 numbers of the position",
+            lambda w=wrong: ewsg.kernel(w(covariance=np.ones(3)), ewsg.gradients.uniform(MODEL, batch_size=1)).init(
+                KEY, POINT, DATA
+            ),
+        ),
+    )
+of(
+    "dynamics.noise_reduced",
+    ("step size", V, "step_size", "got 0", POSITIVE, lambda: ewsg.dynamics.noise_reduced(0, friction=1.0)),
+    (
+        "weights",
+        V,
+        "dynamics",
+        "noise_reduced(",
+        "a weight for an exponentially weighted estimator",
+        lambda: ewsg.kernel(
+            ewsg.dynamics.noise_reduced(0.1, friction=1.0),
+            ewsg.gradients.exponentially_weighted(ewsg.gradients.kept_covariance(MODEL, batch_size=1)),
+        ),
     ),
 )
 
@@ -68,6 +139,30 @@ of(
     "nc_sghmc",
     ("batch", V, "batch_size", "got 0", WHOLE, lambda: ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=0)),
     ("friction", T, "friction", "None", POSITIVE, lambda: ewsg.nc_sghmc(MODEL, 0.1, friction=None, batch_size=1)),
+    (
+        "covariance",
+        V,
+        "covariance",
+        "'given' (str)",
+        "one of 'tracked', 'kept'",
+        lambda: ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=1, covariance="given"),
+    ),
+    (
+        "balance",
+        V,
+        "balance",
+        "'both' (str)",
+        "one of 'friction', 'noise'",
+        lambda: ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=1, balance="both"),
+    ),
+    (
+        "resets of what is given",
+        V,
+        "refresh_every",
+        "refresh_every=5 (int) and structure='dense'",
+        "left out where covariance is given",
+        lambda: ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=1, covariance=np.ones(2), refresh_every=5),
+    ),
 )
 of(
     "ewsg_vr",

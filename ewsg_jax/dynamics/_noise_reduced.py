@@ -1,0 +1,94 @@
+"""Underdamped Langevin that injects less noise, by what the minibatch brings (Chen, Fox & Guestrin 2014: B̂).
+
+    p' = p − h (g(θ) + Γ p) + √h Σ ξ,   Σ² = (σ² I − h Cov)₊,   Γ = γ I + (h Cov − σ² I)₊/(2T),   σ² = 2γT
+    θ' = θ + h p'  (semi_implicit)  or  θ + h p  (euler)
+
+with Cov the covariance of g at θ, as the estimator reports it or as it is given. A gradient with this covariance
+adds noise of variance h² Cov to each step; so much less is injected, and the noise of a step is the σ²h that the
+friction γ balances at temperature T. In directions where the gradient alone brings more, nothing is injected and
+friction takes up the rest: the papers leave that out. The law is that of `semi_implicit` or `euler` with an exact
+gradient, friction and all, for as long as h Cov ≤ σ². It is stable where `noise_corrected` is, and further.
+
+Chen et al. write B̂ for h Cov/2, C for γ, and have T = 1: their noise has the variance 2(C − B̂)h. It is also the
+first of the two remedies of Li, Wang, Zha & Tao, appendix F.
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+import jax.numpy as jnp
+
+from ewsg_jax._module import module
+from ewsg_jax._random import NoiseLaw
+from ewsg_jax._types import Array, Hyperparameter, Position, PyTree
+from ewsg_jax.dynamics.minibatch_heat import Scheme, TakesOutHeat, checked_arguments
+from ewsg_jax.dynamics.underdamped import Kick, Scales, UnderdampedState, kick_terms
+from ewsg_jax.gradients.covariance import Covariance
+
+
+class Terms(NamedTuple):
+    """What the scheme multiplies by; γ, h/(2T), h/σ² and σ/√h."""
+
+    kick: Kick
+    friction: Any
+    damping: Any
+    share: Any
+    noise: Any
+
+
+@module
+class NoiseReduced(TakesOutHeat):
+    """The dynamics of `noise_reduced`."""
+
+    frozen_noise: ClassVar = ()  # where no noise is left there is no weight
+
+    def terms(self, scales: Scales) -> Terms:
+        kick, damping = kick_terms(scales), scales.step_size / (2 * scales.temperature)
+        return Terms(kick, scales.friction, damping, damping / scales.friction, kick.noise / scales.step_size)
+
+    def force(self, noise: PyTree, state: UnderdampedState, covariance: Covariance) -> Position:
+        """Return (Γ − γ)p − (Σ − σ)ξ/√h."""
+        terms = self.at(state.step).update
+
+        def friction(values: Array) -> Array:
+            return jnp.maximum(terms.damping * values - terms.friction, 0)
+
+        def missing(values: Array) -> Array:
+            left = 1 - terms.share * values
+            # The root of 0 has no derivative.
+            return terms.noise * (1 - jnp.where(left > 0, jnp.sqrt(jnp.where(left > 0, left, 1)), 0))
+
+        return covariance.combine((friction, state.momentum), (missing, noise))
+
+
+def noise_reduced(
+    step_size: Hyperparameter,
+    *,
+    friction: Hyperparameter,
+    temperature: Hyperparameter = 1.0,
+    noise: NoiseLaw = "gaussian",
+    integrator: Scheme = "semi_implicit",
+    covariance: Covariance | Array | None = None,
+) -> NoiseReduced:
+    """Inject less noise, by what the minibatch brings itself.
+
+    Args:
+        step_size: h > 0, time per step; a number, a traced scalar or a schedule.
+        friction: γ > 0 per unit of time, likewise.
+        temperature: T > 0, likewise.
+        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order).
+        integrator: the scheme, `"semi_implicit"` or `"euler"`.
+        covariance: of the gradient, in units of ∇V squared: a matrix (d, d) over the position raveled leaf after
+            leaf, its diagonal (d,), or what `ewsg_jax.gradients.covariance_at` returns; it then goes with any
+            estimator. Chen et al.'s B̂ is `h * covariance / 2`. None: as the estimator reports it.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; from `ewsg_jax.kernel`, exponential weights, which
+            need noise in every direction, or an estimator that does not report its covariance where none is
+            given; at `init`, one given that does not fit the position.
+
+    Example:
+        >>> import jax.numpy as jnp, ewsg_jax as ewsg
+        >>> noise_estimate = jnp.eye(2)  # B̂
+        >>> dynamics = ewsg.dynamics.noise_reduced(1e-2, friction=10.0, covariance=2 * noise_estimate / 1e-2)
+    """
+    return NoiseReduced(**checked_arguments(step_size, friction, temperature, noise, integrator, covariance))

@@ -1,0 +1,139 @@
+"""What the dynamics that take out the minibatch's heat share: where its covariance comes from.
+
+    p' = p − h (g(θ) + Γ p) + √h Σ ξ,   Σ² + h Cov = 2TΓ
+    θ' = θ + h p'  (semi_implicit)  or  θ + h p  (euler)
+
+with Cov the covariance of g at θ, as the estimator reports it or as the user gives it. A gradient with this
+covariance adds noise of variance h² Cov to each step: with the injected h Σ² it is what the friction Γ balances at
+temperature T. So the law is exp(−(V(θ) + ‖p‖²/2)/T) with the bias of the scheme alone, whatever the batch, as if
+the gradient were exact, the friction Γ and the noise 2TΓ.
+"""
+
+import abc
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check, _tree
+from ewsg_jax._module import module, static
+from ewsg_jax._random import NoiseLaw
+from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
+from ewsg_jax.dynamics._euler import drift_and_kick
+from ewsg_jax.dynamics._semi_implicit import kick_then_drift
+from ewsg_jax.dynamics.protocol import Probe
+from ewsg_jax.dynamics.underdamped import (
+    Scales,
+    Underdamped,
+    UnderdampedState,
+    WeightTerms,
+    checked,
+    explicit_exponent,
+)
+from ewsg_jax.gradients.covariance import Covariance
+from ewsg_jax.gradients.protocol import Estimate
+
+UPDATES = {"semi_implicit": kick_then_drift, "euler": drift_and_kick}
+Scheme = Literal["semi_implicit", "euler"]
+ROUNDING = 1e-4
+"""How far below 0 an eigenvalue of a given covariance may be, as a share of the largest."""
+
+
+@module
+class TakesOutHeat(Underdamped):
+    """Underdamped Langevin with a force beside the gradient. Write `force`, and `terms` with a field `kick`.
+
+    Attributes:
+        noise: the law of ξ.
+        integrator: what Γ is added to.
+        covariance: of the gradient, None for the one that the estimator reports.
+    """
+
+    noise: NoiseLaw = static(default="gaussian")
+    integrator: Scheme = static(default="semi_implicit")
+    covariance: Covariance | None = None
+
+    @abc.abstractmethod
+    def force(self, noise: PyTree, state: UnderdampedState, covariance: Covariance) -> Position:
+        """Return what is added to the gradient."""
+
+    @property
+    def needs_covariance(self) -> bool:
+        return self.covariance is None
+
+    def init(self, key: Key, position: Position) -> UnderdampedState:
+        numbers = sum(x.size for x in jax.tree.leaves(position))
+        if self.covariance is not None and self.covariance.size != numbers:
+            raise ValueError(
+                f"covariance must be over the d = {numbers} numbers of the position; got one over "
+                f"{self.covariance.size}"
+            )
+        return super().init(key, position)
+
+    def exponent(self, scales: Scales) -> WeightTerms:
+        return explicit_exponent(scales)
+
+    def with_force(self, noise: PyTree, state: UnderdampedState, estimate: Estimate) -> Estimate:
+        """Return the estimate with the force added to its gradient."""
+        covariance = estimate.covariance if self.covariance is None else self.covariance
+        force = self.force(noise, state, covariance)
+        return estimate._replace(gradient=_tree.combine((1, estimate.gradient), (1, force)))
+
+    def move(self, noise: PyTree, prepared: UnderdampedState, estimate: Estimate, probe: Probe) -> UnderdampedState:
+        return super().move(noise, prepared, self.with_force(noise, prepared, estimate), probe)
+
+    def update(
+        self, terms: Any, noise: PyTree, state: UnderdampedState, gradient: Position
+    ) -> tuple[Position, PyTree]:
+        return UPDATES[self.integrator](terms.kick, noise, state, gradient)
+
+
+def checked_arguments(
+    step_size: Hyperparameter,
+    friction: Hyperparameter,
+    temperature: Hyperparameter,
+    noise: NoiseLaw,
+    integrator: Scheme,
+    covariance: Covariance | Array | None,
+) -> dict[str, Any]:
+    """Check what such a dynamics is given, and return its fields by name."""
+    _check.one_of("integrator", integrator, UPDATES)
+    return {
+        **checked(step_size, friction, temperature, noise),
+        "noise": noise,
+        "integrator": integrator,
+        "covariance": None if covariance is None else given(covariance),
+    }
+
+
+def given(covariance: Covariance | Array) -> Covariance:
+    """Return a user's covariance as eigenvalues and vectors, or as its diagonal.
+
+    Raises:
+        TypeError, ValueError: it is no symmetric matrix without negative eigenvalues, and no diagonal of one.
+    """
+    takes = "covariance must be a symmetric matrix (d, d) without negative eigenvalues, its diagonal (d,), or what"
+    takes += " ewsg_jax.gradients.covariance_at returns"
+    if isinstance(covariance, Covariance):
+        return covariance
+    if not isinstance(covariance, jax.Array | np.ndarray):
+        raise TypeError(f"{takes}; got {_check.describe(covariance)}")
+    matrix = jnp.asarray(covariance)
+    if not jnp.issubdtype(matrix.dtype, jnp.inexact):
+        matrix = matrix.astype(float)
+    is_square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
+    if not (matrix.ndim == 1 or is_square) or not jnp.issubdtype(matrix.dtype, jnp.floating):
+        raise ValueError(f"{takes}; got {_check.describe(covariance)}")
+    made = Covariance(matrix) if matrix.ndim == 1 else Covariance(*jnp.linalg.eigh(matrix))
+    if _check.is_traced(matrix):
+        return made
+    known = np.asarray(matrix, np.float64)
+    if not np.isfinite(known).all():
+        raise ValueError(f"{takes}; got one that is not finite")
+    if matrix.ndim == 2 and not np.allclose(known, known.T, rtol=0, atol=ROUNDING * np.abs(known).max()):
+        raise ValueError(f"{takes}; got one that is not symmetric")
+    values = np.asarray(made.matrix, np.float64)
+    if values.size and values.min() < -ROUNDING * values.max():
+        raise ValueError(f"{takes}; got one with the eigenvalue {values.min():.3g}")
+    return made._replace(matrix=jnp.maximum(made.matrix, 0))

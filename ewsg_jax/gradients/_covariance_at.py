@@ -1,0 +1,110 @@
+"""The covariance of a minibatch's gradient at a point, from a pass over the data."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax import _check, products
+from ewsg_jax._types import Array, Data, Position
+from ewsg_jax.gradients.covariance import STRUCTURES, Covariance, Structure, clipped
+from ewsg_jax.gradients.spread import like_row, outer, share, some_basis, spread, turned
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.law import RowLaw
+from ewsg_jax.rows.named import row_law
+
+
+def exact_covariance(
+    posterior: Posterior,
+    law: RowLaw,
+    point: Position,
+    data: Data,
+    structure: Structure,
+    basis: Array | None,
+    chunk_size: int,
+) -> Covariance:
+    """Return the covariance of (n/b) Σ_{i∈I} ∇Vᵢ at a point, its negative rounding dropped; a pass over the data.
+
+    Dense or within a basis it comes as eigenvalues and vectors.
+    """
+    _, second = spread(posterior, point, data, chunk_size, lambda a: outer(a, structure, basis))
+    matrix = share(law, num_rows(data)) * second
+    found, _ = clipped(matrix, jnp.zeros((), matrix.dtype))
+    if basis is None or found.basis is None:
+        return found
+    return Covariance(found.matrix, products.matmul(basis, found.basis))
+
+
+@functools.partial(jax.jit, static_argnames=("posterior", "law", "structure", "rank", "passes", "chunk_size"))
+def _found(
+    position: Position,
+    data: Data,
+    posterior: Posterior,
+    law: RowLaw,
+    structure: Structure,
+    rank: int,
+    passes: int,
+    chunk_size: int,
+) -> Covariance:
+    basis = None
+    if structure == "low_rank":
+        basis = some_basis(jax.random.key(0), rank, like_row(posterior, position, data))
+        basis = jax.lax.fori_loop(
+            0, passes - 1, lambda _, basis: turned(posterior, position, data, chunk_size, basis), basis
+        )
+    return exact_covariance(posterior, law, position, data, structure, basis, chunk_size)
+
+
+def covariance_at(
+    posterior: Posterior,
+    position: Position,
+    data: Data,
+    *,
+    batch_size: int,
+    structure: Structure = "dense",
+    rank: int = 10,
+    passes: int = 5,
+    replace: bool = True,
+    chunk_size: int = CHUNK_SIZE,
+) -> Covariance:
+    """Return the covariance of `uniform`'s gradient at a position, such as the mode, over all batches of b rows.
+
+    It is what `ewsg_jax.dynamics.noise_corrected(covariance=…)` takes: one matrix for all chains.
+
+    Args:
+        posterior: what is sampled.
+        position: where; a tree of floating-point arrays, d numbers in all.
+        data: all of it; a tree of arrays with n rows on the leading axis.
+        batch_size: b, rows per step.
+        structure: `"dense"`, `"diagonal"`, or `"low_rank"`: its r leading directions.
+        rank: r, for a low rank; at most d are used.
+        passes: over the data for a low rank (others take one): all but the last turn a basis towards the leading
+            directions, each time closer by the ratio of the eigenvalues r + 1 and r.
+        replace: rows with replacement, or (False) a uniform subset.
+        chunk_size: rows that are taken at once: so many times d numbers of memory.
+
+    Returns:
+        The covariance, in units of ∇V squared: eigenvalues and vectors, or the diagonal.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind or does not fit the posterior.
+
+    Example:
+        >>> import jax.numpy as jnp, ewsg_jax as ewsg
+        >>> model = ewsg.models.gaussian_location()
+        >>> data = jnp.array([[0.0], [2.0]])
+        >>> found = ewsg.gradients.covariance_at(model, jnp.zeros(1), data, batch_size=1)
+        >>> found.times(jnp.ones(1))
+        Array([4.], dtype=float32)
+    """
+    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    position = _check.position(position)
+    _check.finite("position", position)
+    law = row_law(batch_size, replace, "random")
+    _check.one_of("structure", structure, STRUCTURES)
+    rank, passes = _check.integer("rank", rank), _check.integer("passes", passes)
+    chunk_size = _check.integer("chunk_size", chunk_size)
+    posterior.check(position, data)
+    law.check(data)
+    return _found(position, data, posterior, law, structure, rank, passes, chunk_size)

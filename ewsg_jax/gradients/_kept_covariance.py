@@ -1,0 +1,127 @@
+"""The plain gradient with a covariance that is worked out now and then, and kept in between.
+
+    g = ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ)
+    Cov = (1/b)(n Σᵢ ∇Vᵢ∇Vᵢᵀ − Σᵢ∇Vᵢ Σᵢ∇Vᵢᵀ) at ω, times (n − b)/(n − 1) for subsets and for the rows of epochs
+
+Every K steps, the first included, ω ← θ and Cov is exact; until the next such step it is that of ω, as its
+eigenvalues and eigenvectors. So a step costs a plain one's and a product with d² numbers (`covariance_tracking`
+follows the batches instead, with a second look at each and an eigendecomposition a step). What it is off in between
+is the change of Cov from ω to θ: where the posterior is narrow about its mode, a share of order 1/√n; far from it,
+as in a burn-in, K steps of a friction that is too strong or too weak.
+
+The estimate is unbiased, b evaluations a step and n at each reset (2n for a low rank: one more pass for the basis).
+Memory: d², d or rd numbers.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax._module import module
+from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax.gradients import batching
+from ewsg_jax.gradients._covariance_at import exact_covariance
+from ewsg_jax.gradients.covariance import Covariance, Structure
+from ewsg_jax.gradients.period import Period
+from ewsg_jax.gradients.protocol import Estimate, Evaluations, Weight
+from ewsg_jax.gradients.spread import like_row, some_basis, turned
+from ewsg_jax.gradients.with_covariance import WithCovariance, checked
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.named import RowLawName
+from ewsg_jax.tags import saved_as
+
+
+@saved_as("kept_covariance_memory")
+class KeptMemory(NamedTuple):
+    """The covariance of the estimates at ω, as eigenvalues in a basis or as its diagonal; the row law's memory."""
+
+    covariance: Covariance
+    rows: PyTree
+
+
+@module
+class KeptCovariance(WithCovariance[KeptMemory]):
+    """The estimator of `kept_covariance`."""
+
+    def init(self, key: Key, position: Position, data: Data) -> KeptMemory:
+        # The first step resets.
+        basis_key, rows_key = jax.random.split(key)
+        row = like_row(self.posterior, position, data)
+        basis = None
+        if self.structure != "diagonal":
+            rank = self.rank if self.structure == "low_rank" else row.shape[0]
+            basis = some_basis(basis_key, rank, row)
+        zero = jnp.zeros(row.shape if basis is None else basis.shape[1:], row.dtype)
+        return KeptMemory(Covariance(zero, basis), self.law.init(rows_key))
+
+    def refresh(
+        self, randomness: PyTree, memory: KeptMemory, step: Array, point: Position, data: Data
+    ) -> tuple[KeptMemory, Position, Any]:
+        due = step % self.period(data) == 0
+
+        def renew() -> Covariance:
+            basis = memory.covariance.basis if self.structure == "low_rank" else None
+            if basis is not None:
+                basis = turned(self.posterior, point, data, self.chunk_size, basis)
+            return exact_covariance(self.posterior, self.law, point, data, self.structure, basis, self.chunk_size)
+
+        covariance = batching.where_due(due, renew, memory.covariance)
+        return memory._replace(covariance=covariance), point, jnp.where(due, self.passes * num_rows(data), 0)
+
+    def propose(
+        self, randomness: PyTree, memory: KeptMemory, point: Position, data: Data, weight: Weight
+    ) -> tuple[Estimate, PyTree]:
+        batch = self.law.batch(randomness, memory.rows, data)
+        gradient = self.plain_gradient(batch, point, data)
+        return Estimate(gradient, batch.indices, covariance=memory.covariance), self.law.advance(memory.rows, data)
+
+    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
+        return self.plain_gradient(estimate.batch, position, data)
+
+    def commit(self, receipt: PyTree, memory: KeptMemory) -> KeptMemory:
+        return memory._replace(rows=receipt)
+
+    def evaluations(self, data: Data) -> Evaluations:
+        b = self.batch_size
+        return Evaluations(b, b, per_refresh=self.passes * num_rows(data), refresh_every=self.period(data))
+
+
+def kept_covariance(
+    posterior: Posterior,
+    *,
+    batch_size: int,
+    refresh_every: Period = None,
+    structure: Structure = "dense",
+    rank: int = 10,
+    replace: bool = True,
+    rows: RowLawName = "random",
+    chunk_size: int = CHUNK_SIZE,
+) -> KeptCovariance:
+    """Estimate ∇V as `uniform` does, and report the covariance that the estimate had at the last reset.
+
+    Args:
+        posterior: what is sampled.
+        batch_size: b, rows per step.
+        refresh_every: K, steps from one reset to the next: a whole number, or a function of n that returns one.
+            Default: ⌈n/b⌉, a reset for every pass over the data; it then costs as much as the steps do, and ten
+            times as many (`lambda n: 10 * n // b`) a tenth of it.
+        structure: `"dense"`, `"diagonal"`, or `"low_rank"`: within a basis that each reset turns towards the
+            leading directions.
+        rank: r, for a low rank; at most the numbers of a position are used.
+        replace: as in `uniform`.
+        rows: `"random"` or `"epochs"`, as in `uniform`: the covariance of a block's sum is another one.
+        chunk_size: rows that a reset takes at once.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> estimator = ewsg.gradients.kept_covariance(ewsg.models.gaussian_location(), batch_size=1)
+        >>> nc_sghmc = ewsg.kernel(ewsg.dynamics.noise_corrected(1e-2, friction=10.0), estimator)
+    """
+    return KeptCovariance(
+        **checked(posterior, batch_size, refresh_every, structure, rank, replace, rows, chunk_size)
+    )

@@ -1,0 +1,75 @@
+"""What estimators that report the covariance of their gradient share: when it is exact, and in which structure."""
+
+from typing import Any
+
+from ewsg_jax import _check
+from ewsg_jax._module import module, static
+from ewsg_jax._types import Data, Memory, Position
+from ewsg_jax.gradients.covariance import STRUCTURES, Structure
+from ewsg_jax.gradients.period import Period, checked_period, epoch, period_at
+from ewsg_jax.gradients.protocol import OfRows
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.blocks import Blocks
+from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.named import RowLawName, row_law
+
+
+@module
+class WithCovariance(OfRows[Memory]):
+    """An estimator whose covariance is exact every K steps, the first included.
+
+    Attributes:
+        refresh_every: K.
+        structure: of the covariance.
+        rank: r, for a low rank.
+        chunk_size: rows that a reset takes at once.
+    """
+
+    refresh_every: Period = static(default=None)
+    structure: Structure = static(default="dense")
+    rank: int = static(default=10)
+    chunk_size: int = static(default=CHUNK_SIZE)
+
+    @property
+    def reports_covariance(self) -> bool:
+        return True
+
+    @property
+    def passes(self) -> int:
+        """How many passes over the data a reset takes."""
+        return 2 if self.structure == "low_rank" else 1
+
+    def period(self, data: Data) -> int:
+        """Return K."""
+        return period_at("refresh_every", self.refresh_every, epoch(self.batch_size), num_rows(data))
+
+    def check(self, position: Position, data: Data) -> None:
+        super().check(position, data)
+        self.period(data)
+
+
+def checked(
+    posterior: Posterior,
+    batch_size: int,
+    refresh_every: Period,
+    structure: Structure,
+    rank: int,
+    replace: bool,
+    rows: RowLawName,
+    chunk_size: int,
+) -> dict[str, Any]:
+    """Check what such an estimator is given, and return its fields by name."""
+    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    law = row_law(batch_size, replace, rows)
+    if isinstance(law, Blocks):
+        raise ValueError("rows must be 'random' or 'epochs': a block's covariance is not tracked; got 'blocks'")
+    every = checked_period("refresh_every", refresh_every)
+    _check.one_of("structure", structure, STRUCTURES)
+    return {
+        "posterior": posterior,
+        "law": law,
+        "refresh_every": every,
+        "structure": structure,
+        "rank": _check.integer("rank", rank),
+        "chunk_size": _check.integer("chunk_size", chunk_size),
+    }
