@@ -17,7 +17,7 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._module import Part, module
-from ewsg_jax._types import Array, Data, Key, Memory, Position, PyTree, State
+from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients.protocol import Sharing
 from ewsg_jax.tags import saved_as
@@ -33,7 +33,7 @@ class RowsSeen:
 
 
 @saved_as("kernel_state")
-class KernelState(NamedTuple, Generic[State, Memory]):
+class KernelState(NamedTuple, Generic[P]):
     """The state of the dynamics and the memory of the estimator: with a key, all there is to a chain.
 
     Attributes:
@@ -42,12 +42,12 @@ class KernelState(NamedTuple, Generic[State, Memory]):
         rows: how many rows there are, where it is known: a step on other data would take its batch for all of them.
     """
 
-    dynamics: State
-    memory: Memory
+    dynamics: Any
+    memory: PyTree
     rows: RowsSeen | None = None
 
     @property
-    def position(self) -> Position:
+    def position(self) -> P:
         """The position θ, the tree that was given to `init`."""
         return self.dynamics.position
 
@@ -56,7 +56,7 @@ class KernelState(NamedTuple, Generic[State, Memory]):
         """The number of steps made, int32."""
         return self.dynamics.step
 
-    def at_step(self, step: Array) -> "KernelState":
+    def at_step(self, step: Array) -> "KernelState[P]":
         """Return the state with another step number, for drawing randomness ahead."""
         return self._replace(dynamics=self.dynamics._replace(step=step))
 
@@ -95,15 +95,15 @@ class Info(NamedTuple):
     overflow: Array | np.bool_ = np.bool_(False)
 
 
-class BoundKernel(NamedTuple):
+class BoundKernel(NamedTuple, Generic[P]):
     """A kernel with its data, in BlackJAX's form: `init(position, rng_key)`, `step(rng_key, state)`."""
 
-    init: Callable[..., KernelState]
-    step: Callable[[Key, KernelState], tuple[KernelState, Info]]
+    init: Callable[..., KernelState[P]]
+    step: Callable[[Key, KernelState[P]], tuple[KernelState[P], Info]]
 
 
 @module
-class Kernel(Part, abc.ABC):
+class Kernel(Part, abc.ABC, Generic[P]):
     """A Markov kernel: pure functions of a state and of data that is always an argument. It is a value.
 
     `kernel(dynamics, estimator)` makes one of two parts; the exact methods are kernels of their own. Numbers are
@@ -111,15 +111,15 @@ class Kernel(Part, abc.ABC):
     """
 
     @abc.abstractmethod
-    def init(self, key: Key, position: Position, data: Data) -> KernelState:
+    def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
         """Return the first state of a chain."""
 
     @abc.abstractmethod
-    def draw(self, key: Key, state: KernelState, data: Data) -> Randomness:
+    def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
         """Return everything random in a step, from shapes and the step counter alone."""
 
     @abc.abstractmethod
-    def transition(self, randomness: Randomness, state: KernelState, data: Data) -> tuple[KernelState, Info]:
+    def transition(self, randomness: Randomness, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
         """Return the next state and what the step reports: deterministic, of what `draw` or `gather` returned."""
 
     if TYPE_CHECKING:  # a method of one kernel, a field of another
@@ -134,7 +134,7 @@ class Kernel(Part, abc.ABC):
         """Return how many ∇Vᵢ are evaluated, per step and at init."""
 
     @abc.abstractmethod
-    def check(self, position: Position, data: Data) -> None:
+    def check(self, position: P, data: Data) -> None:
         """Raise what is wrong with a position and data, by type, shape and dtype."""
 
     @property
@@ -160,7 +160,7 @@ class Kernel(Part, abc.ABC):
         """Return the same kernel with what no step changes worked out: for a run of many steps."""
         return self
 
-    def step(self, key: Key, state: KernelState, data: Data) -> tuple[KernelState, Info]:
+    def step(self, key: Key, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
         """Make one step: draw everything random, then move.
 
         Args:
@@ -175,7 +175,7 @@ class Kernel(Part, abc.ABC):
         _check_step(self, key, state, data)
         return self.transition(self.draw(key, state, data), state, data)
 
-    def bind(self, data: Data) -> BoundKernel:
+    def bind(self, data: Data) -> BoundKernel[P]:
         """Return `init(position, rng_key)` and `step(rng_key, state)` on fixed data, as BlackJAX's loops take.
 
         The data become constants of whatever compiles the step: fine for small data; for large data pass
@@ -195,11 +195,11 @@ class Kernel(Part, abc.ABC):
         """
         _check.data(data)
 
-        def init(position: Position, rng_key: Key | None = None) -> KernelState:
+        def init(position: P, rng_key: Key | None = None) -> KernelState[P]:
             key = jax.random.key(0) if rng_key is None else _check.key(rng_key, "rng_key")
             return self.init(key, position, data)
 
-        def step(rng_key: Key, state: KernelState) -> tuple[KernelState, Info]:
+        def step(rng_key: Key, state: KernelState[P]) -> tuple[KernelState[P], Info]:
             return self.step(_check.key(rng_key, "rng_key"), state, data)
 
         return BoundKernel(init, step)

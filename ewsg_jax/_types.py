@@ -1,10 +1,13 @@
 """The names of the things that flow through the library, for annotations only."""
 
 from collections.abc import Callable
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import jax
 from jax.typing import ArrayLike
+
+if TYPE_CHECKING:
+    import typing_extensions  # which type checkers bring with them
 
 Array = jax.Array
 Key = jax.Array
@@ -14,6 +17,12 @@ PyTree = Any
 """A tree of arrays; a *position* is one whose leaves are all floating point."""
 
 Position = Any
+if TYPE_CHECKING:
+    # The bound lets lambdas do with a position what they like. The default is for those who do not say what it is.
+    P = typing_extensions.TypeVar("P", bound=Any, default=Any)
+else:
+    P = TypeVar("P")  # which knows of defaults from Python 3.13 on
+"""The type of a position, where a class or a function carries it."""
 Data = Any
 """A tree of arrays that share their leading axis, the n rows."""
 
@@ -35,7 +44,7 @@ class HasPosition(Protocol):
 
 
 State = TypeVar("State", bound=HasPosition)
-Memory = TypeVar("Memory")
+Memory = Any
 """What an estimator keeps between steps: a tree of arrays, `()` where it keeps nothing."""
 
 Schedule = Callable[[ArrayLike], ArrayLike]

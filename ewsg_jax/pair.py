@@ -12,7 +12,7 @@ import numpy as np
 from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
 from ewsg_jax._module import module
-from ewsg_jax._types import Array, Data, Key, Position
+from ewsg_jax._types import Array, Data, Key, P
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.gradients import Evaluations, GradientEstimator
 from ewsg_jax.gradients.protocol import Sharing
@@ -20,15 +20,15 @@ from ewsg_jax.rows.gathering import num_rows
 
 
 @module
-class Pair(Kernel):
+class Pair(Kernel[P]):
     """A dynamics that asks an estimator for a gradient."""
 
     made_by = "kernel"
 
-    dynamics: Dynamics
-    estimator: GradientEstimator
+    dynamics: Dynamics[Any]
+    estimator: GradientEstimator[P]
 
-    def init(self, key: Key, position: Position, data: Data) -> KernelState:
+    def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
         _check.key(key)
         position = _tree.copy(_check.position(position))
         _check.finite("position", position)
@@ -40,14 +40,14 @@ class Pair(Kernel):
             RowsSeen(num_rows(data)),
         )
 
-    def draw(self, key: Key, state: KernelState, data: Data) -> Randomness:
+    def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
         batch, noise = jax.random.split(key)
         return Randomness(self.estimator.draw(batch, data), self.dynamics.draw(noise, state.dynamics))
 
     def gather(self, randomness: Randomness, data: Data) -> Randomness:
         return randomness._replace(batch=self.estimator.gather(randomness.batch, data))
 
-    def transition(self, randomness: Randomness, state: KernelState, data: Data) -> tuple[KernelState, Info]:
+    def transition(self, randomness: Randomness, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
         dynamics, estimator, current = self.dynamics, self.estimator, state.dynamics
         wanted = dynamics.point(current)
         memory, point, refreshed = estimator.refresh(randomness.batch, state.memory, current.step, wanted, data)
@@ -78,7 +78,7 @@ class Pair(Kernel):
         cost = self.estimator.evaluations(data)
         return cost._replace(per_step=cost.per_step + self.dynamics.probes * cost.per_probe)
 
-    def check(self, position: Position, data: Data) -> None:
+    def check(self, position: P, data: Data) -> None:
         self.estimator.check(position, data)
         cost = self.evaluations(data)
         most = cost.per_step + cost.per_refresh
@@ -104,7 +104,7 @@ class Pair(Kernel):
         return dataclasses.replace(self, dynamics=self.dynamics.hoisted())
 
 
-def kernel(dynamics: Dynamics, estimator: GradientEstimator) -> Kernel:
+def kernel(dynamics: Dynamics[Any], estimator: GradientEstimator[P]) -> Kernel[P]:
     """Compose any dynamics with any estimator of the gradient.
 
     Args:

@@ -7,7 +7,7 @@ exp(−V/T). This module is the only place where sums over rows are scaled to th
 import functools
 from collections.abc import Callable, Hashable
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import Any, Generic
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import _check, _tree, indexing, products, seen
 from ewsg_jax._module import text
-from ewsg_jax._types import Array, Data, Position, PyTree
+from ewsg_jax._types import Array, Data, P, Position, PyTree
 from ewsg_jax.bijectors.protocol import Transform, transform
 from ewsg_jax.bounds.protocol import Bound
 from ewsg_jax.linear import LinearPredictor, OfDatum, Residual, checked_residual
@@ -27,7 +27,7 @@ HALF_PRECISION_ROWS = 256
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior:
+class Posterior(Generic[P]):
     """A prior and a likelihood of independent data.
 
     Args:
@@ -42,7 +42,8 @@ class Posterior:
             of a group that the position does not have.
         name: what it is printed as, such as the call that makes it.
 
-    Two are equal where their functions are: compiled programs are then shared.
+    Two are equal where their functions are: compiled programs are then shared. To a type checker a position is what
+    the functions are annotated with, in all that is made of the posterior: `Kernel[Params]`. Data are of any type.
 
     Raises:
         TypeError: an argument is of the wrong kind.
@@ -56,11 +57,11 @@ class Posterior:
         Array([-4.], dtype=float32)
     """
 
-    log_likelihood: Callable[[Position, Data], Array]
-    log_prior: Callable[[Position], Array]
+    log_likelihood: Callable[[P, Data], Array]
+    log_prior: Callable[[P], Array]
     predictor: LinearPredictor | None = None
     bound: Bound | None = None
-    check_values: Callable[[Position, Data], None] | None = None
+    check_values: Callable[[P, Data], None] | None = None
     _: KW_ONLY
     name: str | None = None
     # Shapes and dtypes that `check` has found to be right: steps repeat it.
@@ -98,7 +99,7 @@ class Posterior:
 
     @classmethod
     def linear(
-        cls,
+        cls: "type[Posterior]",
         log_likelihood: Callable[[Array, Data], Array],
         log_prior: Callable[[Array], Array],
         *,
@@ -107,7 +108,7 @@ class Posterior:
         bound: Bound | None = None,
         check_values: Callable[[Array, Data], None] | None = None,
         name: str | None = None,
-    ) -> "Posterior":
+    ) -> "Posterior[Array]":
         """Declare a model whose data enter through linear predictors xᵢᵀW only.
 
         The position is the array W, shape (d,) or (d, k). Gradients are then two matrix products.
@@ -175,7 +176,7 @@ class Posterior:
         check_values = None if self.check_values is None else _CheckValues(self.check_values, bijector)
         return Posterior(_LogLikelihood(*whole), _LogPrior(*whole), check_values=check_values)
 
-    def prior_gradient(self, position: Position) -> Position:
+    def prior_gradient(self, position: P) -> P:
         """Return ∇V₀, shaped like the position.
 
         Raises:
@@ -186,13 +187,13 @@ class Posterior:
 
     def batch_gradient(
         self,
-        position: Position,
+        position: P,
         data: Data,
         batch: Array | Batch,
         weights: Array | None = None,
         *,
         widened: bool = False,
-    ) -> Position:
+    ) -> P:
         """Return (n/b) Σ_{i∈I} ∇Vᵢ, shaped like the position; with weights Σ_{i∈I} wᵢ ∇Vᵢ.
 
         Args:
@@ -214,7 +215,7 @@ class Posterior:
         total = total if weights is not None else _to_all_rows(total, indices.shape[0], data)
         return total if widened else _tree.in_dtypes_of(position, total)
 
-    def row_gradients(self, position: Position, rows: Data) -> PyTree:
+    def row_gradients(self, position: P, rows: Data) -> PyTree:
         """Return what says each ∇Vᵢ, as small as may be, leading axis b.
 
         Returns:
@@ -226,7 +227,7 @@ class Posterior:
         x = jax.vmap(self.predictor.inputs)(rows)
         return -checked_residual(self.predictor.residual, products.matmul(x, position), rows)
 
-    def flat_row_gradients(self, position: Position, rows: Data) -> Array:
+    def flat_row_gradients(self, position: P, rows: Data) -> Array:
         """Return ∇Vᵢ of each row as a matrix (b, d), the d numbers of a position leaf after leaf."""
         return self.flat_rows(self.row_gradients(position, rows), rows)
 
@@ -251,8 +252,8 @@ class Posterior:
         return _to_all_rows(self.sum_of_rows(row_gradients, rows), num_rows(rows), data)
 
     def likelihood_gradient(
-        self, position: Position, data: Data, chunk_size: int = CHUNK_SIZE, *, widened: bool = False
-    ) -> Position:
+        self, position: P, data: Data, chunk_size: int = CHUNK_SIZE, *, widened: bool = False
+    ) -> P:
         """Return Σᵢ ∇Vᵢ over all rows, `chunk_size` of them at a time; `widened` as in `batch_gradient`.
 
         Raises:
@@ -263,7 +264,7 @@ class Posterior:
         total = sum_over_rows(lambda rows: self._sum_of_gradients(position, rows), data, chunk_size)
         return total if widened else _tree.in_dtypes_of(position, total)
 
-    def gradient(self, position: Position, data: Data, chunk_size: int = CHUNK_SIZE) -> Position:
+    def gradient(self, position: P, data: Data, chunk_size: int = CHUNK_SIZE) -> P:
         """Return ∇V = ∇V₀ + Σᵢ ∇Vᵢ, shaped like the position.
 
         Args:
@@ -279,7 +280,7 @@ class Posterior:
             (1, self.likelihood_gradient(position, data, chunk_size, widened=True)),
         )
 
-    def potential(self, position: Position, data: Data, chunk_size: int = CHUNK_SIZE) -> Array:
+    def potential(self, position: P, data: Data, chunk_size: int = CHUNK_SIZE) -> Array:
         """Return V = −log prior − Σᵢ log likelihood, a scalar, summed at least in float32.
 
         Raises:
@@ -290,11 +291,11 @@ class Posterior:
         total = sum_over_rows(lambda rows: jnp.sum(self.log_likelihoods(position, rows)), data, chunk_size)
         return -self.log_prior(position) - total
 
-    def log_likelihoods(self, position: Position, rows: Data) -> Array:
+    def log_likelihoods(self, position: P, rows: Data) -> Array:
         """Return the log likelihood of each row, shape (b,), at least in float32."""
         return _tree.widened(jax.vmap(self.log_likelihood, (None, 0))(position, rows))
 
-    def check(self, position: Position, data: Data) -> None:
+    def check(self, position: P, data: Data) -> None:
         """Check that both functions give scalars for this position and one datum, and the data by `check_values`.
 
         Without `check_values` the data are looked at where the log likelihood indexes by them: an index out of
@@ -317,7 +318,7 @@ class Posterior:
             # Of arrays of JAX, which do not change, once for all positions of these shapes.
             seen.once((self, signature), functools.partial(self._look_at, position, data, datum), data)
 
-    def _look_at(self, position: Position, data: Data, datum: Data) -> None:
+    def _look_at(self, position: P, data: Data, datum: Data) -> None:
         """Raise what is wrong with the values of data, of which one datum has the shapes of `datum`."""
         if self.check_values is not None:
             self.check_values(position, data)
@@ -330,7 +331,7 @@ class Posterior:
             else:
                 self._checked.add(no_index)
 
-    def _check_indices(self, position: Position, data: Data) -> None:
+    def _check_indices(self, position: P, data: Data) -> None:
         try:
             found = indexing.error_of(self, position, data).get()
         except Exception:
@@ -342,7 +343,7 @@ class Posterior:
                 f"{what} (where that is meant, give check_values, which is asked instead)"
             )
 
-    def _check_prior(self, position: Position) -> None:
+    def _check_prior(self, position: P) -> None:
         _check.position(position)
         shapes = _check.shapes(position)
         signature = _signature(shapes)
@@ -350,7 +351,7 @@ class Posterior:
             _scalar("log_prior", "this position", self.log_prior, shapes)
             self._checked.add(signature)
 
-    def _sum_of_gradients(self, position: Position, rows: Data, weights: Array | None = None) -> Position:
+    def _sum_of_gradients(self, position: P, rows: Data, weights: Array | None = None) -> P:
         """Σ wᵢ∇Vᵢ, at least in float32: the gradient of the sum, never a sum of per-datum gradients."""
         wide = _tree.widened(position)
 
@@ -363,7 +364,7 @@ class Posterior:
             total = self.sum_of_rows(weighted(self.row_gradients(position, rows), weights), rows)
             return _tree.in_dtypes_of(wide, total)
 
-        def of_rows(part: tuple[Data, Array | None]) -> Position:
+        def of_rows(part: tuple[Data, Array | None]) -> P:
             rows, weights = part
             gradient = jax.grad(lambda p: -jnp.sum(weighted(self.log_likelihoods(p, rows), weights)))(position)
             return _tree.widened(gradient)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check, products
-from ewsg_jax._types import Array, Data, Position, PyTree
+from ewsg_jax._types import Array, Data, P, Position, PyTree
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.predict import prepare, run
@@ -30,7 +30,7 @@ class Predictive(NamedTuple):
 
 
 def log_predictive_density(
-    samples: Samples, posterior: Posterior, data: Data, *, chunk_size: int = CHUNK_SIZE
+    samples: Samples[P], posterior: Posterior[P], data: Data, *, chunk_size: int = CHUNK_SIZE
 ) -> np.ndarray:
     """Return the log of the posterior-predictive density of each row, averaged over all draws of all chains.
 

@@ -66,7 +66,7 @@ class Langevin(Dynamics[LangevinState]):
 
 def langevin(
     step_size: Hyperparameter, *, temperature: Hyperparameter = 1.0, noise: NoiseLaw = "gaussian"
-) -> Dynamics:
+) -> Langevin:
     """Move down the gradient of the whole potential and add noise.
 
     Args:

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
 from ewsg_jax._module import Constant, Schedule, hyperparameters, module, static
-from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
+from ewsg_jax._types import Array, Data, Hyperparameter, Key, P, Position, PyTree
 from ewsg_jax.bounds import Bound
 from ewsg_jax.bounds.protocol import check_bound
 from ewsg_jax.exact._random_walk_metropolis import RandomWalkNoise
@@ -82,12 +82,12 @@ class FireflyNoise(NamedTuple):
 
 
 @module
-class FireflyMonteCarlo(Kernel):
+class FireflyMonteCarlo(Kernel[P]):
     """The kernel of `flymc`."""
 
     made_by = "flymc"
 
-    posterior: Posterior = static()
+    posterior: Posterior[P] = static()
     step_size: Constant | Schedule  # pyright: ignore[reportIncompatibleMethodOverride]
     capacity: int = static()
     resample_probability: float = static(default=0.01)
@@ -108,12 +108,12 @@ class FireflyMonteCarlo(Kernel):
         default = default_room(self.resample_probability)
         return period_at("proposal_capacity", self.proposal_capacity, default, n)
 
-    def log_dark(self, position: Position, memory: FireflyMemory) -> Array:
+    def log_dark(self, position: P, memory: FireflyMemory) -> Array:
         """Return log p₀ + Σ log Bᵢ, up to a constant."""
         total = self.bound.total(position, memory.center, memory.summary)
         return _tree.widened(self.posterior.log_prior(position) + total)
 
-    def init(self, key: Key, position: Position, data: Data) -> KernelState:
+    def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
         _check.key(key)
         position = _tree.copy(_check.position(position))
         _check.finite("position", position)
@@ -139,7 +139,7 @@ class FireflyMonteCarlo(Kernel):
             FireflyState(position, jnp.int32(0), dark, bright, overflowed), memory, RowsSeen(num_rows(data))
         )
 
-    def draw(self, key: Key, state: KernelState, data: Data) -> Randomness:
+    def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
         n, most = num_rows(data), self.room(num_rows(data))
         direction_key, uniform_key = jax.random.split(key)
         # In one draw, of which each part costs little.
@@ -154,7 +154,7 @@ class FireflyMonteCarlo(Kernel):
         selected = randomness.batch
         return randomness._replace(batch=selected._replace(rows=gathering.gather(data, selected.rows)))
 
-    def transition(self, randomness: Randomness, state: KernelState, data: Data) -> tuple[KernelState, Info]:
+    def transition(self, randomness: Randomness, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
         (position, step, dark, bright, overflowed), memory = state.dynamics, state.memory
         walk, resampling = randomness.noise
         h, temperature = self.step_size(step), self.temperature(step)
@@ -194,7 +194,7 @@ class FireflyMonteCarlo(Kernel):
         n = num_rows(data)
         return Evaluations(self.capacity + self.room(n), 0, at_init=2 * n, counted=True)
 
-    def check(self, position: Position, data: Data) -> None:
+    def check(self, position: P, data: Data) -> None:
         self.posterior.check(position, data)
         centers.check_fits(self.center, position)
 
@@ -215,7 +215,7 @@ class FireflyMonteCarlo(Kernel):
     example={"capacity": 7, "resample_probability": 0.3, "proposal_capacity": 7},
 )
 def flymc(
-    posterior: Posterior,
+    posterior: Posterior[P],
     step_size: Hyperparameter,
     *,
     capacity: int,
@@ -225,7 +225,7 @@ def flymc(
     center: Position | None = None,
     temperature: Hyperparameter = 1.0,
     chunk_size: int = CHUNK_SIZE,
-) -> Kernel:
+) -> Kernel[P]:
     """Firefly Monte Carlo (Maclaurin & Adams 2015): random-walk Metropolis that looks at the bright data only.
 
     Targets exp(−V/T) exactly, whatever the step size, as long as no step reports `overflow`. A step that does keeps

@@ -15,7 +15,7 @@ import numpy as np
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
 from ewsg_jax._module import Constant, Schedule, hyperparameters, module, static
-from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position
+from ewsg_jax._types import Array, Data, Hyperparameter, Key, P, Position
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
@@ -40,19 +40,19 @@ class RandomWalkNoise(NamedTuple):
 
 
 @module
-class RandomWalkMetropolis(Kernel):
+class RandomWalkMetropolis(Kernel[P]):
     """The kernel of `random_walk_metropolis`."""
 
-    posterior: Posterior = static()
+    posterior: Posterior[P] = static()
     step_size: Constant | Schedule  # pyright: ignore[reportIncompatibleMethodOverride]
     temperature: Constant | Schedule
     chunk_size: int = static(default=CHUNK_SIZE)
 
-    def potential(self, position: Position, data: Data) -> Array:
+    def potential(self, position: P, data: Data) -> Array:
         """Return V, at least in float32."""
         return _tree.widened(self.posterior.potential(position, data, self.chunk_size))
 
-    def init(self, key: Key, position: Position, data: Data) -> KernelState:
+    def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
         _check.key(key)
         position = _tree.copy(_check.position(position))
         _check.finite("position", position)
@@ -61,10 +61,10 @@ class RandomWalkMetropolis(Kernel):
             raise ValueError(f"position must be where the posterior's potential is finite; it is {start} there")
         return KernelState(RandomWalkState(position, jnp.int32(0), start), (), RowsSeen(num_rows(data)))
 
-    def draw(self, key: Key, state: KernelState, data: Data) -> Randomness:
+    def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
         return Randomness((), draw_walk(key, state.position))
 
-    def transition(self, randomness: Randomness, state: KernelState, data: Data) -> tuple[KernelState, Info]:
+    def transition(self, randomness: Randomness, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
         current, noise = state.dynamics, randomness.noise
         h, temperature = self.step_size(current.step), self.temperature(current.step)
         proposed = _tree.combine((1, current.position), (h, noise.direction))
@@ -87,7 +87,7 @@ class RandomWalkMetropolis(Kernel):
     def evaluations(self, data: Data) -> Evaluations:
         return Evaluations(num_rows(data), 0, at_init=num_rows(data))
 
-    def check(self, position: Position, data: Data) -> None:
+    def check(self, position: P, data: Data) -> None:
         self.posterior.check(position, data)
 
 
@@ -102,12 +102,12 @@ class RandomWalkMetropolis(Kernel):
     hazard="a pass a step, and some d steps to forget",
 )
 def random_walk_metropolis(
-    posterior: Posterior,
+    posterior: Posterior[P],
     step_size: Hyperparameter,
     *,
     temperature: Hyperparameter = 1.0,
     chunk_size: int = CHUNK_SIZE,
-) -> Kernel:
+) -> Kernel[P]:
     """Random-walk Metropolis: θ* = θ + h ξ, accepted with probability min(1, exp((V(θ) − V(θ*))/T)).
 
     Targets exp(−V/T) exactly, whatever the step size, up to the rounding of V: in float32 that of 10⁵ rows is known

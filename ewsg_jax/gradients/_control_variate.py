@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ewsg_jax import _check
 from ewsg_jax._module import module, static
-from ewsg_jax._types import Data, Key, Position, PyTree
+from ewsg_jax._types import Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import center as centers
 from ewsg_jax.gradients.anchored import anchored_estimate, probe_anchored
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Sharing, Weight
@@ -32,7 +32,7 @@ class ControlVariateMemory(NamedTuple):
 
 
 @module
-class ControlVariate(OfRows[ControlVariateMemory]):
+class ControlVariate(OfRows[P]):
     """The estimator of `control_variate`."""
 
     center: Position | None = None
@@ -70,14 +70,14 @@ class ControlVariate(OfRows[ControlVariateMemory]):
 
 
 def control_variate(
-    posterior: Posterior,
+    posterior: Posterior[P],
     *,
     batch_size: int,
     center: Position | None = None,
     replace: bool = True,
     rows: RowLawName = "random",
     chunk_size: int = CHUNK_SIZE,
-) -> ControlVariate:
+) -> ControlVariate[P]:
     """Estimate ∇V by its difference to that at a centre.
 
     Args:

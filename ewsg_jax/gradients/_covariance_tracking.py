@@ -23,7 +23,7 @@ import numpy as np
 
 from ewsg_jax import _tree, products
 from ewsg_jax._module import module
-from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import batching
 from ewsg_jax.gradients.covariance import Covariance, Structure, clipped
 from ewsg_jax.gradients.period import Period
@@ -93,7 +93,7 @@ class TrackingReceipt(NamedTuple):
 
 
 @module
-class CovarianceTracking(WithCovariance[TrackingMemory]):
+class CovarianceTracking(WithCovariance[P]):
     """The estimator of `covariance_tracking`."""
 
     def init(self, key: Key, position: Position, data: Data) -> TrackingMemory:
@@ -183,7 +183,7 @@ class CovarianceTracking(WithCovariance[TrackingMemory]):
 
 
 def covariance_tracking(
-    posterior: Posterior,
+    posterior: Posterior[P],
     *,
     batch_size: int,
     refresh_every: Period = None,
@@ -192,7 +192,7 @@ def covariance_tracking(
     replace: bool = True,
     rows: RowLawName = "random",
     chunk_size: int = CHUNK_SIZE,
-) -> CovarianceTracking:
+) -> CovarianceTracking[P]:
     """Estimate ∇V as `uniform` does, and report the covariance of the estimate.
 
     Args:

@@ -24,7 +24,7 @@ import numpy as np
 
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module, static
-from ewsg_jax._types import Array, Data, Key, Memory, Position, PyTree
+from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
 
 FROZEN_NOISE = ("momentum", "zero", "one", "rest")
@@ -45,7 +45,7 @@ class ChainDraw(NamedTuple):
 
 
 @module
-class ExponentiallyWeighted(GradientEstimator[Memory]):
+class ExponentiallyWeighted(GradientEstimator[P]):
     """The estimator of `exponentially_weighted`.
 
     Attributes:
@@ -55,7 +55,7 @@ class ExponentiallyWeighted(GradientEstimator[Memory]):
         name: that name, None where it is a tree.
     """
 
-    estimator: GradientEstimator[Memory]
+    estimator: GradientEstimator[P]
     chain_length: int | float = static(default=1)
     frozen: PyTree = None
     name: str | None = static(default="momentum")
@@ -194,12 +194,12 @@ class ExponentiallyWeighted(GradientEstimator[Memory]):
 
 
 def exponentially_weighted(
-    estimator: GradientEstimator,
+    estimator: GradientEstimator[P],
     *,
     chain_length: int | float = 1,
     frozen_noise: str | PyTree = "momentum",
     candidates: Literal["together", "one_by_one"] = "together",
-) -> ExponentiallyWeighted:
+) -> ExponentiallyWeighted[P]:
     """Choose among M+1 batches by a Metropolis chain on their exponential weights.
 
     Weights divide by the noise: where a schedule takes the temperature or the friction to 0 a chain diverges, and

@@ -2,14 +2,14 @@
 
 from ewsg_jax import _check
 from ewsg_jax._module import module, static
-from ewsg_jax._types import Data, Key, Position
+from ewsg_jax._types import Data, Key, P, Position
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Weight
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 
 
 @module
-class Full(GradientEstimator[tuple[()]]):
+class Full(GradientEstimator[P]):
     """The estimator of `full`."""
 
     uses_batches = False
@@ -31,7 +31,7 @@ class Full(GradientEstimator[tuple[()]]):
         return Evaluations(num_rows(data), num_rows(data))
 
 
-def full(posterior: Posterior, *, chunk_size: int = CHUNK_SIZE) -> Full:
+def full(posterior: Posterior[P], *, chunk_size: int = CHUNK_SIZE) -> Full[P]:
     """Estimate ∇V by itself, summed over `chunk_size` rows at a time.
 
     Args:

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax._module import module
-from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import batching
 from ewsg_jax.gradients._covariance_at import exact_covariance
 from ewsg_jax.gradients.covariance import Covariance, Structure
@@ -42,7 +42,7 @@ class KeptMemory(NamedTuple):
 
 
 @module
-class KeptCovariance(WithCovariance[KeptMemory]):
+class KeptCovariance(WithCovariance[P]):
     """The estimator of `kept_covariance`."""
 
     def init(self, key: Key, position: Position, data: Data) -> KeptMemory:
@@ -89,7 +89,7 @@ class KeptCovariance(WithCovariance[KeptMemory]):
 
 
 def kept_covariance(
-    posterior: Posterior,
+    posterior: Posterior[P],
     *,
     batch_size: int,
     refresh_every: Period = None,
@@ -98,7 +98,7 @@ def kept_covariance(
     replace: bool = True,
     rows: RowLawName = "random",
     chunk_size: int = CHUNK_SIZE,
-) -> KeptCovariance:
+) -> KeptCovariance[P]:
     """Estimate ∇V as `uniform` does, and report the covariance that the estimate had at the last reset.
 
     Args:

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._module import module, static
-from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Sharing, Weight
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows import gathering
@@ -65,7 +65,7 @@ class SAGAReceipt(NamedTuple):
 
 
 @module
-class SAGA(OfRows[SAGAMemory]):
+class SAGA(OfRows[P]):
     """The estimator of `saga`."""
 
     chunk_size: int = static(default=CHUNK_SIZE)
@@ -139,14 +139,14 @@ class SAGA(OfRows[SAGAMemory]):
 
 
 def saga(
-    posterior: Posterior,
+    posterior: Posterior[P],
     *,
     batch_size: int,
     replace: bool = True,
     rows: RowLawName = "random",
     chunk_size: int = CHUNK_SIZE,
     memory_limit: int = MEMORY_LIMIT,
-) -> SAGA:
+) -> SAGA[P]:
     """Estimate ∇V by the difference of a batch's gradients to those last seen.
 
     Args:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import hashable, module, static
-from ewsg_jax._types import Array, Data, Key, Position
+from ewsg_jax._types import Array, Data, Key, P, Position
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows import gathering
@@ -43,7 +43,7 @@ class Strata(NamedTuple):
 
 
 @module
-class Stratified(GradientEstimator[Strata]):
+class Stratified(GradientEstimator[P]):
     """The estimator of `stratified`."""
 
     batch_size: int = static()
@@ -94,8 +94,8 @@ class Stratified(GradientEstimator[Strata]):
 
 
 def stratified(
-    posterior: Posterior, *, batch_size: int, labels: str | Callable[[Data], Array], num_strata: int
-) -> Stratified:
+    posterior: Posterior[P], *, batch_size: int, labels: str | Callable[[Data], Array], num_strata: int
+) -> Stratified[P]:
     """Estimate ∇V from rows of every stratum.
 
     Args:

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module, static
-from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import batching
 from ewsg_jax.gradients.anchored import anchored_estimate, probe_anchored
 from ewsg_jax.gradients.period import Period, checked_period, epoch, period_at
@@ -57,7 +57,7 @@ class SVRGDraw(NamedTuple):
 
 
 @module
-class SVRG(OfRows[SVRGMemory]):
+class SVRG(OfRows[P]):
     """The estimator of `svrg`."""
 
     refresh_every: Period = static(default=None)
@@ -135,7 +135,7 @@ class SVRG(OfRows[SVRGMemory]):
 
 
 def svrg(
-    posterior: Posterior,
+    posterior: Posterior[P],
     *,
     batch_size: int,
     refresh_every: Period = None,
@@ -143,7 +143,7 @@ def svrg(
     replace: bool = True,
     rows: RowLawName = "random",
     chunk_size: int = CHUNK_SIZE,
-) -> SVRG:
+) -> SVRG[P]:
     """Estimate ∇V by its difference to an anchor's.
 
     Args:

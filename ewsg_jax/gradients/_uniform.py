@@ -8,14 +8,14 @@ from typing import Any
 
 from ewsg_jax import _check
 from ewsg_jax._module import module
-from ewsg_jax._types import Data, Key, Position, PyTree
+from ewsg_jax._types import Data, Key, P, Position, PyTree
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.named import RowLawName, row_law
 
 
 @module
-class Uniform(OfRows[Any]):
+class Uniform(OfRows[P]):
     """The estimator of `uniform`; its memory is that of its law of rows."""
 
     def init(self, key: Key, position: Position, data: Data) -> Any:
@@ -37,7 +37,9 @@ class Uniform(OfRows[Any]):
         return Evaluations(self.batch_size, self.batch_size)
 
 
-def uniform(posterior: Posterior, *, batch_size: int, replace: bool = True, rows: RowLawName = "random") -> Uniform:
+def uniform(
+    posterior: Posterior[P], *, batch_size: int, replace: bool = True, rows: RowLawName = "random"
+) -> Uniform[P]:
     """Estimate ∇V from b rows, at a cost that does not depend on n.
 
     Args:

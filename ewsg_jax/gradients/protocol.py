@@ -7,7 +7,7 @@ import numpy as np
 
 from ewsg_jax import _tree
 from ewsg_jax._module import Part, module, static
-from ewsg_jax._types import Array, Data, Key, Memory, Position, PyTree
+from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import Batch
 from ewsg_jax.rows.law import RowLaw
@@ -78,7 +78,7 @@ class Sharing(NamedTuple):
 
 
 @module
-class GradientEstimator(Part, abc.ABC, Generic[Memory]):
+class GradientEstimator(Part, abc.ABC, Generic[P]):
     """An estimator of ∇V, composed with any dynamics by `ewsg_jax.kernel`.
 
     Write `draw`, `propose`, `probe` and `evaluations`; the rest has the defaults of an estimator without a memory.
@@ -89,7 +89,7 @@ class GradientEstimator(Part, abc.ABC, Generic[Memory]):
 
     uses_batches: ClassVar[bool] = True
     """Whether steps differ by the rows they see."""
-    posterior: Posterior = static()
+    posterior: Posterior[P] = static()
 
     @abc.abstractmethod
     def draw(self, key: Key, data: Data) -> PyTree:
@@ -97,12 +97,12 @@ class GradientEstimator(Part, abc.ABC, Generic[Memory]):
 
     @abc.abstractmethod
     def propose(
-        self, randomness: PyTree, memory: Memory, point: Position, data: Data, weight: Weight
+        self, randomness: PyTree, memory: Memory, point: P, data: Data, weight: Weight
     ) -> tuple[Estimate, Any]:
         """Return an estimate at a point, and the receipt that `commit` gets if it is accepted."""
 
     @abc.abstractmethod
-    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
+    def probe(self, estimate: Estimate, position: P, data: Data) -> P:
         """Return the gradient on the estimate's own batch at another position."""
 
     @abc.abstractmethod
@@ -134,11 +134,11 @@ class GradientEstimator(Part, abc.ABC, Generic[Memory]):
         """Whose the memory is."""
         return Sharing()
 
-    def prior_gradient(self, position: Position) -> Position:
+    def prior_gradient(self, position: P) -> P:
         """Return ∇V₀, the part of every estimate that is no estimate."""
         return self.posterior.prior_gradient(position)
 
-    def check(self, position: Position, data: Data) -> None:
+    def check(self, position: P, data: Data) -> None:
         """Raise what is wrong with a position and data, by type, shape and dtype."""
         self.posterior.check(position, data)
 
@@ -146,13 +146,13 @@ class GradientEstimator(Part, abc.ABC, Generic[Memory]):
         """Return the randomness with its rows of the data, which may be done for many steps at once."""
         return randomness
 
-    def init(self, key: Key, position: Position, data: Data) -> Any:
+    def init(self, key: Key, position: P, data: Data) -> Any:
         """Return the first memory of a chain."""
         return ()
 
     def refresh(
-        self, randomness: PyTree, memory: Memory, step: Array, point: Position, data: Data
-    ) -> tuple[Memory, Position, Any]:
+        self, randomness: PyTree, memory: Memory, step: Array, point: P, data: Data
+    ) -> tuple[Memory, P, Any]:
         """Return the memory that a step begins with, the point and the evaluations that it took.
 
         A point that differs from the one given restarts the chain there.
@@ -169,7 +169,7 @@ class GradientEstimator(Part, abc.ABC, Generic[Memory]):
 
 
 @module
-class OfRows(GradientEstimator[Memory]):
+class OfRows(GradientEstimator[P]):
     """An estimator whose batches follow a law of rows.
 
     Attributes:
@@ -191,11 +191,11 @@ class OfRows(GradientEstimator[Memory]):
     def lists_batches(self) -> bool:
         return self.law.lists_batches
 
-    def check(self, position: Position, data: Data) -> None:
+    def check(self, position: P, data: Data) -> None:
         self.posterior.check(position, data)
         self.law.check(data)
 
-    def plain_gradient(self, batch: Batch | Array, position: Position, data: Data) -> Position:
+    def plain_gradient(self, batch: Batch | Array, position: P, data: Data) -> P:
         """Return ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ)."""
         return _tree.combine(
             (1, self.posterior.prior_gradient(position)),

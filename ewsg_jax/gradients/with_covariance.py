@@ -4,7 +4,7 @@ from typing import Any
 
 from ewsg_jax import _check
 from ewsg_jax._module import module, static
-from ewsg_jax._types import Data, Memory, Position
+from ewsg_jax._types import Data, P, Position
 from ewsg_jax.gradients.covariance import STRUCTURES, Structure
 from ewsg_jax.gradients.period import Period, checked_period, epoch, period_at
 from ewsg_jax.gradients.protocol import OfRows
@@ -15,7 +15,7 @@ from ewsg_jax.rows.named import RowLawName, row_law
 
 
 @module
-class WithCovariance(OfRows[Memory]):
+class WithCovariance(OfRows[P]):
     """An estimator whose covariance is exact every K steps, the first included.
 
     Attributes:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from ewsg_jax import gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Data, Hyperparameter
+from ewsg_jax._types import Array, Data, Hyperparameter, P
 from ewsg_jax.methods.underdamped import INTEGRATORS, Integrator, underdamped
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
@@ -32,7 +32,7 @@ from ewsg_jax.record import method
     },
 )
 def cp_sghmc(
-    posterior: Posterior,
+    posterior: Posterior[P],
     step_size: Hyperparameter,
     *,
     friction: Hyperparameter,
@@ -43,7 +43,7 @@ def cp_sghmc(
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
     inverse_mass: float = 1.0,
-) -> Kernel:
+) -> Kernel[P]:
     """Stochastic-gradient HMC with rows from every cluster (CP-SGHMC, Fu & Zhang 2017; its comparison in EWSG).
 
     `sghmc` with g = ∇V₀(θ) + Σ_c (n_c/b_c) Σ_{i∈I_c} ∇Vᵢ(θ), b_c rows from each stratum c of n_c, the strata found

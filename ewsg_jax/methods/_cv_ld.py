@@ -3,7 +3,7 @@
 from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Hyperparameter, Position
+from ewsg_jax._types import Hyperparameter, P, Position
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
@@ -22,7 +22,7 @@ from ewsg_jax.rows.named import RowLawName
     example={"batch_size": 2},
 )
 def cv_ld(
-    posterior: Posterior,
+    posterior: Posterior[P],
     step_size: Hyperparameter,
     *,
     batch_size: int,
@@ -31,7 +31,7 @@ def cv_ld(
     rows: RowLawName = "random",
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
-) -> Kernel:
+) -> Kernel[P]:
     """Langevin dynamics with a control variate (Chatterji et al. 2018): θ' = θ − h g + √(2hT) ξ.
 
     g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(c)) + Σᵢ ∇Vᵢ(c), the centre c fixed. Targets exp(−V/T) with a bias of

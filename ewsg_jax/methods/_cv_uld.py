@@ -2,7 +2,7 @@
 
 from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Hyperparameter, Position
+from ewsg_jax._types import Hyperparameter, P, Position
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
@@ -21,7 +21,7 @@ from ewsg_jax.rows.named import RowLawName
     example={"friction": 2.0, "batch_size": 2},
 )
 def cv_uld(
-    posterior: Posterior,
+    posterior: Posterior[P],
     step_size: Hyperparameter,
     *,
     batch_size: int,
@@ -31,7 +31,7 @@ def cv_uld(
     replace: bool = True,
     rows: RowLawName = "random",
     temperature: Hyperparameter = 1.0,
-) -> Kernel:
+) -> Kernel[P]:
     """Underdamped Langevin, the exact step for a frozen gradient, with a control variate (Chatterji et al. 2018).
 
     Solves dθ = v dt, dv = −(γv + u g) dt + √(2γuT) dW over a time h with g frozen, g = ∇V₀(θ) + (n/b) Σ_{i∈I}

@@ -5,7 +5,7 @@ from typing import Literal
 from ewsg_jax import gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Hyperparameter, PyTree
+from ewsg_jax._types import Hyperparameter, P, PyTree
 from ewsg_jax.methods.underdamped import INTEGRATORS, Integrator, underdamped
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
@@ -26,7 +26,7 @@ from ewsg_jax.rows.named import RowLawName
     example={"friction": 2.0, "batch_size": 2, "chain_length": 2},
 )
 def ewsg(
-    posterior: Posterior,
+    posterior: Posterior[P],
     step_size: Hyperparameter,
     *,
     friction: Hyperparameter,
@@ -40,7 +40,7 @@ def ewsg(
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
     inverse_mass: float = 1.0,
-) -> Kernel:
+) -> Kernel[P]:
     """Exponentially weighted stochastic gradients (Li, Wang, Zha & Tao), Algorithm 1: `sghmc` with chosen batches.
 
     A step draws a batch I; M times it draws another, J, and takes it in the place of I with probability min(1,

@@ -5,7 +5,7 @@ from typing import Literal
 from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Hyperparameter, PyTree
+from ewsg_jax._types import Hyperparameter, P, PyTree
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
@@ -24,7 +24,7 @@ from ewsg_jax.rows.named import RowLawName
     example={"batch_size": 2, "chain_length": 2},
 )
 def ewsg_ld(
-    posterior: Posterior,
+    posterior: Posterior[P],
     step_size: Hyperparameter,
     *,
     batch_size: int,
@@ -35,7 +35,7 @@ def ewsg_ld(
     rows: RowLawName = "random",
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
-) -> Kernel:
+) -> Kernel[P]:
     """Exponentially weighted stochastic gradients on Langevin dynamics (EWSG, Appendix E; its drift is −h n ∇V_I).
 
     θ' = θ − h g + √(2hT) ξ, the batch of g chosen as in `ewsg`. Targets exp(−V/T) with a bias of order h. (M+1) b

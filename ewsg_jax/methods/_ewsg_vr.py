@@ -5,7 +5,7 @@ from typing import Literal
 from ewsg_jax import _check, dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Hyperparameter, PyTree
+from ewsg_jax._types import Hyperparameter, P, PyTree
 from ewsg_jax.gradients.covariance import Structure
 from ewsg_jax.gradients.period import Period, epoch
 from ewsg_jax.pair import kernel
@@ -26,7 +26,7 @@ from ewsg_jax.record import method
     example={"friction": 2.0, "batch_size": 2, "chain_length": 2, "refresh_every": 3},
 )
 def ewsg_vr(
-    posterior: Posterior,
+    posterior: Posterior[P],
     step_size: Hyperparameter,
     *,
     friction: Hyperparameter,
@@ -40,7 +40,7 @@ def ewsg_vr(
     replace: bool = True,
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
-) -> Kernel:
+) -> Kernel[P]:
     """EWSG with a friction matrix from a tracked covariance (EWSG-VR: Li, Wang, Zha & Tao, Algorithm 2, mended).
 
     The update of `nc_sghmc`, which the paper adds to `integrator="euler"`, its batches chosen as in `ewsg`; the

@@ -5,7 +5,7 @@ from jax.typing import ArrayLike
 from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Hyperparameter
+from ewsg_jax._types import Hyperparameter, P
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
@@ -24,7 +24,7 @@ from ewsg_jax.rows.named import RowLawName
     example={"batch_size": 2, "memory_size": 3},
 )
 def hamcmc(
-    posterior: Posterior,
+    posterior: Posterior[P],
     step_size: Hyperparameter,
     *,
     batch_size: int,
@@ -36,7 +36,7 @@ def hamcmc(
     rows: RowLawName = "random",
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
-) -> Kernel:
+) -> Kernel[P]:
     """Stochastic quasi-Newton Langevin Monte Carlo (HAMCMC, Şimşekli et al. 2016).
 
     θ_t = θ_{t−M} − h H g(θ_{t−M}) + √(2hT) S ξ with S Sᵀ = H, the L-BFGS matrix of the last steps: of pairs s, the

@@ -3,7 +3,7 @@
 from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Hyperparameter
+from ewsg_jax._types import Hyperparameter, P
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
@@ -21,13 +21,13 @@ from ewsg_jax.rows.gathering import CHUNK_SIZE
     hazard="a pass buys one step",
 )
 def ld(
-    posterior: Posterior,
+    posterior: Posterior[P],
     step_size: Hyperparameter,
     *,
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
     chunk_size: int = CHUNK_SIZE,
-) -> Kernel:
+) -> Kernel[P]:
     """Langevin dynamics with the full gradient: θ' = θ − h ∇V(θ) + √(2hT) ξ.
 
     Targets exp(−V/T) with a bias of order h. n evaluations a step, no memory. For small data, and as the reference

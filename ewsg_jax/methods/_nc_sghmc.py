@@ -5,7 +5,7 @@ from typing import Literal
 from ewsg_jax import _check, dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Hyperparameter
+from ewsg_jax._types import Array, Hyperparameter, P
 from ewsg_jax.gradients.covariance import Covariance, Structure
 from ewsg_jax.gradients.period import Period
 from ewsg_jax.pair import kernel
@@ -29,7 +29,7 @@ ESTIMATORS = {"tracked": gradients.covariance_tracking, "kept": gradients.kept_c
     example={"friction": 2.0, "batch_size": 2, "refresh_every": 3},
 )
 def nc_sghmc(
-    posterior: Posterior,
+    posterior: Posterior[P],
     step_size: Hyperparameter,
     *,
     friction: Hyperparameter,
@@ -43,7 +43,7 @@ def nc_sghmc(
     replace: bool = True,
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
-) -> Kernel:
+) -> Kernel[P]:
     """Stochastic-gradient HMC with the matrix friction of EWSG-VR over uniform minibatches.
 
     p' = p − h (g(θ) + Γp) + √(2hγT) ξ, θ' = θ + h p' (or θ + h p with `"euler"`), where g = ∇V₀(θ) + (n/b) Σ_{i∈I}

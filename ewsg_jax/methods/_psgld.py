@@ -3,7 +3,7 @@
 from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Hyperparameter
+from ewsg_jax._types import Hyperparameter, P
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
@@ -22,7 +22,7 @@ from ewsg_jax.rows.named import RowLawName
     example={"batch_size": 2, "damping": 0.1},
 )
 def psgld(
-    posterior: Posterior,
+    posterior: Posterior[P],
     step_size: Hyperparameter,
     *,
     batch_size: int,
@@ -33,7 +33,7 @@ def psgld(
     rows: RowLawName = "random",
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
-) -> Kernel:
+) -> Kernel[P]:
     """Preconditioned stochastic-gradient Langevin dynamics (pSGLD, Li, Chen, Carlson & Carin 2016).
 
     θ' = θ − h G g + √(2hTG) ξ, G = 1/(λ + √m), m a running mean of squared mean likelihood gradients; h is half of

@@ -2,7 +2,7 @@
 
 from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Hyperparameter
+from ewsg_jax._types import Hyperparameter, P
 from ewsg_jax.gradients._saga import MEMORY_LIMIT
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
@@ -22,7 +22,7 @@ from ewsg_jax.rows.named import RowLawName
     example={"friction": 2.0, "batch_size": 2},
 )
 def saga2nd_hmc(
-    posterior: Posterior,
+    posterior: Posterior[P],
     step_size: Hyperparameter,
     *,
     friction: Hyperparameter,
@@ -31,7 +31,7 @@ def saga2nd_hmc(
     rows: RowLawName = "random",
     memory_limit: int = MEMORY_LIMIT,
     temperature: Hyperparameter = 1.0,
-) -> Kernel:
+) -> Kernel[P]:
     """Underdamped Langevin, symmetric splitting, with a table of gradients (SAGA2nd-HMC, Li et al. 2019).
 
     p' = e^{−γh/2}(e^{−γh/2} p − h g + √(2hγT) ξ), θ' = θ + h (p + p')/2, where g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) −

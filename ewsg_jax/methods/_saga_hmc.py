@@ -3,7 +3,7 @@
 from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Hyperparameter
+from ewsg_jax._types import Hyperparameter, P
 from ewsg_jax.gradients._saga import MEMORY_LIMIT
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
@@ -23,7 +23,7 @@ from ewsg_jax.rows.named import RowLawName
     example={"friction": 2.0, "batch_size": 2},
 )
 def saga_hmc(
-    posterior: Posterior,
+    posterior: Posterior[P],
     step_size: Hyperparameter,
     *,
     friction: Hyperparameter,
@@ -33,7 +33,7 @@ def saga_hmc(
     memory_limit: int = MEMORY_LIMIT,
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
-) -> Kernel:
+) -> Kernel[P]:
     """Underdamped Langevin, semi-implicit, with a table of gradients (SAGA-HMC, Li et al. 2019, Algorithm 2).
 
     p' = (1 − hγ) p − h g(θ) + √(2hγT) ξ, θ' = θ + h p', where g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − αᵢ) + Σᵢ αᵢ, αᵢ

@@ -3,7 +3,7 @@
 from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Hyperparameter
+from ewsg_jax._types import Hyperparameter, P
 from ewsg_jax.gradients._saga import MEMORY_LIMIT
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
@@ -23,7 +23,7 @@ from ewsg_jax.rows.named import RowLawName
     example={"batch_size": 2},
 )
 def saga_ld(
-    posterior: Posterior,
+    posterior: Posterior[P],
     step_size: Hyperparameter,
     *,
     batch_size: int,
@@ -32,7 +32,7 @@ def saga_ld(
     memory_limit: int = MEMORY_LIMIT,
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
-) -> Kernel:
+) -> Kernel[P]:
     """Langevin dynamics with a table of gradients (Dubey et al. 2016): θ' = θ − h g + √(2hT) ξ.
 
     g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − αᵢ) + Σᵢ αᵢ, αᵢ the gradient of datum i when it was last seen. Targets

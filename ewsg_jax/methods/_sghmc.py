@@ -3,7 +3,7 @@
 from ewsg_jax import gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Hyperparameter
+from ewsg_jax._types import Hyperparameter, P
 from ewsg_jax.methods.underdamped import INTEGRATORS, Integrator, underdamped
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
@@ -24,7 +24,7 @@ from ewsg_jax.rows.named import RowLawName
     example={"friction": 2.0, "batch_size": 2},
 )
 def sghmc(
-    posterior: Posterior,
+    posterior: Posterior[P],
     step_size: Hyperparameter,
     *,
     friction: Hyperparameter,
@@ -35,7 +35,7 @@ def sghmc(
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
     inverse_mass: float = 1.0,
-) -> Kernel:
+) -> Kernel[P]:
     """Stochastic-gradient Hamiltonian Monte Carlo: underdamped Langevin with b uniform rows a step.
 
     With the first integrator p' = (1 − hγ) p − h g(θ) + √(2hγT) ξ, θ' = θ + h p', where g = ∇V₀(θ) + (n/b) Σ_{i∈I}

@@ -3,7 +3,7 @@
 from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Hyperparameter
+from ewsg_jax._types import Hyperparameter, P
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
@@ -22,7 +22,7 @@ from ewsg_jax.rows.named import RowLawName
     example={"batch_size": 2},
 )
 def sgld(
-    posterior: Posterior,
+    posterior: Posterior[P],
     step_size: Hyperparameter,
     *,
     batch_size: int,
@@ -30,7 +30,7 @@ def sgld(
     rows: RowLawName = "random",
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
-) -> Kernel:
+) -> Kernel[P]:
     """Stochastic-gradient Langevin dynamics (Welling & Teh 2011): `ld` with b uniform rows a step.
 
     θ' = θ − h g + √(2hT) ξ with g = ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ). Targets exp(−V/T) with a bias of order h,

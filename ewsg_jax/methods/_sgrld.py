@@ -5,7 +5,7 @@ import jax
 from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Hyperparameter
+from ewsg_jax._types import Hyperparameter, P
 from ewsg_jax.dynamics._riemannian import OfPosition
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
@@ -28,7 +28,7 @@ from ewsg_jax.rows.named import RowLawName
     },
 )
 def sgrld(
-    posterior: Posterior,
+    posterior: Posterior[P],
     step_size: Hyperparameter,
     *,
     inverse_metric: OfPosition,
@@ -38,7 +38,7 @@ def sgrld(
     rows: RowLawName = "random",
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
-) -> Kernel:
+) -> Kernel[P]:
     """Stochastic-gradient Riemannian Langevin dynamics (SGRLD, Patterson & Teh 2013).
 
     θ' = θ − h(G⁻¹ g − Γ) + √(2hT) L ξ with L Lᵀ = G⁻¹ and Γ = T∇·G⁻¹; h is half of the paper's ε. Targets exp(−V/T)

@@ -4,7 +4,7 @@ from typing import Literal
 
 from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Hyperparameter
+from ewsg_jax._types import Hyperparameter, P
 from ewsg_jax.gradients.period import Period
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
@@ -24,7 +24,7 @@ from ewsg_jax.rows.named import RowLawName
     example={"friction": 2.0, "batch_size": 2, "refresh_every": 3},
 )
 def svrg2nd_hmc(
-    posterior: Posterior,
+    posterior: Posterior[P],
     step_size: Hyperparameter,
     *,
     friction: Hyperparameter,
@@ -34,7 +34,7 @@ def svrg2nd_hmc(
     replace: bool = True,
     rows: RowLawName = "random",
     temperature: Hyperparameter = 1.0,
-) -> Kernel:
+) -> Kernel[P]:
     """Underdamped Langevin, symmetric splitting, with anchored gradients (SVRG2nd-HMC, Li et al. 2019, eqs. 12–18).
 
     p' = e^{−γh/2}(e^{−γh/2} p − h g + √(2hγT) ξ), θ' = θ + h (p + p')/2, where g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) −

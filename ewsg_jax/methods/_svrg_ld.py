@@ -5,7 +5,7 @@ from typing import Literal
 from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Hyperparameter
+from ewsg_jax._types import Hyperparameter, P
 from ewsg_jax.gradients.period import Period
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
@@ -25,7 +25,7 @@ from ewsg_jax.rows.named import RowLawName
     example={"batch_size": 2, "refresh_every": 3},
 )
 def svrg_ld(
-    posterior: Posterior,
+    posterior: Posterior[P],
     step_size: Hyperparameter,
     *,
     batch_size: int,
@@ -35,7 +35,7 @@ def svrg_ld(
     rows: RowLawName = "random",
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
-) -> Kernel:
+) -> Kernel[P]:
     """Langevin dynamics with anchored gradients (Dubey et al. 2016): θ' = θ − h g + √(2hT) ξ.
 
     g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(w)) + Σᵢ ∇Vᵢ(w), the anchor w renewed every K steps. Targets exp(−V/T)

@@ -3,7 +3,7 @@
 from ewsg_jax import gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Hyperparameter
+from ewsg_jax._types import Hyperparameter, P
 from ewsg_jax.methods.underdamped import INTEGRATORS, Integrator, underdamped
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
@@ -24,7 +24,7 @@ from ewsg_jax.rows.gathering import CHUNK_SIZE
     example={"friction": 2.0},
 )
 def uld(
-    posterior: Posterior,
+    posterior: Posterior[P],
     step_size: Hyperparameter,
     *,
     friction: Hyperparameter,
@@ -33,7 +33,7 @@ def uld(
     noise: NoiseLaw = "gaussian",
     inverse_mass: float = 1.0,
     chunk_size: int = CHUNK_SIZE,
-) -> Kernel:
+) -> Kernel[P]:
     """Underdamped Langevin dynamics with the full gradient.
 
     Integrates dθ = p dt, dp = −(∇V(θ) + γp) dt + √(2γT) dW; with the first integrator p' = (1 − hγ) p − h ∇V(θ) +

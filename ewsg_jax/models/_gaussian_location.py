@@ -26,7 +26,7 @@ class _LogLikelihood:
         return -0.5 * self.precision * jnp.sum(jnp.square(x - mean))
 
 
-def gaussian_location(*, noise_scale: float = 1.0, prior_scale: float = math.inf) -> Posterior:
+def gaussian_location(*, noise_scale: float = 1.0, prior_scale: float = math.inf) -> Posterior[Array]:
     """Return the posterior of the mean of Gaussian data.
 
     Data: an array (n, d). Position: an array (d,). With a flat prior the posterior is

@@ -29,7 +29,7 @@ class _Residual:
         return self.precision * (rows["y"] - means)
 
 
-def linear_regression(*, noise_scale: float = 1.0, prior_scale: float = 1.0) -> Posterior:
+def linear_regression(*, noise_scale: float = 1.0, prior_scale: float = 1.0) -> Posterior[Array]:
     """Return the posterior of the weights of a linear model with known noise.
 
     Data: {"x": (n, d), "y": (n,)}. Position: an array (d,). An intercept is a column of ones in x.

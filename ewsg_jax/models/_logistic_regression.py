@@ -23,7 +23,7 @@ def _check_labels(weights: Array, data: Data) -> None:
     _check.labels("data['y']", data["y"], 2)
 
 
-def logistic_regression(*, prior_scale: float = 1.0) -> Posterior:
+def logistic_regression(*, prior_scale: float = 1.0) -> Posterior[Array]:
     """Return the posterior of the weights of a logistic model.
 
     Data: {"x": (n, d), "y": (n,) of 0 and 1, any number type}. Position: an array (d,). An intercept is a

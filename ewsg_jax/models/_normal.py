@@ -20,7 +20,7 @@ def _log_likelihood(position: Array, x: Array) -> Array:
     return -position[1] - 0.5 * jnp.square((x - position[0]) * jnp.exp(-position[1]))
 
 
-def normal(*, prior_scale: float = math.inf) -> Posterior:
+def normal(*, prior_scale: float = math.inf) -> Posterior[Array]:
     """Return the posterior of the mean and the logarithm of the scale of normal data.
 
     Data: an array (n,). Position: an array (2,), μ and log σ. With a flat prior the posterior is proper from n = 2

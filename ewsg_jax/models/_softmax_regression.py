@@ -23,7 +23,7 @@ def _check_labels(weights: Array, data: Data) -> None:
     _check.labels("data['y']", data["y"], weights.shape[-1])
 
 
-def softmax_regression(*, prior_scale: float = 1.0) -> Posterior:
+def softmax_regression(*, prior_scale: float = 1.0) -> Posterior[Array]:
     """Return the posterior of the weights of a softmax model.
 
     Data: {"x": (n, d), "y": (n,) of integers 0 … k−1}. Position: an array (d, k). An intercept is a column of

@@ -6,14 +6,14 @@ and where asked for steps of any optax optimiser on minibatches.
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax._types import Data, Key, Position
+from ewsg_jax._types import Data, Key, P
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import newton, quasi_newton
 from ewsg_jax.preparation.curvature import Curvature, Shape
@@ -34,7 +34,7 @@ AT_ONCE_LINEAR = 256
 """The same for models through linear predictors, whose Hessians cost less."""
 
 
-class Mode(NamedTuple):
+class Mode(NamedTuple, Generic[P]):
     """Where the search ended, and how.
 
     Attributes:
@@ -53,7 +53,7 @@ class Mode(NamedTuple):
         curvature: ∇²V there, taken apart; None for more than 1,000 numbers.
     """
 
-    position: Position
+    position: P
     converged: bool
     distance: float
     potential: float
@@ -65,8 +65,8 @@ class Mode(NamedTuple):
 
 def find_mode(
     key: Key,
-    posterior: Posterior,
-    position: Position,
+    posterior: Posterior[P],
+    position: P,
     data: Data,
     *,
     tolerance: float = 1e-2,
@@ -76,7 +76,7 @@ def find_mode(
     optimizer: "optax.GradientTransformation | None" = None,
     chunk_size: int = CHUNK_SIZE,
     progress: bool = True,
-) -> Mode:
+) -> Mode[P]:
     """Search for a mode of the posterior from a point, downhill; a host loop over compiled steps.
 
     Steps of Newton's method, which do not depend on the units of the coordinates. A position of more than 32

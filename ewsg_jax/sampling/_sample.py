@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from ewsg_jax._kernel import Kernel, KernelState
-from ewsg_jax._types import Data, Key, Position, PyTree
+from ewsg_jax._types import Data, Key, P, Position, PyTree
 from ewsg_jax.sampling import parts
 from ewsg_jax.sampling._moments import MomentPlan, positions
 from ewsg_jax.sampling.health import warn_of_overflow
@@ -13,8 +13,8 @@ from ewsg_jax.sampling.samples import Samples
 
 def sample(
     key: Key,
-    kernel: Kernel,
-    position: Position | Callable[[Key], Position] | None,
+    kernel: Kernel[P],
+    position: P | Callable[[Key], Position] | None,
     data: Data,
     num_steps: int | None = None,
     *,
@@ -22,16 +22,16 @@ def sample(
     num_chains: int = 1,
     burn_in: int = 0,
     thin: int = 1,
-    keep: Callable[[Position], PyTree] | None = positions,
+    keep: Callable[[P], PyTree] | None = positions,
     moments: MomentPlan | None = None,
-    state: KernelState | None = None,
+    state: KernelState[P] | None = None,
     stacked: bool = False,
     shared_minibatch: bool = False,
     progress: bool = True,
     randomness_memory: int = 256 * 2**20,
     memory_limit: int | None = None,
     check_data: bool = True,
-) -> Samples:
+) -> Samples[P]:
     """Run many chains of a kernel and keep their draws.
 
     It is a loop of the host over compiled calls, for no `jit` or `vmap` of yours: `num_chains` is for many chains,

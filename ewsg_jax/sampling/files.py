@@ -2,12 +2,12 @@
 
 import os
 
-from ewsg_jax._types import PyTree
+from ewsg_jax._types import P
 from ewsg_jax.sampling import archive
 from ewsg_jax.sampling.samples import NAME, Samples
 
 
-def load(path: str | os.PathLike[str], position: PyTree = None) -> Samples:
+def load(path: str | os.PathLike[str], position: P | None = None) -> Samples[P]:
     """Read what `samples.save` wrote, in this version of the library or an earlier one.
 
     Args:

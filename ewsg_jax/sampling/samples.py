@@ -4,13 +4,13 @@ import importlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic
 
 import jax
 import numpy as np
 
 from ewsg_jax._kernel import KernelState
-from ewsg_jax._types import PyTree
+from ewsg_jax._types import P, PyTree
 from ewsg_jax.sampling import archive
 from ewsg_jax.sampling._moments import Moments
 from ewsg_jax.sampling.predict import predict
@@ -22,7 +22,7 @@ NAME = "samples"
 
 @saved_as("samples")
 @dataclass(frozen=True, eq=False, repr=False)
-class Samples:
+class Samples(Generic[P]):
     """Kept draws and what they cost.
 
     Attributes:
@@ -51,7 +51,7 @@ class Samples:
 
     draws: PyTree
     moments: Moments | None
-    state: KernelState
+    state: KernelState[P]
     step: np.ndarray
     step_size: np.ndarray
     evaluations: np.ndarray

@@ -29,6 +29,7 @@ from tests.faults import (
     real_posteriors,
     row_laws,
     sampling,
+    types,
     values,
     weights_and_schedules,
 )
@@ -52,6 +53,7 @@ LISTS = [
     documents,
     real_posteriors,
     values,
+    types,
     numbers,
 ]
 MUTANTS = [mutant for module in LISTS for mutant in module.MUTANTS]
