@@ -58,7 +58,7 @@ class Posterior(Generic[P]):
     """
 
     log_likelihood: Callable[[P, Data], Array]
-    log_prior: Callable[[P], Array]
+    log_prior: Callable[[P], Array | float]
     predictor: LinearPredictor | None = None
     bound: Bound | None = None
     check_values: Callable[[P, Data], None] | None = None
@@ -101,7 +101,7 @@ class Posterior(Generic[P]):
     def linear(
         cls: "type[Posterior]",
         log_likelihood: Callable[[Array, Data], Array],
-        log_prior: Callable[[Array], Array],
+        log_prior: Callable[[Array], Array | float],
         *,
         inputs: Callable[[Data], Array],
         residual: Callable[[Array, Data], Array] | None = None,
@@ -438,7 +438,7 @@ def _signature(shapes: PyTree) -> Hashable:
     return structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
 
 
-def _scalar(name: str, of_what: str, function: Callable[..., Array], *arguments: PyTree) -> None:
+def _scalar(name: str, of_what: str, function: Callable[..., Array | float], *arguments: PyTree) -> None:
     """Check that a function of these shapes returns one floating-point scalar."""
     try:
         shape = jax.eval_shape(lambda *a: jnp.asarray(function(*a)), *arguments)

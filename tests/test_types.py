@@ -52,7 +52,7 @@ def test_lambdas_take_any_position():
     kernel = ewsg.sgld(posterior, 1e-3, batch_size=2)
     state = kernel.init(KEY, {"mean": jnp.zeros(1)}, DATA)
     assert state.position["mean"].shape == (1,)
-    declared: ewsg.Posterior[Params] = ewsg.Posterior(lambda p, x: (p.mean - x) ** 2, lambda p: p.mean)
+    declared: ewsg.Posterior[Params] = ewsg.Posterior(lambda p, x: (p.mean - x) ** 2, lambda p: 0.0)
     assert_type(ewsg.ld(declared, 1e-3), ewsg.Kernel[Params])
 
 
