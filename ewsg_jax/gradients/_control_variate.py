@@ -18,7 +18,7 @@ from ewsg_jax.gradients.anchored import anchored_estimate, probe_anchored
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Sharing, Weight
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
-from ewsg_jax.rows.named import RowLawName, row_law
+from ewsg_jax.rows.named import Rows, row_law
 from ewsg_jax.tags import saved_as
 
 
@@ -75,7 +75,7 @@ def control_variate(
     batch_size: int,
     center: Position | None = None,
     replace: bool = True,
-    rows: RowLawName = "random",
+    rows: Rows = "random",
     chunk_size: int = CHUNK_SIZE,
 ) -> ControlVariate[P]:
     """Estimate ∇V by its difference to that at a centre.

@@ -33,7 +33,7 @@ from ewsg_jax.gradients.with_covariance import WithCovariance, checked
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
-from ewsg_jax.rows.named import RowLawName
+from ewsg_jax.rows.named import Rows
 from ewsg_jax.tags import saved_as
 
 
@@ -190,7 +190,7 @@ def covariance_tracking(
     structure: Structure = "dense",
     rank: int = 10,
     replace: bool = True,
-    rows: RowLawName = "random",
+    rows: Rows = "random",
     chunk_size: int = CHUNK_SIZE,
 ) -> CovarianceTracking[P]:
     """Estimate ∇V as `uniform` does, and report the covariance of the estimate.

@@ -29,7 +29,7 @@ from ewsg_jax.gradients.spread import like_row, some_basis, turned
 from ewsg_jax.gradients.with_covariance import WithCovariance, checked
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
-from ewsg_jax.rows.named import RowLawName
+from ewsg_jax.rows.named import Rows
 from ewsg_jax.tags import saved_as
 
 
@@ -96,7 +96,7 @@ def kept_covariance(
     structure: Structure = "dense",
     rank: int = 10,
     replace: bool = True,
-    rows: RowLawName = "random",
+    rows: Rows = "random",
     chunk_size: int = CHUNK_SIZE,
 ) -> KeptCovariance[P]:
     """Estimate ∇V as `uniform` does, and report the covariance that the estimate had at the last reset.

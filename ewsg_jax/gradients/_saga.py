@@ -29,7 +29,7 @@ from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Sharing, 
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
-from ewsg_jax.rows.named import RowLawName, row_law
+from ewsg_jax.rows.named import Rows, row_law
 from ewsg_jax.tags import saved_as
 
 MEMORY_LIMIT = 4 * 2**30
@@ -143,7 +143,7 @@ def saga(
     *,
     batch_size: int,
     replace: bool = True,
-    rows: RowLawName = "random",
+    rows: Rows = "random",
     chunk_size: int = CHUNK_SIZE,
     memory_limit: int = MEMORY_LIMIT,
 ) -> SAGA[P]:

@@ -28,7 +28,7 @@ from ewsg_jax.gradients.period import Period, checked_period, epoch, period_at
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
-from ewsg_jax.rows.named import RowLawName, row_law
+from ewsg_jax.rows.named import Rows, row_law
 from ewsg_jax.tags import saved_as
 
 
@@ -141,7 +141,7 @@ def svrg(
     refresh_every: Period = None,
     option: Literal["I", "II"] = "II",
     replace: bool = True,
-    rows: RowLawName = "random",
+    rows: Rows = "random",
     chunk_size: int = CHUNK_SIZE,
 ) -> SVRG[P]:
     """Estimate ∇V by its difference to an anchor's.

@@ -11,7 +11,7 @@ from ewsg_jax._module import module
 from ewsg_jax._types import Data, Key, P, Position, PyTree
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.named import RowLawName, row_law
+from ewsg_jax.rows.named import Rows, row_law
 
 
 @module
@@ -37,9 +37,7 @@ class Uniform(OfRows[P]):
         return Evaluations(self.batch_size, self.batch_size)
 
 
-def uniform(
-    posterior: Posterior[P], *, batch_size: int, replace: bool = True, rows: RowLawName = "random"
-) -> Uniform[P]:
+def uniform(posterior: Posterior[P], *, batch_size: int, replace: bool = True, rows: Rows = "random") -> Uniform[P]:
     """Estimate ∇V from b rows, at a cost that does not depend on n.
 
     Args:

@@ -11,7 +11,7 @@ from ewsg_jax.gradients.protocol import OfRows
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.blocks import Blocks
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
-from ewsg_jax.rows.named import RowLawName, row_law
+from ewsg_jax.rows.named import Rows, row_law
 
 
 @module
@@ -55,7 +55,7 @@ def checked(
     structure: Structure,
     rank: int,
     replace: bool,
-    rows: RowLawName,
+    rows: Rows,
     chunk_size: int,
 ) -> dict[str, Any]:
     """Check what such an estimator is given, and return its fields by name."""

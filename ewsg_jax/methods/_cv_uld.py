@@ -6,7 +6,7 @@ from ewsg_jax._types import Hyperparameter, P, Position
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
-from ewsg_jax.rows.named import RowLawName
+from ewsg_jax.rows.named import Rows
 
 
 @method(
@@ -29,7 +29,7 @@ def cv_uld(
     inverse_mass: float = 1.0,
     center: Position | None = None,
     replace: bool = True,
-    rows: RowLawName = "random",
+    rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
 ) -> Kernel[P]:
     """Underdamped Langevin, the exact step for a frozen gradient, with a control variate (Chatterji et al. 2018).

@@ -9,7 +9,7 @@ from ewsg_jax._types import Hyperparameter, P, PyTree
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
-from ewsg_jax.rows.named import RowLawName
+from ewsg_jax.rows.named import Rows
 
 
 @method(
@@ -32,7 +32,7 @@ def ewsg_ld(
     frozen_noise: str | PyTree = "momentum",
     candidates: Literal["together", "one_by_one"] = "together",
     replace: bool = True,
-    rows: RowLawName = "random",
+    rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
 ) -> Kernel[P]:

@@ -8,7 +8,7 @@ from ewsg_jax.gradients._saga import MEMORY_LIMIT
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
-from ewsg_jax.rows.named import RowLawName
+from ewsg_jax.rows.named import Rows
 
 
 @method(
@@ -29,7 +29,7 @@ def saga_hmc(
     friction: Hyperparameter,
     batch_size: int,
     replace: bool = True,
-    rows: RowLawName = "random",
+    rows: Rows = "random",
     memory_limit: int = MEMORY_LIMIT,
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",

@@ -8,7 +8,7 @@ from ewsg_jax.methods.underdamped import INTEGRATORS, Integrator, underdamped
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
-from ewsg_jax.rows.named import RowLawName
+from ewsg_jax.rows.named import Rows
 
 
 @method(
@@ -31,7 +31,7 @@ def sghmc(
     batch_size: int,
     integrator: Integrator = "semi_implicit",
     replace: bool = True,
-    rows: RowLawName = "random",
+    rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
     inverse_mass: float = 1.0,

@@ -10,7 +10,7 @@ from ewsg_jax.dynamics._riemannian import OfPosition
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
-from ewsg_jax.rows.named import RowLawName
+from ewsg_jax.rows.named import Rows
 
 
 @method(
@@ -35,7 +35,7 @@ def sgrld(
     batch_size: int,
     divergence: OfPosition | None = None,
     replace: bool = True,
-    rows: RowLawName = "random",
+    rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
 ) -> Kernel[P]:

@@ -10,7 +10,7 @@ from ewsg_jax.gradients.period import Period
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
-from ewsg_jax.rows.named import RowLawName
+from ewsg_jax.rows.named import Rows
 
 
 @method(
@@ -32,7 +32,7 @@ def svrg_ld(
     refresh_every: Period = None,
     option: Literal["I", "II"] = "II",
     replace: bool = True,
-    rows: RowLawName = "random",
+    rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
 ) -> Kernel[P]:

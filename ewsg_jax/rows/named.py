@@ -8,11 +8,12 @@ from ewsg_jax.rows.epochs import Epochs
 from ewsg_jax.rows.independent import Independent, Subset
 from ewsg_jax.rows.law import RowLaw
 
-RowLawName = Literal["random", "blocks", "epochs"]
+Rows = Literal["random", "blocks", "epochs"] | RowLaw
+"""A law of rows by its name, or one of your own."""
 ROW_LAWS = ("random", "blocks", "epochs")
 
 
-def row_law(batch_size: int, replace: bool, rows: RowLawName | RowLaw) -> RowLaw:
+def row_law(batch_size: int, replace: bool, rows: Rows) -> RowLaw:
     """Return the law of a name.
 
     Args:
