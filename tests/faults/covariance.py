@@ -236,7 +236,7 @@ MUTANTS = [
         G + "_kept_covariance.py",
         "due = step % self.period(data) == 0",
         "due = step % self.period(data) >= 0",
-        CT + "test_a_kept_covariance_is_that_of_the_last_reset[dense]",
+        KT + "test_chains_have_that_law",
         sweep=True,
     ),
     Mutant(
@@ -244,7 +244,7 @@ MUTANTS = [
         G + "_kept_covariance.py",
         "due = step % self.period(data) == 0",
         "due = step == 0",
-        KT + "test_chains_have_that_law",
+        KT + "test_steps_are_those_typed",
     ),
     Mutant(
         "kept covariance: not that of the estimate",
