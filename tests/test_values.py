@@ -67,6 +67,13 @@ def chain(kernel, steps=4):
     return state
 
 
+def scanned(kernel, key, state, data, steps):
+    """The state and the info after so many steps: one step's program, however many there are."""
+    keys = jax.vmap(lambda t: jax.random.fold_in(key, t))(jnp.arange(steps))
+    state, infos = jax.lax.scan(lambda state, key: kernel.step(key, state, data), state, keys)
+    return state, jax.tree.map(lambda x: x[-1], infos)
+
+
 def close(a, b, rtol=1e-12):
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=rtol, atol=1e-14), a, b)
 
@@ -279,9 +286,7 @@ def test_a_kernel_is_an_argument_or_a_constant(x64, name):
 
     @jax.jit
     def given(kernel, state):
-        for t in range(4):
-            state, _ = kernel.step(jax.random.fold_in(key, t), state, data)
-        return state
+        return scanned(kernel, key, state, data, 4)[0]
 
     close(given(made, state), chain(made))
     close(given(made.hoisted(), state), chain(made))
@@ -306,10 +311,7 @@ def test_a_stack_of_kernels_is_each_of_them(x64, name):
     data, key = contract.data(), jax.random.key(1)
 
     def run(kernel):
-        state = kernel.init(key, jnp.asarray(contract.POSITION), data)
-        for t in range(2):
-            state, info = kernel.step(jax.random.fold_in(key, t), state, data)
-        return state, info
+        return scanned(kernel, key, kernel.init(key, jnp.asarray(contract.POSITION), data), data, 2)
 
     found = jax.jit(jax.vmap(run))(stack)
     for place, h in enumerate(sizes):
