@@ -49,14 +49,14 @@ class Pair(Kernel[P]):
 
     def transition(self, randomness: Randomness, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
         dynamics, estimator, current = self.dynamics, self.estimator, state.dynamics
-        wanted = dynamics.point(current)
+        wanted = dynamics.wanted_at(current)
         memory, point, refreshed = estimator.refresh(randomness.batch, state.memory, current.step, wanted, data)
         if point is not wanted:
-            current = dynamics.restart(current, point)
+            current = dynamics.restarted(current, point)
         prepared = dynamics.prepare(current, estimator.prior_gradient, data)
-        weight = functools.partial(dynamics.weight, prepared)
+        weight = functools.partial(dynamics.weighed, prepared)
         estimate, receipt = estimator.propose(randomness.batch, memory, point, data, weight)
-        moved = dynamics.move(
+        moved = dynamics.moved(
             randomness.noise, prepared, estimate, lambda position: estimator.probe(estimate, position, data)
         )
         # What is known without running the step stays a NumPy number, so that a run need not sum it.
@@ -79,6 +79,7 @@ class Pair(Kernel[P]):
         return cost._replace(per_step=cost.per_step + self.dynamics.probes * cost.per_probe)
 
     def check(self, position: P, data: Data) -> None:
+        self.dynamics.check(position)
         self.estimator.check(position, data)
         cost = self.evaluations(data)
         most = cost.per_step + cost.per_refresh

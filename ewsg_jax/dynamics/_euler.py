@@ -8,10 +8,13 @@ as 1/γ: on V = λθ²/2 it is stable only for hλ < γ. It is here to reproduce
 `semi_implicit`, which costs the same.
 """
 
+from typing import ClassVar
+
 from ewsg_jax import _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, Position, PyTree
+from ewsg_jax.dynamics.mass import InverseMass, mass_of
 from ewsg_jax.dynamics.underdamped import (
     Kick,
     Scales,
@@ -35,6 +38,8 @@ def drift_and_kick(c: Kick, noise: PyTree, state: UnderdampedState, gradient: Po
 class Euler(Underdamped):
     """The dynamics of `euler`."""
 
+    translates: ClassVar = True
+
     noise: NoiseLaw = static(default="gaussian")
 
     def terms(self, scales: Scales) -> Kick:
@@ -55,6 +60,7 @@ def euler(
     friction: Hyperparameter,
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
+    inverse_mass: InverseMass = 1.0,
 ) -> Euler:
     """Drift with the old momentum and kick it with the gradient at the old position.
 
@@ -63,6 +69,9 @@ def euler(
         friction: γ > 0 per unit of time, likewise.
         temperature: T > 0, likewise.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
+        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive definite matrix
+            (d, d) over the position raveled leaf after leaf; or a `LowRank`. The momentum of the state is that of
+            L⁻¹θ, C = L Lᵀ.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind.
@@ -71,4 +80,4 @@ def euler(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.euler(step_size=5e-2, friction=10.0)
     """
-    return Euler(**checked(step_size, friction, temperature, noise), noise=noise)
+    return Euler(**checked(step_size, friction, temperature, noise), noise=noise, mass=mass_of(inverse_mass))

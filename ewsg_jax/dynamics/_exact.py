@@ -22,6 +22,7 @@ import numpy as np
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module, namespace, number
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
+from ewsg_jax.dynamics.mass import InverseMass, is_number, mass_of
 from ewsg_jax.dynamics.underdamped import Scales, Underdamped, UnderdampedState, WeightTerms, checked
 
 FRACTION_DEPTH = 12
@@ -50,6 +51,8 @@ class Exact(Underdamped):
     """The dynamics of `exact`."""
 
     frozen_noise: ClassVar = ("momentum", "zero", "one")
+
+    translates: ClassVar = True
 
     inverse_mass: Any
 
@@ -93,7 +96,7 @@ def exact(
     *,
     friction: Hyperparameter = 2.0,
     temperature: Hyperparameter = 1.0,
-    inverse_mass: float = 1.0,
+    inverse_mass: InverseMass = 1.0,
 ) -> Exact:
     """Solve the step with its gradient frozen at the old position.
 
@@ -104,7 +107,9 @@ def exact(
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
         friction: γ > 0 per unit of time, likewise. Default 2.
         temperature: T > 0, likewise.
-        inverse_mass: u > 0, a number or traced scalar; 1/L makes γ = 2 the published choice.
+        inverse_mass: u > 0, by default 1: a number or traced scalar (1/L makes γ = 2 the published choice). Or C, a
+            tree of numbers like the position, a positive definite matrix (d, d) over the position raveled leaf
+            after leaf, or a `LowRank`: v is then the velocity of L⁻¹θ, C = L Lᵀ.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind.
@@ -113,8 +118,11 @@ def exact(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.exact(step_size=1e-2, friction=2.0, inverse_mass=0.25)
     """
-    _check.positive("inverse_mass", inverse_mass)
-    return Exact(**checked(step_size, friction, temperature), inverse_mass=number(inverse_mass))
+    given = checked(step_size, friction, temperature)
+    if is_number(inverse_mass):
+        _check.positive("inverse_mass", inverse_mass)
+        return Exact(**given, inverse_mass=number(inverse_mass))
+    return Exact(**given, inverse_mass=1.0, mass=mass_of(inverse_mass))
 
 
 def _functions(a: Any) -> Functions:

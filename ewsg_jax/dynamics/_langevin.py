@@ -14,6 +14,7 @@ from ewsg_jax import _tree
 from ewsg_jax._module import Constant, Schedule, hyperparameters, module, namespace, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
+from ewsg_jax.dynamics.mass import InverseMass, mass_of
 from ewsg_jax.dynamics.protocol import Dynamics, Probe, check_noise, half_squared_sum
 from ewsg_jax.gradients.protocol import Estimate
 from ewsg_jax.tags import saved_as
@@ -38,6 +39,8 @@ class Coefficients(NamedTuple):
 @module
 class Langevin(Dynamics[LangevinState]):
     """The dynamics of `langevin`."""
+
+    translates: ClassVar = True
 
     frozen_noise: ClassVar = ("momentum", "zero", "one")
 
@@ -65,7 +68,11 @@ class Langevin(Dynamics[LangevinState]):
 
 
 def langevin(
-    step_size: Hyperparameter, *, temperature: Hyperparameter = 1.0, noise: NoiseLaw = "gaussian"
+    step_size: Hyperparameter,
+    *,
+    temperature: Hyperparameter = 1.0,
+    noise: NoiseLaw = "gaussian",
+    inverse_mass: InverseMass = 1.0,
 ) -> Langevin:
     """Move down the gradient of the whole potential and add noise.
 
@@ -73,6 +80,9 @@ def langevin(
         step_size: h > 0, multiplies ∇V of the whole sum; a number, a traced scalar or a schedule.
         temperature: T > 0, likewise.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
+        inverse_mass: C > 0, which multiplies the gradient, and its root the noise; by default 1: a number; a tree
+            of numbers like the position; a positive definite matrix (d, d) over the position raveled leaf after
+            leaf; or a `LowRank`.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind.
@@ -83,4 +93,4 @@ def langevin(
     """
     given = hyperparameters(step_size=step_size, temperature=temperature)
     check_noise(noise)
-    return Langevin(**given, noise=noise)
+    return Langevin(**given, noise=noise, mass=mass_of(inverse_mass))

@@ -11,12 +11,13 @@ Euler's. But the explicit step needs hΓ < 2 in every direction (on V = λθ²/2
 h²λ < 4 − 2hΓ), that is roughly h² Cov/(2T) < 2, and chains beyond it diverge.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from ewsg_jax import _tree
 from ewsg_jax._module import module
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Position, PyTree
+from ewsg_jax.dynamics.mass import InverseMass, mass_of
 from ewsg_jax.dynamics.minibatch_heat import Scheme, TakesOutHeat, checked_arguments
 from ewsg_jax.dynamics.underdamped import Kick, Scales, UnderdampedState, kick_terms
 from ewsg_jax.gradients.covariance import Covariance
@@ -34,10 +35,12 @@ class Terms(NamedTuple):
 class NoiseCorrected(TakesOutHeat):
     """The dynamics of `noise_corrected`."""
 
+    translates: ClassVar = True
+
     def terms(self, scales: Scales) -> Terms:
         return Terms(kick_terms(scales), scales.step_size / (2 * scales.temperature))
 
-    def force(self, noise: PyTree, state: UnderdampedState, covariance: Covariance) -> Position:
+    def force(self, noise: PyTree, state: UnderdampedState, covariance: Any) -> Position:
         """Return (Γ − γ)p = h Cov p/(2T)."""
         return _tree.combine((self.at(state.step).update.damping, covariance.times(state.momentum)))
 
@@ -58,6 +61,7 @@ def noise_corrected(
     noise: NoiseLaw = "gaussian",
     integrator: Scheme = "semi_implicit",
     covariance: Covariance | Array | None = None,
+    inverse_mass: InverseMass = 1.0,
 ) -> NoiseCorrected:
     """Damp the momentum by the friction and by the covariance of the gradient.
 
@@ -70,6 +74,9 @@ def noise_corrected(
         covariance: of the gradient, in units of ∇V squared: a matrix (d, d) over the position raveled leaf after
             leaf, its diagonal (d,), or what `ewsg_jax.gradients.covariance_at` returns; it then goes with any
             estimator. None: as the estimator reports it.
+        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive definite matrix
+            (d, d) over the position raveled leaf after leaf; or a `LowRank`. The momentum of the state is that of
+            L⁻¹θ, C = L Lᵀ.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind; from `ewsg_jax.kernel`, an estimator that does not
@@ -79,4 +86,5 @@ def noise_corrected(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.noise_corrected(step_size=1e-2, friction=1.0)
     """
-    return NoiseCorrected(**checked_arguments(step_size, friction, temperature, noise, integrator, covariance))
+    given = checked_arguments(step_size, friction, temperature, noise, integrator, covariance)
+    return NoiseCorrected(**given, mass=mass_of(inverse_mass))

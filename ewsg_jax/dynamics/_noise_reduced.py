@@ -45,7 +45,7 @@ class NoiseReduced(TakesOutHeat):
         kick, damping = kick_terms(scales), scales.step_size / (2 * scales.temperature)
         return Terms(kick, scales.friction, damping, damping / scales.friction, kick.noise / scales.step_size)
 
-    def force(self, noise: PyTree, state: UnderdampedState, covariance: Covariance) -> Position:
+    def force(self, noise: PyTree, state: UnderdampedState, covariance: Any) -> Position:
         """Return (Γ − γ)p − (Σ − σ)ξ/√h."""
         terms = self.at(state.step).update
 

@@ -9,10 +9,13 @@ and the position moves with the *new* momentum, which keeps the symplectic order
 h²λ < 4 − 2γh, however small the friction. A stochastic gradient adds h·Cov(g)/(2γ) to the temperature.
 """
 
+from typing import ClassVar
+
 from ewsg_jax import _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, Position, PyTree
+from ewsg_jax.dynamics.mass import InverseMass, mass_of
 from ewsg_jax.dynamics.underdamped import (
     Kick,
     Scales,
@@ -36,6 +39,8 @@ def kick_then_drift(c: Kick, noise: PyTree, state: UnderdampedState, gradient: P
 class SemiImplicit(Underdamped):
     """The dynamics of `semi_implicit`."""
 
+    translates: ClassVar = True
+
     noise: NoiseLaw = static(default="gaussian")
 
     def terms(self, scales: Scales) -> Kick:
@@ -56,6 +61,7 @@ def semi_implicit(
     friction: Hyperparameter,
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
+    inverse_mass: InverseMass = 1.0,
 ) -> SemiImplicit:
     """Kick the momentum, then drift with the new momentum.
 
@@ -64,6 +70,9 @@ def semi_implicit(
         friction: γ > 0 per unit of time, likewise.
         temperature: T > 0, likewise.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
+        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive definite matrix
+            (d, d) over the position raveled leaf after leaf; or a `LowRank`. The momentum of the state is that of
+            L⁻¹θ, C = L Lᵀ.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind.
@@ -72,4 +81,4 @@ def semi_implicit(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.semi_implicit(step_size=1e-2, friction=1.0)
     """
-    return SemiImplicit(**checked(step_size, friction, temperature, noise), noise=noise)
+    return SemiImplicit(**checked(step_size, friction, temperature, noise), noise=noise, mass=mass_of(inverse_mass))

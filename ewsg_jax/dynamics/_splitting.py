@@ -8,11 +8,12 @@ Targets exp(−(V(θ) + ‖p‖²/2)/T) with a bias of order h². On V = λθ²/
 h²λ < 4 cosh(γh/2)). One gradient a step, as the first-order schemes.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from ewsg_jax import _tree
 from ewsg_jax._module import module, namespace
 from ewsg_jax._types import Hyperparameter, Position, PyTree
+from ewsg_jax.dynamics.mass import InverseMass, mass_of
 from ewsg_jax.dynamics.underdamped import Scales, Underdamped, UnderdampedState, WeightTerms, checked
 
 
@@ -28,6 +29,8 @@ class Terms(NamedTuple):
 @module
 class Splitting(Underdamped):
     """The dynamics of `splitting`."""
+
+    translates: ClassVar = True
 
     def terms(self, scales: Scales) -> Terms:
         h, xp = scales.step_size, namespace(scales.step_size, scales.friction)
@@ -54,7 +57,11 @@ class Splitting(Underdamped):
 
 
 def splitting(
-    step_size: Hyperparameter, *, friction: Hyperparameter, temperature: Hyperparameter = 1.0
+    step_size: Hyperparameter,
+    *,
+    friction: Hyperparameter,
+    temperature: Hyperparameter = 1.0,
+    inverse_mass: InverseMass = 1.0,
 ) -> Splitting:
     """Drift half, kick with damping and noise on both sides of it, drift half.
 
@@ -64,6 +71,9 @@ def splitting(
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
         friction: γ > 0 per unit of time, likewise.
         temperature: T > 0, likewise.
+        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive definite matrix
+            (d, d) over the position raveled leaf after leaf; or a `LowRank`. The momentum of the state is that of
+            L⁻¹θ, C = L Lᵀ.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind.
@@ -72,4 +82,4 @@ def splitting(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.splitting(step_size=1e-2, friction=1.0)
     """
-    return Splitting(**checked(step_size, friction, temperature))
+    return Splitting(**checked(step_size, friction, temperature), mass=mass_of(inverse_mass))

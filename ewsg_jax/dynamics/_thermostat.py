@@ -25,6 +25,7 @@ from ewsg_jax import _random, _tree
 from ewsg_jax._module import Constant, Schedule, module, namespace, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
+from ewsg_jax.dynamics.mass import InverseMass, mass_of
 from ewsg_jax.dynamics.protocol import Dynamics, Probe
 from ewsg_jax.dynamics.underdamped import Kick, Scales, checked, explicit_exponent, kick, weighed
 from ewsg_jax.gradients.protocol import Estimate
@@ -54,6 +55,8 @@ class Coefficients(NamedTuple):
 @module
 class Thermostat(Dynamics[ThermostatState]):
     """The dynamics of `thermostat`."""
+
+    translates: ClassVar = True
 
     frozen_noise: ClassVar = ("momentum", "zero", "one", "rest")
 
@@ -99,6 +102,7 @@ def thermostat(
     friction: Hyperparameter,
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
+    inverse_mass: InverseMass = 1.0,
 ) -> Thermostat:
     """Move with a momentum whose friction adapts until its kinetic energy is that of the temperature.
 
@@ -109,6 +113,9 @@ def thermostat(
         friction: γ > 0 per unit of time, likewise: the thermostat's start, and its mean without gradient noise.
         temperature: T > 0, likewise.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
+        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive definite matrix
+            (d, d) over the position raveled leaf after leaf; or a `LowRank`. The momentum of the state is that of
+            L⁻¹θ, C = L Lᵀ.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind.
@@ -117,4 +124,4 @@ def thermostat(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.thermostat(step_size=1e-2, friction=1.0)
     """
-    return Thermostat(**checked(step_size, friction, temperature, noise), noise=noise)
+    return Thermostat(**checked(step_size, friction, temperature, noise), noise=noise, mass=mass_of(inverse_mass))

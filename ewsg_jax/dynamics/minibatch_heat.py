@@ -10,7 +10,7 @@ the gradient were exact, the friction Γ and the noise 2TΓ.
 """
 
 import abc
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics._euler import drift_and_kick
 from ewsg_jax.dynamics._semi_implicit import kick_then_drift
+from ewsg_jax.dynamics.mass import Factor
 from ewsg_jax.dynamics.protocol import Probe
 from ewsg_jax.dynamics.underdamped import (
     Scales,
@@ -40,6 +41,17 @@ ROUNDING = 1e-4
 """How far below 0 an eigenvalue of a given covariance may be, as a share of the largest."""
 
 
+class Congruent(NamedTuple):
+    """Lᵀ C L, in the coordinates of an inverse mass L Lᵀ."""
+
+    covariance: Covariance
+    factor: Factor
+
+    def times(self, vector: Position) -> Position:
+        """Return the product with a tree shaped like the position."""
+        return self.factor.transposed(self.covariance.times(self.factor.times(vector)))
+
+
 @module
 class TakesOutHeat(Underdamped):
     """Underdamped Langevin with a force beside the gradient. Write `force`, and `terms` with a field `kick`.
@@ -55,7 +67,7 @@ class TakesOutHeat(Underdamped):
     covariance: Covariance | None = None
 
     @abc.abstractmethod
-    def force(self, noise: PyTree, state: UnderdampedState, covariance: Covariance) -> Position:
+    def force(self, noise: PyTree, state: UnderdampedState, covariance: Any) -> Position:
         """Return what is added to the gradient."""
 
     @property
@@ -77,6 +89,8 @@ class TakesOutHeat(Underdamped):
     def with_force(self, noise: PyTree, state: UnderdampedState, estimate: Estimate) -> Estimate:
         """Return the estimate with the force added to its gradient."""
         covariance = estimate.covariance if self.covariance is None else self.covariance
+        if self.mass is not None:
+            covariance = Congruent(covariance, self.mass.factor)
         force = self.force(noise, state, covariance)
         return estimate._replace(gradient=_tree.combine((1, estimate.gradient), (1, force)))
 

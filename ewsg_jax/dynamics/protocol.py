@@ -38,13 +38,19 @@ class Dynamics(Part, abc.ABC, Generic[State]):
     Attributes:
         step_size: h, a number or a schedule of the step.
         constants: what `coefficients` returns at every step, worked out once for a run; made by `hoisted`.
+        mass: the inverse mass, None for 1: `move` and `weight` are then in the coordinates that it makes.
     """
+
+    translates: ClassVar[bool] = False
+    """Whether a step sees the position through its gradient alone, so that there may be an inverse mass."""
 
     frozen_noise: ClassVar[tuple[str, ...]] = ()
     """The names of x that `weight` takes."""
 
     step_size: Constant | Schedule
     constants: Any = dataclasses.field(default=None, repr=False)
+    # A `Mass` or None; not annotated so, for a type checker would refuse `**hyperparameters(…)`.
+    mass: Any = dataclasses.field(default=None, repr=False)
 
     @abc.abstractmethod
     def init(self, key: Key, position: Position) -> State:
@@ -88,6 +94,53 @@ class Dynamics(Part, abc.ABC, Generic[State]):
     def restart(self, state: State, point: Position) -> State:
         """Return the state with its evaluation point moved there."""
         return state._replace(position=point)
+
+    def check(self, position: Position) -> None:
+        """Raise ValueError where the inverse mass does not fit the position, or there may be none."""
+        if self.mass is None:
+            return
+        if not self.translates:
+            raise ValueError(f"mass must be None for {type(self).__name__}, whose steps depend on the position")
+        self.mass.factor.check(position)
+
+    def wanted_at(self, state: State) -> Position:
+        """Return where the gradient is wanted, in the coordinates of the position."""
+        if self.mass is None:
+            return self.point(state)
+        return self._displaced(state, self.point(self._at_origin(state)))
+
+    def restarted(self, state: State, point: Position) -> State:
+        """Return the state with the gradient wanted at that point."""
+        if self.mass is None:
+            return self.restart(state, point)
+        shift = _tree.combine((1, point), (-1, self.wanted_at(state)))
+        return state._replace(position=_tree.combine((1, state.position), (1, shift)))
+
+    def weighed(self, prepared: Any, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
+        """Return the exponent of an estimate's weight, in the coordinates of the inverse mass."""
+        return self.weight(prepared, self._in_its_coordinates(estimate), frozen_noise)
+
+    def moved(self, noise: PyTree, prepared: Any, estimate: Estimate, probe: Probe) -> State:
+        """Return the state after a step, made in the coordinates of the inverse mass."""
+        if self.mass is None:
+            return self.move(noise, prepared, estimate, probe)
+        end = self.move(noise, self._at_origin(prepared), self._in_its_coordinates(estimate), probe)
+        return end._replace(position=self._displaced(prepared, end.position))
+
+    def _at_origin(self, state: Any) -> Any:
+        return state._replace(position=_tree.zeros_like(state.position))
+
+    def _displaced(self, state: Any, displacement: Position) -> Position:
+        return _tree.combine((1, state.position), (1, self.mass.factor.times(displacement)))
+
+    def _in_its_coordinates(self, estimate: Estimate) -> Estimate:
+        if self.mass is None:
+            return estimate
+        return estimate._replace(gradient=self.mass.factor.transposed(estimate.gradient))
+
+    def arguments(self) -> dict[str, Any]:
+        own = super().arguments()
+        return own if self.mass is None else own | {"inverse_mass": self.mass.given}
 
     def step_size_at(self, step: Array) -> Any:
         """Return the h of the step after so many."""

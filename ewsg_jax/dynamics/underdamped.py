@@ -149,8 +149,7 @@ def explicit_exponent(scales: Scales) -> WeightTerms:
 
 def checked(
     step_size: Hyperparameter, friction: Hyperparameter, temperature: Hyperparameter, noise: NoiseLaw = "gaussian"
-) -> dict[str, Constant | Schedule]:
+) -> dict[str, Any]:
     """Check what every underdamped dynamics is given, and return its hyperparameters by name."""
-    made = hyperparameters(step_size=step_size, friction=friction, temperature=temperature)
     check_noise(noise)
-    return made
+    return dict(hyperparameters(step_size=step_size, friction=friction, temperature=temperature))

@@ -4,6 +4,7 @@ from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, P, Position
+from ewsg_jax.dynamics.mass import InverseMass
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
@@ -30,6 +31,7 @@ def cv_ld(
     replace: bool = True,
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
+    inverse_mass: InverseMass = 1.0,
     noise: NoiseLaw = "gaussian",
 ) -> Kernel[P]:
     """Langevin dynamics with a control variate (Chatterji et al. 2018): θ' = θ − h g + √(2hT) ξ.
@@ -51,6 +53,9 @@ def cv_ld(
             start, quick to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order
             each time. With the last two `replace` must be True.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        inverse_mass: C > 0: a number, a tree of numbers like the position, a positive definite matrix (d, d) over
+            the position raveled leaf after leaf, or an `ewsg_jax.dynamics.LowRank`. With the covariance of the
+            posterior every direction has width 1. Default 1.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
             weights).
 
@@ -72,6 +77,6 @@ def cv_ld(
         >>> kernel = ewsg.cv_ld(ewsg.models.logistic_regression(), 1e-3, batch_size=10)
     """
     return kernel(
-        dynamics.langevin(step_size, temperature=temperature, noise=noise),
+        dynamics.langevin(step_size, temperature=temperature, noise=noise, inverse_mass=inverse_mass),
         gradients.control_variate(posterior, batch_size=batch_size, center=center, replace=replace, rows=rows),
     )

@@ -3,6 +3,7 @@
 from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Hyperparameter, P, Position
+from ewsg_jax.dynamics.mass import InverseMass
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
@@ -26,7 +27,7 @@ def cv_uld(
     *,
     batch_size: int,
     friction: Hyperparameter = 2.0,
-    inverse_mass: float = 1.0,
+    inverse_mass: InverseMass = 1.0,
     center: Position | None = None,
     replace: bool = True,
     rows: Rows = "random",
@@ -46,7 +47,8 @@ def cv_uld(
         step_size: h > 0, time per step; a number, a traced scalar or a schedule (a function of the step's number).
         batch_size: b, rows in a batch.
         friction: γ > 0 per unit of time; a number, a traced scalar or a schedule. Default 2, as published.
-        inverse_mass: u > 0, a number or a scalar array. Default 1; published is 1/L, L the largest curvature of V.
+        inverse_mass: u > 0: a number, or what it is in `ewsg_jax.dynamics.exact`. Default 1; published is 1/L, L
+            the largest curvature of V.
         center: c, a tree like the position. None (default): the position given to `init`, where the chain starts.
         replace: draw rows with replacement (default), or (False) a uniform subset.
         rows: `"random"` (default): independent rows, or the subset; `"blocks"`: b consecutive rows from a uniform

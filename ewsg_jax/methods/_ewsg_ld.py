@@ -6,6 +6,7 @@ from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, P, PyTree
+from ewsg_jax.dynamics.mass import InverseMass
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
@@ -34,6 +35,7 @@ def ewsg_ld(
     replace: bool = True,
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
+    inverse_mass: InverseMass = 1.0,
     noise: NoiseLaw = "gaussian",
 ) -> Kernel[P]:
     """Exponentially weighted stochastic gradients on Langevin dynamics (EWSG, Appendix E; its drift is −h n ∇V_I).
@@ -58,6 +60,9 @@ def ewsg_ld(
             start, quick to fetch, for data in random order, with which `replace` must be True. Not `"epochs"`: the
             batches of a step must be exchangeable.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        inverse_mass: C > 0: a number, a tree of numbers like the position, a positive definite matrix (d, d) over
+            the position raveled leaf after leaf, or an `ewsg_jax.dynamics.LowRank`. With the covariance of the
+            posterior every direction has width 1. Default 1.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
             weights).
 
@@ -79,7 +84,7 @@ def ewsg_ld(
         >>> kernel = ewsg.ewsg_ld(ewsg.models.gaussian_location(), 5e-3, batch_size=1)
     """
     return kernel(
-        dynamics.langevin(step_size, temperature=temperature, noise=noise),
+        dynamics.langevin(step_size, temperature=temperature, noise=noise, inverse_mass=inverse_mass),
         gradients.exponentially_weighted(
             gradients.uniform(posterior, batch_size=batch_size, replace=replace, rows=rows),
             chain_length=chain_length,

@@ -6,6 +6,7 @@ from ewsg_jax import _check, dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, P, PyTree
+from ewsg_jax.dynamics.mass import InverseMass
 from ewsg_jax.gradients.covariance import Structure
 from ewsg_jax.gradients.period import Period, epoch
 from ewsg_jax.pair import kernel
@@ -39,6 +40,7 @@ def ewsg_vr(
     integrator: Literal["semi_implicit", "euler"] = "semi_implicit",
     replace: bool = True,
     temperature: Hyperparameter = 1.0,
+    inverse_mass: InverseMass = 1.0,
     noise: NoiseLaw = "gaussian",
 ) -> Kernel[P]:
     """EWSG with a friction matrix from a tracked covariance (EWSG-VR: Li, Wang, Zha & Tao, Algorithm 2, mended).
@@ -66,6 +68,9 @@ def ewsg_vr(
         integrator: what the friction is added to: `"semi_implicit"` (default), or `"euler"`, the paper's.
         replace: draw rows with replacement (default), or (False) a uniform subset.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        inverse_mass: C > 0: a number, a tree of numbers like the position, a positive definite matrix (d, d) over
+            the position raveled leaf after leaf, or an `ewsg_jax.dynamics.LowRank`. With the covariance of the
+            posterior every direction has width 1. Default 1.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
             weights).
 
@@ -91,7 +96,12 @@ def ewsg_vr(
     every = epoch(batch_size * (chain_length + 1)) if refresh_every is None else refresh_every
     return kernel(
         dynamics.noise_corrected(
-            step_size, friction=friction, temperature=temperature, noise=noise, integrator=integrator
+            step_size,
+            friction=friction,
+            temperature=temperature,
+            noise=noise,
+            integrator=integrator,
+            inverse_mass=inverse_mass,
         ),
         gradients.exponentially_weighted(
             gradients.covariance_tracking(

@@ -4,6 +4,7 @@ from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, P
+from ewsg_jax.dynamics.mass import InverseMass
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
@@ -25,6 +26,7 @@ def ld(
     step_size: Hyperparameter,
     *,
     temperature: Hyperparameter = 1.0,
+    inverse_mass: InverseMass = 1.0,
     noise: NoiseLaw = "gaussian",
     chunk_size: int = CHUNK_SIZE,
 ) -> Kernel[P]:
@@ -38,6 +40,9 @@ def ld(
         step_size: h > 0, multiplies ∇V of the whole sum; a number, a traced scalar or a schedule (a function of the
             step's number).
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        inverse_mass: C > 0: a number, a tree of numbers like the position, a positive definite matrix (d, d) over
+            the position raveled leaf after leaf, or an `ewsg_jax.dynamics.LowRank`. With the covariance of the
+            posterior every direction has width 1. Default 1.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
             weights).
         chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default 4,096.
@@ -59,6 +64,6 @@ def ld(
         >>> kernel = ewsg.ld(ewsg.models.logistic_regression(), step_size=1e-3)
     """
     return kernel(
-        dynamics.langevin(step_size, temperature=temperature, noise=noise),
+        dynamics.langevin(step_size, temperature=temperature, noise=noise, inverse_mass=inverse_mass),
         gradients.full(posterior, chunk_size=chunk_size),
     )

@@ -6,13 +6,14 @@ from ewsg_jax import _check, dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, P
+from ewsg_jax.dynamics.mass import InverseMass, mass_of
 from ewsg_jax.gradients.covariance import Covariance, Structure
 from ewsg_jax.gradients.period import Period
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
 
-BALANCES = {"friction": dynamics.noise_corrected, "noise": dynamics.noise_reduced}
+BALANCES = ("friction", "noise")
 ESTIMATORS = {"tracked": gradients.covariance_tracking, "kept": gradients.kept_covariance}
 
 
@@ -42,6 +43,7 @@ def nc_sghmc(
     integrator: Literal["semi_implicit", "euler"] = "semi_implicit",
     replace: bool = True,
     temperature: Hyperparameter = 1.0,
+    inverse_mass: InverseMass = 1.0,
     noise: NoiseLaw = "gaussian",
 ) -> Kernel[P]:
     """Stochastic-gradient HMC with the matrix friction of EWSG-VR over uniform minibatches.
@@ -74,6 +76,9 @@ def nc_sghmc(
         integrator: what the friction is added to: `"semi_implicit"` (default), or `"euler"`, the paper's.
         replace: draw rows with replacement (default), or (False) a uniform subset.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        inverse_mass: C > 0: a number, a tree of numbers like the position, a positive definite matrix (d, d) over
+            the position raveled leaf after leaf, or an `ewsg_jax.dynamics.LowRank`. With the covariance of the
+            posterior every direction has width 1. With `balance="friction"` only. Default 1.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
             weights).
 
@@ -110,14 +115,11 @@ def nc_sghmc(
             "refresh_every and structure must be left out where covariance is given; got "
             f"refresh_every={_check.describe(refresh_every)} and structure={structure!r}"
         )
-    return kernel(
-        BALANCES[balance](
-            step_size,
-            friction=friction,
-            temperature=temperature,
-            noise=noise,
-            integrator=integrator,
-            covariance=given,
-        ),
-        estimator,
-    )
+    shared = {"friction": friction, "temperature": temperature, "noise": noise, "integrator": integrator}
+    if balance == "friction":
+        own = dynamics.noise_corrected(step_size, covariance=given, inverse_mass=inverse_mass, **shared)
+    elif mass_of(inverse_mass) is None:
+        own = dynamics.noise_reduced(step_size, covariance=given, **shared)
+    else:
+        raise ValueError(f"inverse_mass must be 1 with balance='noise'; got {_check.describe(inverse_mass)}")
+    return kernel(own, estimator)

@@ -3,6 +3,7 @@
 from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Hyperparameter, P
+from ewsg_jax.dynamics.mass import InverseMass
 from ewsg_jax.gradients._saga import MEMORY_LIMIT
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
@@ -31,6 +32,7 @@ def saga2nd_hmc(
     rows: Rows = "random",
     memory_limit: int = MEMORY_LIMIT,
     temperature: Hyperparameter = 1.0,
+    inverse_mass: InverseMass = 1.0,
 ) -> Kernel[P]:
     """Underdamped Langevin, symmetric splitting, with a table of gradients (SAGA2nd-HMC, Li et al. 2019).
 
@@ -51,6 +53,9 @@ def saga2nd_hmc(
             each time. With the last two `replace` must be True.
         memory_limit: bytes that the tables of all chains may take; a run that needs more is refused. Default 4 GiB.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        inverse_mass: C > 0: a number, a tree of numbers like the position, a positive definite matrix (d, d) over
+            the position raveled leaf after leaf, or an `ewsg_jax.dynamics.LowRank`. With the covariance of the
+            posterior every direction has width 1. Default 1.
 
     Returns:
         The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
@@ -70,6 +75,6 @@ def saga2nd_hmc(
         >>> kernel = ewsg.saga2nd_hmc(ewsg.models.logistic_regression(), 1e-2, friction=1.0, batch_size=10)
     """
     return kernel(
-        dynamics.splitting(step_size, friction=friction, temperature=temperature),
+        dynamics.splitting(step_size, friction=friction, temperature=temperature, inverse_mass=inverse_mass),
         gradients.saga(posterior, batch_size=batch_size, replace=replace, rows=rows, memory_limit=memory_limit),
     )

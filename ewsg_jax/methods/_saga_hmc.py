@@ -4,6 +4,7 @@ from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, P
+from ewsg_jax.dynamics.mass import InverseMass
 from ewsg_jax.gradients._saga import MEMORY_LIMIT
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
@@ -32,6 +33,7 @@ def saga_hmc(
     rows: Rows = "random",
     memory_limit: int = MEMORY_LIMIT,
     temperature: Hyperparameter = 1.0,
+    inverse_mass: InverseMass = 1.0,
     noise: NoiseLaw = "gaussian",
 ) -> Kernel[P]:
     """Underdamped Langevin, semi-implicit, with a table of gradients (SAGA-HMC, Li et al. 2019, Algorithm 2).
@@ -53,6 +55,9 @@ def saga_hmc(
             each time. With the last two `replace` must be True.
         memory_limit: bytes that the tables of all chains may take; a run that needs more is refused. Default 4 GiB.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        inverse_mass: C > 0: a number, a tree of numbers like the position, a positive definite matrix (d, d) over
+            the position raveled leaf after leaf, or an `ewsg_jax.dynamics.LowRank`. With the covariance of the
+            posterior every direction has width 1. Default 1.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
             weights).
 
@@ -74,6 +79,8 @@ def saga_hmc(
         >>> kernel = ewsg.saga_hmc(ewsg.models.logistic_regression(), 1e-2, friction=1.0, batch_size=10)
     """
     return kernel(
-        dynamics.semi_implicit(step_size, friction=friction, temperature=temperature, noise=noise),
+        dynamics.semi_implicit(
+            step_size, friction=friction, temperature=temperature, noise=noise, inverse_mass=inverse_mass
+        ),
         gradients.saga(posterior, batch_size=batch_size, replace=replace, rows=rows, memory_limit=memory_limit),
     )

@@ -4,6 +4,7 @@ from ewsg_jax import gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, P
+from ewsg_jax.dynamics.mass import InverseMass
 from ewsg_jax.methods.underdamped import INTEGRATORS, Integrator, underdamped
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
@@ -34,7 +35,7 @@ def sghmc(
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
-    inverse_mass: float = 1.0,
+    inverse_mass: InverseMass = 1.0,
 ) -> Kernel[P]:
     """Stochastic-gradient Hamiltonian Monte Carlo: underdamped Langevin with b uniform rows a step.
 
@@ -59,7 +60,9 @@ def sghmc(
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
             weights); the second with `"semi_implicit"` and `"euler"` only.
-        inverse_mass: u > 0, a number or a scalar array; another than 1 (default) with `integrator="exact"` only.
+        inverse_mass: C > 0: a number, a tree of numbers like the position, a positive definite matrix (d, d) over
+            the position raveled leaf after leaf, or an `ewsg_jax.dynamics.LowRank`. With the covariance of the
+            posterior every direction has width 1. Default 1.
 
     Returns:
         The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.

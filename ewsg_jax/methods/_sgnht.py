@@ -4,6 +4,7 @@ from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, P
+from ewsg_jax.dynamics.mass import InverseMass
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
@@ -30,6 +31,7 @@ def sgnht(
     replace: bool = True,
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
+    inverse_mass: InverseMass = 1.0,
     noise: NoiseLaw = "gaussian",
 ) -> Kernel[P]:
     """Stochastic-gradient Nosé–Hoover thermostat (SGNHT, Ding et al. 2014): `sghmc` whose friction adapts.
@@ -52,6 +54,9 @@ def sgnht(
             start, quick to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order
             each time. With the last two `replace` must be True.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        inverse_mass: C > 0: a number, a tree of numbers like the position, a positive definite matrix (d, d) over
+            the position raveled leaf after leaf, or an `ewsg_jax.dynamics.LowRank`. With the covariance of the
+            posterior every direction has width 1. Default 1.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
             weights).
 
@@ -73,6 +78,8 @@ def sgnht(
         >>> kernel = ewsg.sgnht(ewsg.models.logistic_regression(), 1e-3, friction=10.0, batch_size=50)
     """
     return kernel(
-        dynamics.thermostat(step_size, friction=friction, temperature=temperature, noise=noise),
+        dynamics.thermostat(
+            step_size, friction=friction, temperature=temperature, noise=noise, inverse_mass=inverse_mass
+        ),
         gradients.uniform(posterior, batch_size=batch_size, replace=replace, rows=rows),
     )

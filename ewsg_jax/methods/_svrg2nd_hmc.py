@@ -5,6 +5,7 @@ from typing import Literal
 from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Hyperparameter, P
+from ewsg_jax.dynamics.mass import InverseMass
 from ewsg_jax.gradients.period import Period
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
@@ -34,6 +35,7 @@ def svrg2nd_hmc(
     replace: bool = True,
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
+    inverse_mass: InverseMass = 1.0,
 ) -> Kernel[P]:
     """Underdamped Langevin, symmetric splitting, with anchored gradients (SVRG2nd-HMC, Li et al. 2019, eqs. 12–18).
 
@@ -57,6 +59,9 @@ def svrg2nd_hmc(
             start, quick to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order
             each time. With the last two `replace` must be True.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        inverse_mass: C > 0: a number, a tree of numbers like the position, a positive definite matrix (d, d) over
+            the position raveled leaf after leaf, or an `ewsg_jax.dynamics.LowRank`. With the covariance of the
+            posterior every direction has width 1. Default 1.
 
     Returns:
         The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
@@ -76,7 +81,7 @@ def svrg2nd_hmc(
         >>> kernel = ewsg.svrg2nd_hmc(ewsg.models.logistic_regression(), 1e-2, friction=1.0, batch_size=10)
     """
     return kernel(
-        dynamics.splitting(step_size, friction=friction, temperature=temperature),
+        dynamics.splitting(step_size, friction=friction, temperature=temperature, inverse_mass=inverse_mass),
         gradients.svrg(
             posterior,
             batch_size=batch_size,

@@ -6,6 +6,7 @@ from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, P
+from ewsg_jax.dynamics.mass import InverseMass
 from ewsg_jax.gradients.period import Period
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
@@ -35,6 +36,7 @@ def svrg_hmc(
     replace: bool = True,
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
+    inverse_mass: InverseMass = 1.0,
     noise: NoiseLaw = "gaussian",
 ) -> Kernel[P]:
     """Underdamped Langevin, semi-implicit, with anchored gradients (SVRG-HMC, Li et al. 2019, Algorithm 1).
@@ -58,6 +60,9 @@ def svrg_hmc(
             start, quick to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order
             each time. With the last two `replace` must be True.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        inverse_mass: C > 0: a number, a tree of numbers like the position, a positive definite matrix (d, d) over
+            the position raveled leaf after leaf, or an `ewsg_jax.dynamics.LowRank`. With the covariance of the
+            posterior every direction has width 1. Default 1.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
             weights).
 
@@ -79,7 +84,9 @@ def svrg_hmc(
         >>> kernel = ewsg.svrg_hmc(ewsg.models.logistic_regression(), 1e-2, friction=1.0, batch_size=10)
     """
     return kernel(
-        dynamics.semi_implicit(step_size, friction=friction, temperature=temperature, noise=noise),
+        dynamics.semi_implicit(
+            step_size, friction=friction, temperature=temperature, noise=noise, inverse_mass=inverse_mass
+        ),
         gradients.svrg(
             posterior,
             batch_size=batch_size,

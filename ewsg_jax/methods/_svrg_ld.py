@@ -6,6 +6,7 @@ from ewsg_jax import dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, P
+from ewsg_jax.dynamics.mass import InverseMass
 from ewsg_jax.gradients.period import Period
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
@@ -34,6 +35,7 @@ def svrg_ld(
     replace: bool = True,
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
+    inverse_mass: InverseMass = 1.0,
     noise: NoiseLaw = "gaussian",
 ) -> Kernel[P]:
     """Langevin dynamics with anchored gradients (Dubey et al. 2016): θ' = θ − h g + √(2hT) ξ.
@@ -57,6 +59,9 @@ def svrg_ld(
             start, quick to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order
             each time. With the last two `replace` must be True.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        inverse_mass: C > 0: a number, a tree of numbers like the position, a positive definite matrix (d, d) over
+            the position raveled leaf after leaf, or an `ewsg_jax.dynamics.LowRank`. With the covariance of the
+            posterior every direction has width 1. Default 1.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
             weights).
 
@@ -78,7 +83,7 @@ def svrg_ld(
         >>> kernel = ewsg.svrg_ld(ewsg.models.logistic_regression(), 1e-3, batch_size=10)
     """
     return kernel(
-        dynamics.langevin(step_size, temperature=temperature, noise=noise),
+        dynamics.langevin(step_size, temperature=temperature, noise=noise, inverse_mass=inverse_mass),
         gradients.svrg(
             posterior,
             batch_size=batch_size,

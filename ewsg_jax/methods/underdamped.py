@@ -5,6 +5,7 @@ from typing import Literal
 from ewsg_jax import _check, dynamics
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter
+from ewsg_jax.dynamics.mass import InverseMass
 
 Integrator = Literal["semi_implicit", "euler", "splitting", "exact"]
 INTEGRATORS = ("semi_implicit", "euler", "splitting", "exact")
@@ -16,14 +17,11 @@ def underdamped(
     friction: Hyperparameter,
     temperature: Hyperparameter,
     noise: NoiseLaw,
-    inverse_mass: float,
+    inverse_mass: InverseMass,
 ) -> dynamics.Dynamics:
     """Return the underdamped dynamics of that name; what a scheme does not have is refused."""
     _check.one_of("integrator", integrator, INTEGRATORS)
-    shared = {"friction": friction, "temperature": temperature}
-    is_one = isinstance(inverse_mass, int | float) and not isinstance(inverse_mass, bool) and inverse_mass == 1
-    if integrator != "exact" and not is_one:
-        raise ValueError(f"inverse_mass must be 1 unless integrator='exact'; got {_check.describe(inverse_mass)}")
+    shared = {"friction": friction, "temperature": temperature, "inverse_mass": inverse_mass}
     if integrator in ("splitting", "exact"):
         if noise != "gaussian":
             raise ValueError(
@@ -31,7 +29,7 @@ def underdamped(
                 f"cost; got {_check.describe(noise)}"
             )
         if integrator == "exact":
-            return dynamics.exact(step_size, inverse_mass=inverse_mass, **shared)
+            return dynamics.exact(step_size, **shared)
         return dynamics.splitting(step_size, **shared)
     build = dynamics.euler if integrator == "euler" else dynamics.semi_implicit
     return build(step_size, noise=noise, **shared)

@@ -199,6 +199,8 @@ BAD_NUMBERS = {
 )
 def test_a_bad_number_is_refused_by_name(name, argument, bad):
     value, error = BAD_NUMBERS[bad]
+    if argument == "inverse_mass" and bad == "list":
+        return  # a tree, as a position may be
     if argument == "inverse_mass" and callable(value):
         error = TypeError  # takes no schedule
     with pytest.raises(error, match=f"^{argument} must be a positive number"):
@@ -219,12 +221,6 @@ def test_rademacher_noise_is_refused_where_the_dynamics_has_none(method, integra
         getattr(ewsg, method)(POSTERIOR, 0.1, friction=1.0, integrator=integrator, noise="rademacher", **options)
     with pytest.raises(TypeError, match="noise"):
         build(integrator, noise="rademacher")
-
-
-@pytest.mark.parametrize("integrator", ["euler", "semi_implicit", "splitting"])
-def test_inverse_mass_is_refused_where_the_dynamics_has_none(integrator):
-    with pytest.raises(ValueError, match=r"^inverse_mass must be 1 unless integrator='exact'"):
-        ewsg.uld(POSTERIOR, 0.1, friction=1.0, integrator=integrator, inverse_mass=0.5)
 
 
 def test_an_unknown_integrator_is_refused_by_name():

@@ -129,7 +129,7 @@ MUTANTS = [
     Mutant(
         "option I does not restart",
         "ewsg_jax/pair.py",
-        "current = dynamics.restart(current, point)",
+        "current = dynamics.restarted(current, point)",
         "pass",
         VR + "test_option_one_restarts_at_each_point_with_equal_probability[splitting]",
         True,

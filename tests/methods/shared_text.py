@@ -11,6 +11,11 @@ from ewsg_jax.rows.gathering import CHUNK_SIZE
 NUMBER = "a number, a traced scalar or a schedule"
 SCHEDULED = f"{NUMBER} (a function of the step's number)"
 FIXED = "a number or a scalar array"
+INVERSE_MASS = (
+    "C > 0: a number, a tree of numbers like the position, a positive definite matrix (d, d) over the position "
+    "raveled leaf after leaf, or an `ewsg_jax.dynamics.LowRank`. With the covariance of the posterior every "
+    "direction has width 1."
+)
 PROPOSAL = f"h, the standard deviation of a proposal in each coordinate; {SCHEDULED}."
 BLOCKS = '`"blocks"`: b consecutive rows from a uniform start, quick to fetch, for data in random order'
 NOISE = '`"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential weights)'
@@ -27,7 +32,7 @@ ARGUMENTS = {
     "friction": f"γ > 0 per unit of time; {NUMBER}.",
     "temperature": f"T > 0; {NUMBER}. Default 1: the posterior itself.",
     "noise": f"{NOISE}.",
-    "inverse_mass": f'u > 0, {FIXED}; another than 1 (default) with `integrator="exact"` only.',
+    "inverse_mass": f"{INVERSE_MASS} Default 1.",
     "integrator": (
         'the scheme of `ewsg_jax.dynamics`: `"semi_implicit"` (default); `"euler"`, the papers\'; '
         '`"splitting"`, of order h² with an exact gradient; or `"exact"`, exact for a frozen one.'
@@ -146,7 +151,11 @@ VARIANTS = {
     },
     "noise": {ALL_UNDERDAMPED: f'{NOISE}; the second with `"semi_implicit"` and `"euler"` only.'},
     "inverse_mass": {
-        "cv_uld": f"u > 0, {FIXED}. Default 1; published is 1/L, L the largest curvature of V.",
+        "cv_uld": (
+            "u > 0: a number, or what it is in `ewsg_jax.dynamics.exact`. Default 1; published is 1/L, L the "
+            "largest curvature of V."
+        ),
+        "nc_sghmc": f'{INVERSE_MASS} With `balance="friction"` only. Default 1.',
     },
     "integrator": {
         "noise_corrected": (

@@ -3,13 +3,14 @@
 # The arguments are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
 
+import dataclasses
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
-from tests.wrong_calls.table import INF, NAN, POSITIVE, SCHEDULE, T, V, failing, of
+from tests.wrong_calls.table import DATA, INF, KEY, MODEL, NAN, POINT, POSITIVE, SCHEDULE, T, V, failing, of
 
 
 def dynamics(name: str, *rows: tuple, **arguments: Any) -> None:
@@ -76,6 +77,89 @@ dynamics(
     ("temperature", T, "temperature", "{} (dict)", POSITIVE, {}),
     friction=1.0,
 )
+MASS = "a positive number, a tree of positive numbers like the position, a positive definite matrix (d, d)"
+SQUARE = np.array([[1.0, 0.9], [0.1, 1.0]])
+LOW_RANK = ewsg.dynamics.LowRank
+BASIS = np.eye(2)[:, :1]
+
+dynamics(
+    "semi_implicit",
+    ("mass 0", V, "inverse_mass", "0 (int)", POSITIVE, 0),
+    ("mass a word", T, "inverse_mass", "'dense' (str)", POSITIVE, "dense"),
+    ("mass None", T, "inverse_mass", "None", MASS, None),
+    ("mass negative", V, "inverse_mass", "-1 in it", MASS, np.array([1.0, -1.0])),
+    ("mass NaN", V, "inverse_mass", "not finite", MASS, np.array([1.0, NAN])),
+    ("mass complex", V, "inverse_mass", "complex64", MASS, np.ones(2) * 1j),
+    ("mass of words", T, "inverse_mass", "(dict)", MASS, {"a": "one"}),
+    ("mass not symmetric", V, "inverse_mass", "not symmetric", MASS, SQUARE),
+    ("mass indefinite", V, "inverse_mass", "the eigenvalue -1", MASS, np.diag([1.0, -1.0])),
+    ("mass singular", V, "inverse_mass", "the eigenvalue 0", MASS, np.zeros((2, 2))),
+    (
+        "low rank of other shapes",
+        V,
+        "inverse_mass",
+        "(2,), (2, 1) and (2,)",
+        "(d,), (d, r) and (r,)",
+        LOW_RANK(np.ones(2), BASIS, np.ones(2)),
+    ),
+    (
+        "low rank of a skew basis",
+        V,
+        "inverse_mass",
+        "with others",
+        "orthonormal columns",
+        LOW_RANK(np.ones(2), 2 * BASIS, np.ones(1)),
+    ),
+    (
+        "low rank negative",
+        V,
+        "inverse_mass",
+        "-1 in it",
+        MASS,
+        LOW_RANK(np.ones(2), BASIS, -np.ones(1)),
+    ),
+    friction=1.0,
+)
+of(
+    "dynamics: an inverse mass that does not fit",
+    *(
+        (
+            what,
+            V,
+            "inverse_mass",
+            got,
+            takes,
+            lambda given=given: ewsg.ld(MODEL, 0.1, inverse_mass=given).init(KEY, POINT, DATA),
+        )
+        for what, given, got, takes in (
+            ("a matrix", np.eye(3), "one over 3 numbers for a position of 2", MASS),
+            ("a diagonal", np.ones(3), "shape (3,)", MASS),
+            ("a tree", {"a": np.ones(2)}, "got one without inverse_mass", MASS),
+            ("a low rank", LOW_RANK(np.ones(3), np.eye(3)[:, :1], np.ones(1)), "one over 3 numbers", MASS),
+        )
+    ),
+    (
+        "a dynamics that has none",
+        V,
+        "mass",
+        "",
+        "None for Preconditioned, whose steps depend on the position",
+        lambda: ewsg.kernel(
+            dataclasses.replace(
+                ewsg.dynamics.preconditioned(0.1), mass=ewsg.dynamics.langevin(0.1, inverse_mass=2.0).mass
+            ),
+            ewsg.gradients.full(MODEL),
+        ).init(KEY, POINT, DATA),
+    ),
+    (
+        "noise_reduced",
+        V,
+        "inverse_mass",
+        "2.0 (float)",
+        "1 with balance='noise'",
+        lambda: ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=1, balance="noise", inverse_mass=2.0),
+    ),
+)
 dynamics(
     "exact",
     ("inverse mass 0", V, "inverse_mass", "0 (int)", POSITIVE, 0),
@@ -84,9 +168,9 @@ dynamics(
         T,
         "inverse_mass",
         "function",
-        "positive number or a scalar array",
+        "a positive number, a tree of positive numbers",
         lambda step: 1.0,
     ),
-    ("inverse mass a vector", V, "inverse_mass", "shape (2,)", "scalar array", np.ones(2)),
+    ("inverse mass a vector", V, "inverse_mass", "-1 in it", "positive numbers like the position", -np.ones(2)),
     ("friction", V, "friction", "-2.0 (float)", SCHEDULE, -2.0),
 )

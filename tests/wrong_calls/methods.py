@@ -50,8 +50,8 @@ of(
     ("noise", V, "noise", "'rademacher'", NO_RADEMACHER, lambda: uld(integrator="exact", noise="rademacher")),
     ("friction", V, "friction", "0 (int)", POSITIVE, lambda: uld(friction=0)),
     ("temperature", V, "temperature", "-1 (int)", POSITIVE, lambda: uld(temperature=-1)),
-    ("inverse mass", V, "inverse_mass", "2.0 (float)", "must be 1 unless", lambda: uld(inverse_mass=2.0)),
-    ("inverse mass True", V, "inverse_mass", "True (bool)", "must be 1 unless", lambda: uld(inverse_mass=True)),
+    ("inverse mass", V, "inverse_mass", "-2.0 (float)", POSITIVE, lambda: uld(inverse_mass=-2.0)),
+    ("inverse mass True", T, "inverse_mass", "True (bool)", POSITIVE, lambda: uld(inverse_mass=True)),
 )
 of(
     "sgld",
