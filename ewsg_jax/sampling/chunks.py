@@ -5,7 +5,6 @@ and calls changes nothing.
 """
 
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -13,26 +12,10 @@ import jax.numpy as jnp
 
 from ewsg_jax import _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, chain_axes
-from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax._types import Array, Data, Key, PyTree
+from ewsg_jax.sampling import keeping
+from ewsg_jax.sampling.keeping import Plan, Record
 from ewsg_jax.sampling.layout import Layout
-
-
-class Plan(NamedTuple):
-    """Which of the run's steps are kept: after `burn_in` steps every `thin`-th."""
-
-    burn_in: int
-    thin: int
-
-    def kept(self, made: Any) -> Any:
-        """Return how many of the first `made` steps are kept, for numbers of the host and of a compiled program."""
-        return (made > self.burn_in) * ((made - self.burn_in) // self.thin)
-
-
-class Record(NamedTuple):
-    """What one call keeps: draws with leading axes (slot, chain), and sums with a leading chain axis, or None."""
-
-    slots: PyTree
-    sums: Any
 
 
 class Health(NamedTuple):
@@ -69,7 +52,30 @@ def start(kernel: Kernel, keys: Array, positions: PyTree, data: Data, shared_mem
     return first._replace(dynamics=own)
 
 
-@functools.partial(jax.jit, static_argnames=("layout", "guarded"), donate_argnames=("state",))
+def call(
+    kernel: Kernel,
+    layout: Layout,
+    chain_keys: Array,
+    shared_key: Key,
+    data: Data,
+    plan: Plan,
+    done: int,
+    num_steps: int,
+    state: KernelState,
+    alive: Array,
+    *,
+    guarded: bool = False,
+    counted: bool | None = None,
+) -> Call:
+    """Make the steps of `advance`; `counted` as there, by default where it can be and is of use."""
+    if counted is None:
+        counted = layout.accelerator and num_steps % layout.block_size == 0
+    steps = jnp.int32(done), jnp.int32(num_steps)
+    parts = kernel, layout, chain_keys, shared_key, data, plan
+    return advance(*parts, *steps, state, alive, guarded=guarded, counted=counted)
+
+
+@functools.partial(jax.jit, static_argnames=("layout", "guarded", "counted"), donate_argnames=("state",))
 def advance(
     kernel: Kernel,
     layout: Layout,
@@ -83,6 +89,7 @@ def advance(
     alive: Array,
     *,
     guarded: bool = False,
+    counted: bool = False,
 ) -> Call:
     """Make `num_steps` steps of all chains; `num_steps` may change from call to call without compiling.
 
@@ -98,19 +105,20 @@ def advance(
         state: states with a leading chain axis, but for a memory that the chains share.
         alive: which chains still move where the call is guarded, shape (chains,).
         guarded: look at every chain after every step, and let one that is not finite rest where it last was.
+        counted: `num_steps` is whole blocks: the loop over the steps of one has a known length, and a GPU need not
+            ask the host after every step whether there is another.
     """
     first_step = jnp.ravel(state.step)[0]
     first_slot = plan.kept(done)
     axes = Randomness(None, 0) if layout.shared_minibatch else Randomness(0, 0)
     state_axes = chain_axes(layout.shared_memory)
-    keep, moments = layout.keep, layout.moments
-    counted = kernel.evaluations(data).counted
+    counts_evaluations = kernel.evaluations(data).counted
 
     def one_transition(
         randomness: Randomness, state: KernelState, data: Data
     ) -> tuple[KernelState, dict[str, Array]]:
         state, info = kernel.transition(randomness, state, data)
-        return state, unknown_beforehand(info, counted)
+        return state, unknown_beforehand(info, counts_evaluations)
 
     transition = jax.vmap(one_transition, in_axes=(axes, state_axes, None), out_axes=(state_axes, 0))
 
@@ -123,21 +131,6 @@ def advance(
             return own
         first = jax.tree.map(lambda x: x[0], state.dynamics)
         return Randomness(one_chain(shared_key, state._replace(dynamics=first)).batch, own.noise)
-
-    def write(record: Record, state: KernelState, alive: Array, slot: Array) -> Record:
-        slots, sums = record
-        if keep is not None:
-            values = jax.vmap(keep)(state.position)
-            slots = jax.tree.map(lambda s, x: jax.lax.dynamic_update_index_in_dim(s, x, slot, 0), slots, values)
-        if moments is not None:
-            weight = jnp.float32(1.0)
-            if moments.weights != "equal":
-                made = jnp.ravel(state.step)[0]
-                weight = jnp.asarray(kernel.step_size(made - (moments.weights == "step_size")), jnp.float32)
-            added = jax.vmap(moments.add, in_axes=(0, None, 0))(sums, weight, state.position)
-            # A weight of 0 would not do: a lost chain's position may be too large to be squared.
-            sums = jax.vmap(_tree.where)(alive, added, sums) if guarded else added
-        return Record(slots, sums)
 
     def block(j: Array, carry: Any) -> Any:
         start = j * layout.block_size
@@ -159,24 +152,15 @@ def advance(
                 moved = select_chains(fine, moved, state.at_step(moved.step), layout.shared_memory)
                 health = Health(fine, jnp.where(fallen, moved.step, health.diverged_at))
             made = done + start + i + 1
-            kept = plan.kept(made)
-            record = jax.lax.cond(
-                kept > plan.kept(made - 1),
-                write,
-                lambda record, *_: record,
-                record,
-                moved,
-                health.alive,
-                kept - 1 - first_slot,
-            )
+            before, kept = plan.kept(made - 1), plan.kept(made)
+            counts = health.alive if guarded else None
+            record = keeping.after(kernel, layout, record, moved, counts, before - first_slot, kept > before)
             return moved, record, totals, health
 
-        return jax.lax.fori_loop(0, jnp.minimum(layout.block_size, num_steps - start), step, carry)
+        turns = layout.block_size if counted else jnp.minimum(layout.block_size, num_steps - start)
+        return jax.lax.fori_loop(0, turns, step, carry)
 
-    record = Record(
-        () if keep is None else _empty_slots(keep, layout.num_slots, state.position),
-        None if moments is None else jax.vmap(moments.start)(state.position),
-    )
+    record = keeping.nothing(layout, state.position)
     info = jax.eval_shape(lambda s: transition(draw(first_step, s), s, data)[1], state)
     totals = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), info)
     health = Health(alive, jnp.full(alive.shape, -1, jnp.int32))
@@ -220,8 +204,3 @@ def _one_step_of(randomness: Randomness, i: Array) -> Randomness:
 
 def _zeros(shapes: PyTree) -> PyTree:
     return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-
-
-def _empty_slots(keep: Callable[[Position], PyTree], num_slots: int, positions: Position) -> PyTree:
-    values = jax.eval_shape(jax.vmap(keep), positions)
-    return _zeros(jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_slots, *x.shape), x.dtype), values))

@@ -19,7 +19,8 @@ from ewsg_jax import _tree
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Array, Data, Position, PyTree
 from ewsg_jax.sampling import causes
-from ewsg_jax.sampling.chunks import Call, Record, select_chains
+from ewsg_jax.sampling.chunks import Call, select_chains
+from ewsg_jax.sampling.keeping import Record
 
 BYTES_PER_SECOND = 10**9
 """How fast a state is copied, as a guess for the first time."""
@@ -76,7 +77,7 @@ class Watch:
         """
         before = self.alive
         resting = None if before.all() else _tree.copy(state)
-        make = functools.partial(advance, jnp.int32(done), jnp.int32(steps))
+        make = functools.partial(advance, done, steps)
         call = make(state, jnp.asarray(before))
         lost = before & ~np.asarray(call.health.alive)
         if resting is not None:
@@ -85,7 +86,7 @@ class Watch:
             again, since = self._replay_from
             again = _tree.copy(again)
             if since < done:
-                again = advance(jnp.int32(since), jnp.int32(done - since), again, jnp.asarray(before)).state
+                again = advance(since, done - since, again, jnp.asarray(before)).state
             replayed = make(again, jnp.asarray(before), guarded=True)
             # A replay may round differently and keep a chain finite a little longer: then to the call's end.
             fell = np.asarray(replayed.health.diverged_at)

@@ -9,7 +9,7 @@ import jax
 from ewsg_jax import _tree
 from ewsg_jax._kernel import Kernel, KernelState, Randomness, chain_axes
 from ewsg_jax._types import Data, Position, PyTree
-from ewsg_jax.sampling._moments import MomentPlan
+from ewsg_jax.sampling._moments import MomentPlan, positions
 
 MOST_STEPS_PER_BLOCK = 256
 WORK_PER_BLOCK = 10**8
@@ -29,6 +29,7 @@ class Layout(NamedTuple):
         num_slots: kept draws that fit in one call.
         keep: the function of the position that is kept, or None.
         moments: the running moments, or None.
+        accelerator: whether it runs on a GPU or TPU, for which the host waits.
     """
 
     block_size: int
@@ -38,6 +39,22 @@ class Layout(NamedTuple):
     num_slots: int
     keep: Callable[[Position], PyTree] | None
     moments: MomentPlan | None
+    accelerator: bool = False
+
+    @property
+    def writes_always(self) -> bool:
+        """Whether a step that is not kept is written too, where the next one that is will be.
+
+        Beside a few numbers per chain a GPU's condition, whose branch the host may have to choose, is dear.
+        """
+        whole = self.keep in (None, positions)
+        small = self.moments is None or (self.moments.of is positions and self.moments.covariance != "dense")
+        return self.accelerator and whole and small
+
+
+def on_accelerator(data: Data) -> bool:
+    """Return whether data lie on a GPU or TPU, where what uses them then runs."""
+    return any(device.platform != "cpu" for leaf in jax.tree.leaves(data) for device in leaf.devices())
 
 
 @functools.partial(jax.jit, static_argnums=3)

@@ -16,9 +16,10 @@ from ewsg_jax._kernel import KernelState
 from ewsg_jax._types import PyTree
 from ewsg_jax.progress import Progress
 from ewsg_jax.sampling._moments import MomentPlan, Sums
-from ewsg_jax.sampling.chunks import Call, Plan
+from ewsg_jax.sampling.chunks import Call
 from ewsg_jax.sampling.health import Watch
 from ewsg_jax.sampling.interrupts import Interrupts
+from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import Layout
 
 SECONDS_PER_CALL = 0.5
@@ -78,6 +79,9 @@ def run(
             room = plan.burn_in + (plan.kept(done) + layout.num_slots) * plan.thin
             # The next draw would not fit; the steps on the way to it do.
             steps = min(steps, room + plan.thin - 1 - done)
+        if layout.accelerator and steps > layout.block_size:
+            # What is no whole block is a call of its own.
+            steps -= steps % layout.block_size
         outcome.watch.keep(outcome.state, done)
         began = time.perf_counter()
         try:

@@ -19,7 +19,8 @@ from ewsg_jax.sampling._moments import finish, positions
 from ewsg_jax.sampling.budget import num_steps_of
 from ewsg_jax.sampling.health import Watch
 from ewsg_jax.sampling.interrupts import Interrupts
-from ewsg_jax.sampling.layout import Layout, choose_layout
+from ewsg_jax.sampling.keeping import Plan
+from ewsg_jax.sampling.layout import Layout, choose_layout, on_accelerator
 from ewsg_jax.sampling.loop import Outcome
 from ewsg_jax.sampling.request import Chains, Manner, Wanted, check_kept, check_length
 from ewsg_jax.sampling.samples import Samples
@@ -47,7 +48,7 @@ class Planned(NamedTuple):
     num_steps: int
     num_chains: int
     first_step: int
-    plan: chunks.Plan
+    plan: Plan
     layout: Layout
     cost: Evaluations
     began: float
@@ -74,7 +75,7 @@ def plan(chains: Chains, wanted: Wanted, manner: Manner) -> tuple[Planned, Outco
     cost = cost._replace(at_init=cost.at_init if chains.state is None else 0)
     num_steps = num_steps_of(cost, num_rows(data), wanted.num_steps, wanted.data_passes, first_step)
     check_length(num_steps, first_step, wanted)
-    kept = chunks.Plan(wanted.burn_in, wanted.thin)
+    kept = Plan(wanted.burn_in, wanted.thin)
     one_draw, num_draws = check_kept(wanted, shapes.position), kept.kept(num_steps)
     draw_bytes = 0 if wanted.keep is None else max(1, _tree.num_bytes(one_draw))
     layout, block_bytes = choose_layout(
@@ -88,6 +89,7 @@ def plan(chains: Chains, wanted: Wanted, manner: Manner) -> tuple[Planned, Outco
         num_slots=_slots(draw_bytes, num_draws),
         keep=wanted.keep,
         moments=wanted.moments,
+        accelerator=on_accelerator(data),
     )
     needs = memory.Needs(
         _tree.num_bytes(shapes), block_bytes, layout.num_slots * draw_bytes, num_draws * draw_bytes
@@ -98,7 +100,7 @@ def plan(chains: Chains, wanted: Wanted, manner: Manner) -> tuple[Planned, Outco
     if manner.check_data:
         kernel.check(jax.tree.map(lambda x: x[0], first.position), data)
     run_keys = chain_keys(run_key, num_chains)
-    advance = functools.partial(chunks.advance, kernel.hoisted(), layout, run_keys, shared_key, data, kept)
+    advance = functools.partial(chunks.call, kernel.hoisted(), layout, run_keys, shared_key, data, kept)
     planned = Planned(advance, num_steps, num_chains, first_step, kept, layout, cost, began)
     # Calls take the memory of the state that they are given; the first state stays, to replay from.
     return planned, Outcome(_tree.copy(first), Watch(num_chains, shared_memory, first), room)
@@ -107,10 +109,13 @@ def plan(chains: Chains, wanted: Wanted, manner: Manner) -> tuple[Planned, Outco
 def run(planned: Planned, outcome: Outcome, progress: bool) -> float:
     """Compile, make the steps and fill the outcome; return when the program was compiled, in seconds."""
     with Interrupts() as interrupts:
-        # No step: this compiles.
-        alive = jnp.asarray(outcome.watch.alive)
-        zero = jnp.int32(0)
-        outcome.state = jax.block_until_ready(planned.advance(zero, zero, outcome.state, alive)).state
+        alive, layout = jnp.asarray(outcome.watch.alive), planned.layout
+        one_call = layout.keep is None or planned.plan.kept(planned.num_steps) <= layout.num_slots
+        whole = one_call and planned.num_steps % layout.block_size == 0
+        for counted in {layout.accelerator, layout.accelerator and whole}:
+            # No step: this compiles.
+            made = planned.advance(0, 0, outcome.state, alive, counted=counted)
+            outcome.state = jax.block_until_ready(made).state
         compiled = time.perf_counter()
         loop.run(planned.advance, outcome, planned.num_steps, planned.plan, planned.layout, progress, interrupts)
     return compiled

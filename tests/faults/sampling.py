@@ -55,8 +55,8 @@ MUTANTS = [
     Mutant(
         "kept draws are one step late",
         "ewsg_jax/sampling/chunks.py",
-        "kept > plan.kept(made - 1)",
-        "plan.kept(made - 1) > plan.kept(made - 2)",
+        "before, kept = plan.kept(made - 1), plan.kept(made)",
+        "before, kept = plan.kept(made - 2), plan.kept(made - 1)",
         "tests/sampling/test_sample.py::test_burn_in_and_thinning_select_from_the_same_chain",
     ),
     Mutant(
@@ -77,8 +77,8 @@ MUTANTS = [
     ),
     Mutant(
         "moments of a chain at rest",
-        "ewsg_jax/sampling/chunks.py",
-        "sums = jax.vmap(_tree.where)(alive, added, sums) if guarded else added",
+        "ewsg_jax/sampling/keeping.py",
+        "sums = added if chosen is None else jax.vmap(_tree.where)(chosen, added, sums)",
         "sums = added",
         "tests/sampling/test_health.py::test_one_lost_chain_among_a_thousand",
         sweep=True,
@@ -121,7 +121,7 @@ MUTANTS = [
     ),
     Mutant(
         "weights of the step that leaves",
-        "ewsg_jax/sampling/chunks.py",
+        "ewsg_jax/sampling/keeping.py",
         'kernel.step_size(made - (moments.weights == "step_size"))',
         "kernel.step_size(made)",
         "tests/sampling/test_keeping.py::test_step_size_weights[step_size]",

@@ -36,8 +36,8 @@ MUTANTS = [
     Mutant(
         "a run compiles for each kernel",
         "ewsg_jax/sampling/chunks.py",
-        'static_argnames=("layout", "guarded")',
-        'static_argnames=("kernel", "layout", "guarded")',
+        'static_argnames=("layout", "guarded", "counted")',
+        'static_argnames=("kernel", "layout", "guarded", "counted")',
         VALUES + "test_a_second_step_size_and_a_second_equal_model_compile_nothing",
     ),
     Mutant(

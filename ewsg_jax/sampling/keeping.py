@@ -1,0 +1,96 @@
+"""Which steps of a run are kept, and how a compiled call writes them down."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax import _tree
+from ewsg_jax._kernel import Kernel, KernelState
+from ewsg_jax._types import Array, Position, PyTree
+from ewsg_jax.sampling.layout import Layout
+
+
+class Plan(NamedTuple):
+    """Which of the run's steps are kept: after `burn_in` steps every `thin`-th."""
+
+    burn_in: int
+    thin: int
+
+    def kept(self, made: Any) -> Any:
+        """Return how many of the first `made` steps are kept, for numbers of the host and of a compiled program."""
+        return (made > self.burn_in) * ((made - self.burn_in) // self.thin)
+
+
+class Record(NamedTuple):
+    """What one call keeps: draws with leading axes (slot, chain), and sums with a leading chain axis, or None."""
+
+    slots: PyTree
+    sums: Any
+
+
+def nothing(layout: Layout, positions: Position) -> Record:
+    """Return the record of no steps of chains with such positions."""
+    keep, moments = layout.keep, layout.moments
+    # What is written of a step that is not kept needs a slot too, when all the others are full.
+    num_slots = layout.num_slots + layout.writes_always
+    return Record(
+        () if keep is None else _empty_slots(keep, num_slots, positions),
+        None if moments is None else jax.vmap(moments.start)(positions),
+    )
+
+
+def after(
+    kernel: Kernel,
+    layout: Layout,
+    record: Record,
+    state: KernelState,
+    counts: Array | None,
+    before: Array,
+    kept: Array,
+) -> Record:
+    """Return the record after one more step.
+
+    Args:
+        kernel: the kernel.
+        layout: how the run is compiled.
+        record: of the steps before.
+        state: after the step.
+        counts: the chains whose sums may change, shape (chains,); None for all.
+        before: how many steps this call kept before this one.
+        kept: whether it keeps this one.
+    """
+    if layout.writes_always:
+        chosen = jnp.broadcast_to(kept, jnp.shape(state.step)) if counts is None else counts & kept
+        return _written(kernel, layout, record, state, chosen, before)
+
+    def write(record: Record, state: KernelState, counts: Array | None, slot: Array) -> Record:
+        return _written(kernel, layout, record, state, counts, slot)
+
+    return jax.lax.cond(kept, write, lambda record, *_: record, record, state, counts, before)
+
+
+def _written(
+    kernel: Kernel, layout: Layout, record: Record, state: KernelState, chosen: Array | None, slot: Array
+) -> Record:
+    """Return the record with the position in a slot, and in the sums of the chosen chains, None for all."""
+    keep, moments = layout.keep, layout.moments
+    slots, sums = record
+    if keep is not None:
+        values = jax.vmap(keep)(state.position)
+        slots = jax.tree.map(lambda s, x: jax.lax.dynamic_update_index_in_dim(s, x, slot, 0), slots, values)
+    if moments is not None:
+        weight = jnp.float32(1.0)
+        if moments.weights != "equal":
+            made = jnp.ravel(state.step)[0]
+            weight = jnp.asarray(kernel.step_size(made - (moments.weights == "step_size")), jnp.float32)
+        added = jax.vmap(moments.add, in_axes=(0, None, 0))(sums, weight, state.position)
+        # A weight of 0 would not do: a lost chain's position may be too large to be squared.
+        sums = added if chosen is None else jax.vmap(_tree.where)(chosen, added, sums)
+    return Record(slots, sums)
+
+
+def _empty_slots(keep: Callable[[Position], PyTree], num_slots: int, positions: Position) -> PyTree:
+    values = jax.eval_shape(jax.vmap(keep), positions)
+    return jax.tree.map(lambda x: jnp.zeros((num_slots, *x.shape), x.dtype), values)
