@@ -10,7 +10,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
-from ewsg_jax.sampling import loop
+from ewsg_jax.sampling import chunks, layout, loop, parts
 
 KEY = jax.random.key(2)
 DATA = {"x": jnp.arange(12.0).reshape(6, 2) / 10, "t": jnp.arange(6.0) / 5}
@@ -39,6 +39,36 @@ def test_functions_of_the_position():
     assert nothing.draws is None
     assert nothing.num_draws == whole.num_draws == 10
     np.testing.assert_array_equal(nothing.state.position["w"], whole.state.position["w"])
+
+
+@pytest.mark.parametrize(("most", "made"), [(256, [60]), (8, [8, 48, 4])])
+def test_an_accelerators_program_draws_the_same(monkeypatch, most, made):
+    """Loops of known length, but for the rest of a run, and no conditions: bit for bit, here on this processor.
+
+    The last step is not kept, when every slot is full.
+    """
+    monkeypatch.setattr(layout, "MOST_STEPS_PER_BLOCK", most)
+    monkeypatch.setattr(loop, "SECONDS_PER_CALL", 1e9)
+    advance, calls = chunks.advance, []
+
+    def watched(*arguments, **options):
+        calls.append((int(arguments[7]), options["counted"]))
+        return advance(*arguments, **options)
+
+    monkeypatch.setattr(chunks, "advance", watched)
+    here = run(thin=7, moments=ewsg.moments())
+    assert not any(counted for _, counted in calls)
+    calls.clear()
+    monkeypatch.setattr(parts, "on_accelerator", lambda data: True)
+    there = run(thin=7, moments=ewsg.moments())
+    assert [call for call in calls if call[0]] == [(steps, steps % most == 0 or steps == 60) for steps in made]
+    assert {counted for steps, counted in calls if not steps} == {counted for steps, counted in calls if steps}
+    np.testing.assert_array_equal(flat(there.position), flat(here.position))
+    np.testing.assert_array_equal(there.moments.weight, 7)
+    for of in ("mean", "variance"):
+        mine, other = getattr(there.moments, of), getattr(here.moments, of)
+        for name in START:
+            np.testing.assert_allclose(mine[name], other[name], rtol=1e-5)
 
 
 @pytest.mark.parametrize("pieces", [False, True])

@@ -1,0 +1,91 @@
+"""Programs for a GPU, read off their lowering: what would wait for the host, or copy the data, in every step."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from benchmarks import lowered
+from benchmarks.reading import Program
+
+REFRESHES = ("nc_sghmc", "ewsg_vr", "svrg_ld", "svrg_hmc", "svrg2nd_hmc")
+"""A full gradient is made under a condition that is asked in every step."""
+SOLVES = ("nc_sghmc", "ewsg_vr")
+"""The square root of a dense matrix is one of a library."""
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return lowered.data()
+
+
+@pytest.mark.parametrize("name", ewsg.METHODS)
+def test_a_step_of_a_run(rows, name):
+    """The loop over steps has a known length, its body asks nothing of the host and makes no copy of the data."""
+    program, _, step, block, arrays = lowered.of_sample(lowered.built(name), rows, 100, "cuda")
+    assert program.is_counted(step)
+    inside, besides = program.read(step.regions[1].blocks[0]), program.read(block, without=step)
+    assert inside.open_loops == 0
+    assert inside.conditions == (name in REFRESHES)
+    assert set(inside.calls) == ({"cusolver_syevd_ffi"} if name in SOLVES else set())
+    assert not besides.calls
+    assert not inside.whole
+    assert not besides.whole
+    assert not inside.wide
+    assert program.donated() == arrays
+
+
+@pytest.mark.parametrize(
+    ("kept", "conditions"),
+    [
+        ({"moments": ewsg.moments()}, 0),
+        ({"moments": ewsg.moments(covariance="dense")}, 1),
+        ({"keep": lambda position: position[:2]}, 1),
+    ],
+)
+def test_what_is_kept_under_a_condition(rows, kept, conditions):
+    """What may cost more than a step does is worked out for kept steps alone."""
+    found = lowered.of_sample(lowered.built("sgld"), rows, 100, "cuda", **kept)
+    assert found.program.read(found.in_step.regions[1].blocks[0]).conditions == conditions
+
+
+def test_the_search_for_a_mode(rows):
+    for _, program in lowered.of_find_mode(rows, "cuda"):
+        found = program.read(program.main)
+        assert not found.calls
+        assert not found.whole
+
+
+def test_what_is_there_is_found(rows):
+    """Of the reading itself: one of each thing, some in functions that are called, some in branches."""
+    n = lowered.NUM_ROWS
+
+    @jax.jit
+    def called(x, i):
+        return jnp.sort(jnp.take(x, jnp.array([i, 1]), axis=0))
+
+    def turn(i, carry):
+        x, total = carry
+        total = jax.lax.cond(total > 0, lambda: jax.lax.fori_loop(0, 3, lambda _, t: t + 1, total), lambda: total)
+        total += jnp.sum(called(x, i)) + jnp.sum(x.T.astype(jnp.bfloat16)[0].astype(jnp.float32))
+        total += jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), np.float32), total)
+        return x.at[i].set(total), total
+
+    def run(x, count):
+        return jax.lax.fori_loop(0, count, turn, (x, jnp.float32(0)))
+
+    x = jnp.zeros((n, 3))
+    program = Program(jax.jit(run, donate_argnums=0).trace(x, 3).lower(lowering_platforms=("cpu",)), n)
+    (loop,) = program.loops(program.main)
+    assert not program.is_counted(loop)
+    found = program.read(loop.regions[1].blocks[0])
+    assert (found.counted_loops, found.open_loops, found.conditions, found.loops_in_conditions) == (1, 0, 1, 1)
+    assert [(g.source, g.is_sorted) for g in found.gathers] == [(f"tensor<{n}x3xf32>", False)]
+    assert (found.scatters, found.sorts, list(found.calls.values())) == (1, 1, [1])
+    assert any("callback" in name for name in found.calls)
+    assert any(what.startswith("transpose") for what in found.whole)
+    assert program.donated() == 1
+    constant = Program(jax.jit(lambda x: run(x, 3)).trace(x).lower(lowering_platforms=("cpu",)), n)
+    assert constant.is_counted(*constant.loops(constant.main))
+    assert constant.donated() == 0
