@@ -1,5 +1,7 @@
 """Programs for a GPU, read off their lowering: what would wait for the host, or copy the data, in every step."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,9 +10,13 @@ import pytest
 import ewsg_jax as ewsg
 from benchmarks import lowered
 from benchmarks.reading import Program
+from ewsg_jax.sampling import parts
+from ewsg_jax.sampling.layout import choose_layout
 
 REFRESHES = ("nc_sghmc", "ewsg_vr", "svrg_ld", "svrg_hmc", "svrg2nd_hmc")
 """A full gradient is made under a condition that is asked in every step."""
+PASSES = ("ld", "uld", "random_walk_metropolis", *REFRESHES)
+"""More rows than a chunk has are seen in a loop of known length."""
 SOLVES = ("nc_sghmc", "ewsg_vr")
 """The square root of a dense matrix is one of a library."""
 
@@ -26,7 +32,7 @@ def test_a_step_of_a_run(rows, name):
     program, _, step, block, arrays = lowered.of_sample(lowered.built(name), rows, 100, "cuda")
     assert program.is_counted(step)
     inside, besides = program.read(step.regions[1].blocks[0]), program.read(block, without=step)
-    assert inside.open_loops == 0
+    assert (inside.open_loops, inside.counted_loops) == (0, name in PASSES)
     assert inside.conditions == (name in REFRESHES)
     assert set(inside.calls) == ({"cusolver_syevd_ffi"} if name in SOLVES else set())
     assert not besides.calls
@@ -48,6 +54,41 @@ def test_what_is_kept_under_a_condition(rows, kept, conditions):
     """What may cost more than a step does is worked out for kept steps alone."""
     found = lowered.of_sample(lowered.built("sgld"), rows, 100, "cuda", **kept)
     assert found.program.read(found.in_step.regions[1].blocks[0]).conditions == conditions
+
+
+def test_blocks_are_as_long_as_memory_allows():
+    """An accelerator waits for the host once a block; rows that are no longer in a cache cost it nothing."""
+    shape = jax.ShapeDtypeStruct
+    rows = {"x": shape((464_809, 54), np.float32), "y": shape((464_809,), np.float32)}
+    kernel = ewsg.sgld(ewsg.models.logistic_regression(), 1e-7, batch_size=50)
+    state = jax.eval_shape(
+        lambda key, rows: jax.vmap(lambda key: kernel.init(key, jnp.zeros(54), rows))(jax.random.split(key, 1_000)),
+        jax.random.key(0),
+        rows,
+    )
+    kept = {"num_slots": 1, "keep": None, "moments": None}
+
+    def block(**where):
+        return choose_layout(kernel, state, rows, 10_000, 2**28, False, False, **where, **kept)[0].block_size
+
+    assert (block(), block(accelerator=True)) == (1, 24)
+
+
+def test_what_other_devices_run_draws_the_same(monkeypatch, rows):
+    """Gathers, searches and slices that are written otherwise for a CPU, here all as they are elsewhere."""
+    far = jnp.full(lowered.DIMENSION, 0.5)
+    model = ewsg.models.logistic_regression(prior_scale=2.0)
+    kernel = ewsg.flymc(model, 0.02, capacity=2_000, resample_probability=0.1, center=far)
+    run = functools.partial(ewsg.sample, jax.random.key(1), kernel, jnp.zeros(lowered.DIMENSION), rows, 20)
+    here = run(num_chains=2, progress=False)
+    monkeypatch.setattr(jax.lax, "platform_dependent", lambda *arguments, default, **_: default(*arguments))
+    monkeypatch.setattr(parts, "on_accelerator", lambda data: True)
+    there = run(num_chains=2, progress=False)
+    assert not here.overflow.any()
+    assert np.all(np.sum(here.state.dynamics.bright.rows >= 0, axis=1) > 100)
+    for mine, other in zip(jax.tree.leaves(there.state), jax.tree.leaves(here.state), strict=True):
+        np.testing.assert_array_equal(mine, other)
+    np.testing.assert_array_equal(there.position, here.position)
 
 
 def test_the_search_for_a_mode(rows):

@@ -11,6 +11,7 @@ only if S and S' are at most as large as may be selected and the new set as larg
 stays. The condition is the same for the move back, so the law above is kept, restricted to sets that fit.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -163,7 +164,9 @@ def resample(
     log_q = math.log(probability)
     is_bright = bright.rows >= 0
     numbers = gathering.indices_of(selected.rows)
-    place = jnp.searchsorted(numbers, bright.rows)
+    # A loop of few turns, which is many small programs elsewhere; unrolled it takes a CPU longer with one chain.
+    unrolled = functools.partial(jnp.searchsorted, method="scan_unrolled")
+    place = jax.lax.platform_dependent(numbers, bright.rows, cpu=jnp.searchsorted, default=unrolled)
     place = jnp.minimum(place, selected.used.size - 1)
     is_selected = is_bright & (numbers[place] == bright.rows) & selected.used[place]
     is_dark = selected.used.at[jnp.where(is_selected, place, selected.used.size)].set(False, mode="drop")

@@ -15,7 +15,7 @@ MOST_STEPS_PER_BLOCK = 256
 WORK_PER_BLOCK = 10**8
 """Numbers that the gradients of one block touch at the most: roughly half a second on one core."""
 ROWS_PER_BLOCK = 16 * 2**20
-"""Bytes of rows that are gathered ahead at the most: what stays in a processor's cache."""
+"""Bytes of rows that are gathered ahead at the most, on a CPU: what stays in its cache."""
 
 
 class Layout(NamedTuple):
@@ -75,12 +75,14 @@ def choose_layout(
     memory: int,
     shared_minibatch: bool,
     shared_memory: bool,
+    accelerator: bool = False,
     **kept: Any,
 ) -> tuple[Layout, int]:
     """Return how a run is cut into blocks, and the bytes of one block's randomness.
 
     A block's randomness fits in `memory` bytes, its work is small enough for an interrupt to be answered, and
-    its rows stay in the cache; they are gathered ahead where those of one step fit in `memory`.
+    its rows stay in a CPU's cache; they are gathered ahead where those of one step fit in `memory`. An accelerator
+    waits for the host once a block, so its blocks are as long as `memory` allows.
     """
     num_chains = state.step.shape[0]
     one, gathered = _randomness.eval_shape(kernel, state, data, shared_memory)
@@ -96,7 +98,7 @@ def choose_layout(
     )
     gather_ahead = 0 < rows <= memory
     if gather_ahead:
-        steps = min(steps, ROWS_PER_BLOCK // rows, memory // rows)
+        steps = min(steps, (memory if accelerator else min(memory, ROWS_PER_BLOCK)) // rows)
     steps = int(max(1, steps))
-    layout = Layout(steps, gather_ahead, shared_minibatch=shared_minibatch, shared_memory=shared_memory, **kept)
+    layout = Layout(steps, gather_ahead, shared_minibatch, shared_memory, accelerator=accelerator, **kept)
     return layout, steps * (_tree.num_bytes(one) + gather_ahead * rows)

@@ -291,4 +291,32 @@ MUTANTS = [
         ")",
         "tests/test_lowered.py::test_a_step_of_a_run[sgld]",
     ),
+    Mutant(
+        "a GPU's blocks fit in a CPU's cache",
+        "ewsg_jax/sampling/layout.py",
+        "(memory if accelerator else min(memory, ROWS_PER_BLOCK))",
+        "min(memory, ROWS_PER_BLOCK)",
+        "tests/test_lowered.py::test_blocks_are_as_long_as_memory_allows",
+    ),
+    Mutant(
+        "a GPU searches in a loop",
+        "ewsg_jax/exact/bright_set.py",
+        "default=unrolled",
+        "default=jnp.searchsorted",
+        "tests/test_lowered.py::test_a_step_of_a_run[flymc]",
+    ),
+    Mutant(
+        "a GPU searches on the other side",
+        "ewsg_jax/exact/bright_set.py",
+        'method="scan_unrolled"',
+        'method="scan_unrolled", side="right"',
+        "tests/test_lowered.py::test_what_other_devices_run_draws_the_same",
+    ),
+    Mutant(
+        "a GPU takes the randomness of the next step",
+        "ewsg_jax/sampling/chunks.py",
+        "default=_tree.take)",
+        "default=lambda x, i: _tree.take(x, i + 1))",
+        "tests/test_lowered.py::test_what_other_devices_run_draws_the_same",
+    ),
 ]
