@@ -3,6 +3,7 @@
 Everything random in the library goes through these two functions, so a test can watch every key.
 """
 
+import functools
 import itertools
 import math
 from typing import Any, Literal
@@ -20,6 +21,8 @@ ONE_WORD_LIMIT = 400_000
 
 FEISTEL_ROUNDS = 12
 """Rounds of the bijection behind an epoch's permutation: with 8, small n are up to 2 % off."""
+WALKS_PER_TURN = 8
+"""Walks along an epoch's cycles between two looks at whether all are back, elsewhere than on a CPU."""
 
 
 def noise(key: Key, like: PyTree, law: NoiseLaw = "gaussian") -> PyTree:
@@ -114,7 +117,7 @@ def _multiply(a: Array, b: Array) -> tuple[Array, Array]:
     return a_high * b_high + (middle >> 16) + (cross >> 16), a * b
 
 
-def permuted(words: Array, epoch: Array, places: Array, num_rows: int) -> Array:
+def permuted(words: Array, epoch: Array, places: Array, num_rows: int, later: Array | bool = False) -> Array:
     """Return what a permutation of [0, `num_rows`) puts at some places, int32, with no list of n rows.
 
     A keyed bijection: a Feistel network on the next power of four, walked along its cycles until it is back below
@@ -125,23 +128,41 @@ def permuted(words: Array, epoch: Array, places: Array, num_rows: int) -> Array:
         epoch: the number of the permutation.
         places: int32, any shape, in [0, `num_rows`).
         num_rows: n ≥ 1.
+        later: which places are meant in the next permutation, bool, shaped like them; default none.
     """
-    key = jax.random.fold_in(jax.random.wrap_key_data(words, impl="threefry2x32"), epoch)
-    rounds = jax.random.bits(key, (FEISTEL_ROUNDS,), jnp.uint32)
+    key = jax.random.wrap_key_data(words, impl="threefry2x32")
+    this, following = (
+        jax.random.bits(jax.random.fold_in(key, epoch + number), (FEISTEL_ROUNDS,), jnp.uint32) for number in (0, 1)
+    )
+    rounds = jnp.where(jnp.asarray(later)[..., None], following, this)
     half = max(1, -(-(num_rows - 1).bit_length() // 2))
     mask = jnp.uint32(2**half - 1)
 
     def encrypt(x: Array) -> Array:
         left, right = x >> half, x & mask
         for number in range(FEISTEL_ROUNDS):
-            left, right = right, left ^ (_mixed(right ^ rounds[number]) & mask)
+            left, right = right, left ^ (_mixed(right ^ rounds[..., number]) & mask)
         return (left << half) | right
 
-    def walk(x: Array) -> Array:
-        return jnp.where(x < num_rows, x, encrypt(x))
+    def walk_on(x: Array, walks: int) -> Array:
+        def outside(carry: tuple[Array, Array]) -> Array:
+            x, begun = carry
+            return (x >= num_rows) | ~begun
 
-    first = encrypt(places.astype(jnp.uint32))
-    return jax.lax.while_loop(lambda x: jnp.any(x >= num_rows), walk, first).astype(jnp.int32)
+        def walk(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+            return jnp.where(outside(carry), encrypt(carry[0]), carry[0]), jnp.bool_(True)
+
+        def turn(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+            return (
+                walk(carry) if walks == 1 else jax.lax.fori_loop(0, walks, lambda _, c: walk(c), carry, unroll=True)
+            )
+
+        # The first walk is one of the loop: a program with the network in it once compiles sooner.
+        return jax.lax.while_loop(lambda carry: jnp.any(outside(carry)), turn, (x, jnp.bool_(False)))[0]
+
+    # A GPU asks the host before every turn of such a loop, and walks are little work to it.
+    one, several = (functools.partial(walk_on, walks=walks) for walks in (1, WALKS_PER_TURN))
+    return jax.lax.platform_dependent(places.astype(jnp.uint32), cpu=one, default=several).astype(jnp.int32)
 
 
 def _mixed(x: Array) -> Array:

@@ -50,8 +50,7 @@ class Epochs(RowLaw[Epoch]):
         left = n - memory.offset
         number = jnp.arange(self.batch_size, dtype=jnp.int32)
         place = jnp.where(number < left, memory.offset + number, number - left)
-        this, following = (_random.permuted(memory.words, memory.number + later, place, n) for later in (0, 1))
-        return gathering.gather(data, jnp.where(number < left, this, following))
+        return gathering.gather(data, _random.permuted(memory.words, memory.number, place, n, number >= left))
 
     def advance(self, memory: Epoch, data: Data) -> Epoch:
         # Counted in epochs and offsets, so that no number of steps is too large.

@@ -99,8 +99,8 @@ MUTANTS = [
     Mutant(
         "places of an epoch compared with its end",
         "ewsg_jax/rows/epochs.py",
-        "jnp.where(number < left, this, following)",
-        "jnp.where(memory.offset + number < n, this, following)",
+        "place, n, number >= left)",
+        "place, n, memory.offset + number >= n)",
         "tests/gradients/test_row_laws.py::test_rows_near_the_end_of_32_bits",
         True,
     ),

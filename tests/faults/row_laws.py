@@ -49,23 +49,23 @@ MUTANTS = [
     Mutant(
         "a batch across epochs from one of them",
         R + "epochs.py",
-        "jnp.where(number < left, this, following)",
-        "jnp.where(number < left, this, this)",
+        "place, n, number >= left)",
+        "place, n, number < 0)",
         RL + "test_every_row_comes_once_in_each_epoch[5-3]",
         True,
     ),
     Mutant(
         "permutation without the epoch",
         "ewsg_jax/_random.py",
-        'impl="threefry2x32"), epoch)',
-        'impl="threefry2x32"), 0)',
+        "jax.random.fold_in(key, epoch + number)",
+        "jax.random.fold_in(key, 0 * epoch + number)",
         RL + "test_epochs_and_keys_have_permutations_of_their_own",
         True,
     ),
     Mutant(
         "rounds without a key",
         "ewsg_jax/_random.py",
-        "_mixed(right ^ rounds[number])",
+        "_mixed(right ^ rounds[..., number])",
         "_mixed(right)",
         RL + "test_every_place_has_every_row_as_often[7]",
         True,
@@ -73,8 +73,8 @@ MUTANTS = [
     Mutant(
         "remainder instead of a walk",
         "ewsg_jax/_random.py",
-        "jnp.where(x < num_rows, x, encrypt(x))",
-        "x % num_rows",
+        "jnp.where(outside(carry), encrypt(carry[0]), carry[0])",
+        "encrypt(carry[0]) % num_rows",
         RL + "test_permuted_is_a_bijection[5]",
     ),
     Mutant(
@@ -116,5 +116,12 @@ MUTANTS = [
         "jnp.where(sizes > 0, quota / seats, -jnp.inf)",
         ST + "test_allocation[40-5-20]",
         True,
+    ),
+    Mutant(
+        "a GPU looks after every walk",
+        "ewsg_jax/_random.py",
+        "cpu=one, default=several",
+        "cpu=one, default=one",
+        RL + "test_a_gpu_looks_less_often_and_finds_the_same[1025]",
     ),
 ]

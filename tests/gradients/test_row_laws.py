@@ -120,6 +120,29 @@ def test_permuted_is_a_bijection(n):
     np.testing.assert_array_equal(np.sort(found, axis=2), np.broadcast_to(np.arange(n), found.shape))
 
 
+@pytest.mark.parametrize("n", [7, 1025])
+def test_a_gpu_looks_less_often_and_finds_the_same(monkeypatch, n):
+    """Whether all walks have ended is asked of the host there. Here the loop is Python's, and looks are counted."""
+    words, places = jnp.array([1, 2], jnp.uint32), jnp.arange(n, dtype=jnp.int32)
+    looks = []
+
+    def loop(goes_on, turn, carry):
+        looks[-1] += 1
+        return loop(goes_on, turn, turn(carry)) if goes_on(carry) else carry
+
+    monkeypatch.setattr(jax.lax, "while_loop", loop)
+    found = []
+    for platform in ("cpu", "default"):
+        chosen = lambda *arguments, platform=platform, **branches: branches[platform](*arguments)
+        monkeypatch.setattr(jax.lax, "platform_dependent", chosen)
+        looks.append(0)
+        found.append(np.asarray(_random.permuted(words, jnp.int32(3), places, n, places % 2 == 0)))
+    np.testing.assert_array_equal(*found)
+    one, several = (count - 1 for count in looks)
+    assert one > 2
+    assert several == -(-one // _random.WALKS_PER_TURN)
+
+
 @pytest.mark.parametrize("n", [400_000, 2**20, 2**20 + 1, 2**31 - 1])
 def test_permuted_is_one_to_one_at_any_size(n):
     """Of numbers too large to be listed: 4096 places lead to as many rows, near the ends of the range too."""
