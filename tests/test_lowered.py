@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from benchmarks import lowered
+from benchmarks import lowering
 from benchmarks.reading import Program
 from ewsg_jax.sampling import parts
 from ewsg_jax.sampling.layout import choose_layout
@@ -23,13 +23,13 @@ SOLVES = ("nc_sghmc", "ewsg_vr")
 
 @pytest.fixture(scope="module")
 def rows():
-    return lowered.data()
+    return lowering.data()
 
 
 @pytest.mark.parametrize("name", ewsg.METHODS)
 def test_a_step_of_a_run(rows, name):
     """The loop over steps has a known length, its body asks nothing of the host and makes no copy of the data."""
-    program, _, step, block, arrays = lowered.of_sample(lowered.built(name), rows, 100, "cuda")
+    program, _, step, block, arrays = lowering.of_sample(lowering.built(name), rows, 100, "cuda")
     assert program.is_counted(step)
     inside, besides = program.read(step.regions[1].blocks[0]), program.read(block, without=step)
     assert (inside.open_loops, inside.counted_loops) == (0, name in PASSES)
@@ -52,7 +52,7 @@ def test_a_step_of_a_run(rows, name):
 )
 def test_what_is_kept_under_a_condition(rows, kept, conditions):
     """What may cost more than a step does is worked out for kept steps alone."""
-    found = lowered.of_sample(lowered.built("sgld"), rows, 100, "cuda", **kept)
+    found = lowering.of_sample(lowering.built("sgld"), rows, 100, "cuda", **kept)
     assert found.program.read(found.in_step.regions[1].blocks[0]).conditions == conditions
 
 
@@ -76,10 +76,10 @@ def test_blocks_are_as_long_as_memory_allows():
 
 def test_what_other_devices_run_draws_the_same(monkeypatch, rows):
     """Gathers, searches and slices that are written otherwise for a CPU, here all as they are elsewhere."""
-    far = jnp.full(lowered.DIMENSION, 0.5)
+    far = jnp.full(lowering.DIMENSION, 0.5)
     model = ewsg.models.logistic_regression(prior_scale=2.0)
     kernel = ewsg.flymc(model, 0.02, capacity=2_000, resample_probability=0.1, center=far)
-    run = functools.partial(ewsg.sample, jax.random.key(1), kernel, jnp.zeros(lowered.DIMENSION), rows, 20)
+    run = functools.partial(ewsg.sample, jax.random.key(1), kernel, jnp.zeros(lowering.DIMENSION), rows, 20)
     here = run(num_chains=2, progress=False)
     monkeypatch.setattr(jax.lax, "platform_dependent", lambda *arguments, default, **_: default(*arguments))
     monkeypatch.setattr(parts, "on_accelerator", lambda data: True)
@@ -92,7 +92,7 @@ def test_what_other_devices_run_draws_the_same(monkeypatch, rows):
 
 
 def test_the_search_for_a_mode(rows):
-    for _, program in lowered.of_find_mode(rows, "cuda"):
+    for _, program in lowering.of_find_mode(rows, "cuda"):
         found = program.read(program.main)
         assert not found.calls
         assert not found.whole
@@ -100,7 +100,7 @@ def test_the_search_for_a_mode(rows):
 
 def test_what_is_there_is_found(rows):
     """Of the reading itself: one of each thing, some in functions that are called, some in branches."""
-    n = lowered.NUM_ROWS
+    n = lowering.NUM_ROWS
 
     @jax.jit
     def called(x, i):
