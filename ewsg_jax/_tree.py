@@ -107,3 +107,8 @@ def copy(tree: PyTree) -> PyTree:
 def num_bytes(tree: PyTree) -> int:
     """Return the size in bytes of a tree of arrays or of abstract arrays."""
     return sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(tree))
+
+
+def scaled_rows(tree: PyTree, factors: Array) -> PyTree:
+    """Multiply the rows, the leading axis of each leaf, by factors, shape (b,), in the dtypes of the leaves."""
+    return jax.tree.map(lambda x: x * factors.reshape(-1, *[1] * (x.ndim - 1)).astype(x.dtype), tree)

@@ -247,9 +247,16 @@ class Posterior(Generic[P]):
             return jax.tree.map(lambda x: jnp.sum(x, axis=0), _tree.widened(row_gradients))
         return products.sum_of_outer(jax.vmap(self.predictor.inputs)(rows), row_gradients)
 
-    def estimate_from_rows(self, row_gradients: PyTree, rows: Data, data: Data) -> Position:
-        """Return (n/b) Σ ∇Vᵢ, as `sum_of_rows`, of what `row_gradients` gives for b rows, or of a mix of such."""
-        return _to_all_rows(self.sum_of_rows(row_gradients, rows), num_rows(rows), data)
+    def estimate_from_rows(
+        self, row_gradients: PyTree, rows: Data, data: Data, weights: Array | None = None
+    ) -> Position:
+        """Return (n/b) Σ ∇Vᵢ, as `sum_of_rows`, of what `row_gradients` gives for b rows, or of a mix of such.
+
+        With weights, shape (b,), it is Σ wᵢ ∇Vᵢ.
+        """
+        if weights is None:
+            return _to_all_rows(self.sum_of_rows(row_gradients, rows), num_rows(rows), data)
+        return self.sum_of_rows(_tree.scaled_rows(_tree.widened(row_gradients), weights), rows)
 
     def likelihood_gradient(
         self, position: P, data: Data, chunk_size: int = CHUNK_SIZE, *, widened: bool = False
@@ -356,9 +363,7 @@ class Posterior(Generic[P]):
         wide = _tree.widened(position)
 
         def weighted(values: Array, weights: Array | None) -> Array:
-            if weights is None:
-                return values
-            return _tree.widened(values) * weights.reshape(-1, *[1] * (values.ndim - 1))
+            return values if weights is None else _tree.scaled_rows(_tree.widened(values), weights)
 
         if self.predictor is not None:
             total = self.sum_of_rows(weighted(self.row_gradients(position, rows), weights), rows)

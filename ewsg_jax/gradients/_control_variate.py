@@ -56,11 +56,11 @@ class ControlVariate(OfRows[P]):
         self, randomness: PyTree, memory: ControlVariateMemory, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, PyTree]:
         batch = self.law.batch(randomness, memory.rows, data)
-        estimate = anchored_estimate(self.posterior, memory.center, memory.gradient, batch, point, data)
+        estimate = anchored_estimate(self, memory.center, memory.gradient, batch, point, data)
         return estimate, self.law.advance(memory.rows, data)
 
     def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        return probe_anchored(self.posterior, estimate, position, data)
+        return probe_anchored(self, estimate, position, data)
 
     def commit(self, receipt: PyTree, memory: ControlVariateMemory) -> ControlVariateMemory:
         return memory._replace(rows=receipt)

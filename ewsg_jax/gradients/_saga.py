@@ -106,25 +106,25 @@ class SAGA(OfRows[P]):
         batch = law.batch(randomness, memory.rows, data)
         part = gathering.rows_of(batch, data)
         new, old = posterior.row_gradients(point, part), _tree.take(memory.table, batch.indices)
-        differences = _tree.combine((1, new), (-1, old))
+        differences, weights = _tree.combine((1, new), (-1, old)), law.weights(batch.indices)
         gradient = _tree.combine(
             (1, posterior.prior_gradient(point)),
-            (1, posterior.estimate_from_rows(differences, part, data)),
+            (1, posterior.estimate_from_rows(differences, part, data, weights)),
             (1, memory.gradient),
         )
         # A row that comes twice would be replaced twice, and its difference would stay in the sum for ever. Where
         # none does, the sum below is the one above, and XLA takes it once.
-        once = differences if law.distinct else _scaled_rows(_first_of_each(batch.indices), differences)
+        once = differences if law.distinct else _tree.scaled_rows(differences, _first_of_each(batch.indices))
         changed = posterior.sum_of_rows(once, part)
         receipt = SAGAReceipt(batch.indices, once, changed, law.advance(memory.rows, data))
-        constant = _tree.combine((1, memory.gradient), (-1, posterior.estimate_from_rows(old, part, data)))
+        constant = _tree.combine((1, memory.gradient), (-1, posterior.estimate_from_rows(old, part, data, weights)))
         return Estimate(gradient, (batch.indices, constant)), receipt
 
     def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
         indices, constant = estimate.batch
         return _tree.combine(
             (1, self.posterior.prior_gradient(position)),
-            (1, self.posterior.batch_gradient(position, data, indices, widened=True)),
+            (1, self.batch_gradient(indices, position, data)),
             (1, constant),
         )
 
@@ -184,7 +184,3 @@ def _first_of_each(indices: Array) -> Array:
     earlier = (indices[:, None] == indices[None, :]) & (place[:, None] < place[None, :])
     # Along the leading axis: on a CPU that is twice as fast as along the last one.
     return ~jnp.any(earlier, axis=0)
-
-
-def _scaled_rows(factors: Array, tree: PyTree) -> PyTree:
-    return jax.tree.map(lambda x: x * factors.reshape(-1, *[1] * (x.ndim - 1)).astype(x.dtype), tree)

@@ -115,11 +115,11 @@ class SVRG(OfRows[P]):
         self, randomness: SVRGDraw, memory: SVRGMemory, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, PyTree]:
         batch = self.law.batch(randomness.batch, memory.rows, data)
-        estimate = anchored_estimate(self.posterior, memory.anchor, memory.gradient, batch, point, data)
+        estimate = anchored_estimate(self, memory.anchor, memory.gradient, batch, point, data)
         return estimate, self.law.advance(memory.rows, data)
 
     def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        return probe_anchored(self.posterior, estimate, position, data)
+        return probe_anchored(self, estimate, position, data)
 
     def commit(self, receipt: PyTree, memory: SVRGMemory) -> SVRGMemory:
         return memory._replace(rows=receipt)

@@ -5,32 +5,31 @@ g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(w)) + Σᵢ ∇Vᵢ(
 
 from ewsg_jax import _tree
 from ewsg_jax._types import Array, Data, Position, PyTree
-from ewsg_jax.gradients.protocol import Estimate
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.gradients.protocol import Estimate, OfRows
 from ewsg_jax.rows.gathering import Batch
 
 
 def anchored_estimate(
-    posterior: Posterior, anchor: Position, anchor_gradient: Position, batch: Batch, point: Position, data: Data
+    estimator: OfRows, anchor: Position, anchor_gradient: Position, batch: Batch, point: Position, data: Data
 ) -> Estimate:
     """Return g at a point; `anchor_gradient` is Σᵢ ∇Vᵢ(w), at least in float32."""
-    at_anchor = posterior.batch_gradient(anchor, data, batch, widened=True)
+    at_anchor = estimator.batch_gradient(batch, anchor, data)
     constant = _tree.combine((1, anchor_gradient), (-1, at_anchor))
-    return Estimate(_gradient(posterior, batch, constant, point, data), (batch.indices, constant))
+    return Estimate(_gradient(estimator, batch, constant, point, data), (batch.indices, constant))
 
 
-def probe_anchored(posterior: Posterior, estimate: Estimate, position: Position, data: Data) -> Position:
+def probe_anchored(estimator: OfRows, estimate: Estimate, position: Position, data: Data) -> Position:
     """Return g at another point, of the estimate's own batch and memory."""
     indices, constant = estimate.batch
-    return _gradient(posterior, indices, constant, position, data)
+    return _gradient(estimator, indices, constant, position, data)
 
 
 def _gradient(
-    posterior: Posterior, batch: Batch | Array, constant: PyTree, position: Position, data: Data
+    estimator: OfRows, batch: Batch | Array, constant: PyTree, position: Position, data: Data
 ) -> Position:
     """∇V₀ + (n/b) Σ ∇Vᵢ + what does not depend on the position."""
     return _tree.combine(
-        (1, posterior.prior_gradient(position)),
-        (1, posterior.batch_gradient(position, data, batch, widened=True)),
+        (1, estimator.posterior.prior_gradient(position)),
+        (1, estimator.batch_gradient(batch, position, data)),
         (1, constant),
     )

@@ -9,7 +9,7 @@ from ewsg_jax import _tree
 from ewsg_jax._module import Part, module, static
 from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import Batch
+from ewsg_jax.rows.gathering import Batch, indices_of
 from ewsg_jax.rows.law import RowLaw
 
 
@@ -195,11 +195,15 @@ class OfRows(GradientEstimator[P]):
         self.posterior.check(position, data)
         self.law.check(data)
 
+    def batch_gradient(self, batch: Batch | Array, position: P, data: Data) -> P:
+        """Return (n/b) Σ_{i∈I} ∇Vᵢ(θ), or Σ_{i∈I} wᵢ ∇Vᵢ(θ) with the law's weights, at least in float32."""
+        weights = self.law.weights(indices_of(batch))
+        return self.posterior.batch_gradient(position, data, batch, weights, widened=True)
+
     def plain_gradient(self, batch: Batch | Array, position: P, data: Data) -> P:
         """Return ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ)."""
         return _tree.combine(
-            (1, self.posterior.prior_gradient(position)),
-            (1, self.posterior.batch_gradient(position, data, batch, widened=True)),
+            (1, self.posterior.prior_gradient(position)), (1, self.batch_gradient(batch, position, data))
         )
 
     def draw(self, key: Key, data: Data) -> PyTree:

@@ -63,6 +63,8 @@ def checked(
     law = row_law(batch_size, replace, rows)
     if isinstance(law, Blocks):
         raise ValueError("rows must be 'random' or 'epochs': a block's covariance is not tracked; got 'blocks'")
+    if law.has_weights:
+        raise ValueError(f"rows must be 'random' or 'epochs': that of weighted rows is not tracked; got {rows!r}")
     every = checked_period("refresh_every", refresh_every)
     _check.one_of("structure", structure, STRUCTURES)
     return {

@@ -4,7 +4,7 @@ import abc
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ewsg_jax._module import Part, module, static
-from ewsg_jax._types import Data, Key, PyTree
+from ewsg_jax._types import Array, Data, Key, PyTree
 from ewsg_jax.rows.gathering import Batch, num_rows
 
 RowMemory = TypeVar("RowMemory")
@@ -12,7 +12,9 @@ RowMemory = TypeVar("RowMemory")
 
 @module
 class RowLaw(Part, abc.ABC, Generic[RowMemory]):
-    """How the b rows of each step are chosen; each row stands for n/b rows in the mean. Write `draw` and `batch`.
+    """How the b rows of each step are chosen. Write `draw` and `batch`.
+
+    Each row stands for n/b rows in the mean, or for what `weights` says.
 
     Attributes:
         batch_size: b.
@@ -45,6 +47,15 @@ class RowLaw(Part, abc.ABC, Generic[RowMemory]):
     def gather(self, randomness: PyTree, data: Data) -> PyTree:
         """Return the randomness with its rows, which may be done ahead."""
         return randomness
+
+    def weights(self, indices: Array) -> Array | None:
+        """Return what each row of a batch stands for, shape (b,); None for n/b rows each."""
+        return None
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether rows stand for unlike numbers of rows."""
+        return type(self).weights is not RowLaw.weights
 
     def check(self, data: Data) -> None:
         """Raise ValueError where the data do not go with the law."""

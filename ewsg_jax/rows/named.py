@@ -7,9 +7,10 @@ from ewsg_jax.rows.blocks import Blocks
 from ewsg_jax.rows.epochs import Epochs
 from ewsg_jax.rows.independent import Independent, Subset
 from ewsg_jax.rows.law import RowLaw
+from ewsg_jax.rows.probability import RowProbabilities
 
-Rows = Literal["random", "blocks", "epochs"] | RowLaw
-"""A law of rows by its name, or one of your own."""
+Rows = Literal["random", "blocks", "epochs"] | RowLaw | RowProbabilities
+"""A law of rows by its name, by probabilities, or one of your own."""
 ROW_LAWS = ("random", "blocks", "epochs")
 
 
@@ -20,23 +21,25 @@ def row_law(batch_size: int, replace: bool, rows: Rows) -> RowLaw:
         batch_size: b.
         replace: for `"random"`: with replacement, or a uniform subset.
         rows: `"random"`; `"blocks"`: b consecutive rows (the first follows on the last) from a uniform start, quick
-            to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order each time; or a
-            law of your own, a `RowLaw` of the same `batch_size`.
+            to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order each time; what
+            `by_probability` or `leverage` returns; or a law of your own, a `RowLaw` of the same `batch_size`.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind.
     """
     batch_size = _check.integer("batch_size", batch_size)
     _check.boolean("replace", replace)
-    if not isinstance(rows, RowLaw):
+    if not isinstance(rows, RowLaw | RowProbabilities):
         _check.one_of("rows", rows, ROW_LAWS)
     if rows != "random" and not replace:
-        named = rows if isinstance(rows, RowLaw) else repr(rows)
+        named = rows if isinstance(rows, RowLaw | RowProbabilities) else repr(rows)
         raise ValueError(f"replace must be True for rows={named}, whose batches hold each row once; got False")
     if isinstance(rows, RowLaw):
         if rows.batch_size != batch_size:
             raise ValueError(f"batch_size must be that of rows, {rows.batch_size}; got {batch_size}")
         return rows
+    if isinstance(rows, RowProbabilities):
+        return rows.of_size(batch_size)
     if rows == "random":
         return (Independent if replace else Subset)(batch_size=batch_size)
     return (Blocks if rows == "blocks" else Epochs)(batch_size=batch_size)

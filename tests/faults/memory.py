@@ -78,14 +78,14 @@ MUTANTS = [
     Mutant(
         "saga: a batch counts its rows, not n/b of each",
         "ewsg_jax/gradients/_saga.py",
-        "(1, posterior.estimate_from_rows(differences, part, data))",
+        "(1, posterior.estimate_from_rows(differences, part, data, weights))",
         "(1, posterior.sum_of_rows(differences, part))",
         "tests/dynamics/test_stationary_law_with_memory.py::test_one_curvature_leaves_a_table_the_noise_of_its_ages",
     ),
     Mutant(
         "saga: a row that comes twice is replaced twice",
         "ewsg_jax/gradients/_saga.py",
-        "else _scaled_rows(_first_of_each(batch.indices), differences)",
+        "else _tree.scaled_rows(differences, _first_of_each(batch.indices))",
         "else differences",
         "tests/dynamics/test_stationary_law_with_memory.py::test_noise_that_depends_on_position_and_memory[exact-saga-plane]",
         sweep=True,
@@ -115,8 +115,8 @@ MUTANTS = [
     Mutant(
         "probe without the anchor",
         G + "anchored.py",
-        "    return _gradient(posterior, indices, constant, position, data)",
-        "    return _gradient(posterior, indices, _tree.zeros_like(constant), position, data)",
+        "    return _gradient(estimator, indices, constant, position, data)",
+        "    return _gradient(estimator, indices, _tree.zeros_like(constant), position, data)",
         VR + "test_probe_is_the_same_batch_and_memory_elsewhere[custom-control_variate]",
     ),
     Mutant(
@@ -189,8 +189,8 @@ MUTANTS = [
     Mutant(
         "probe with the table's sign",
         G + "_saga.py",
-        "(-1, posterior.estimate_from_rows(old, part, data))",
-        "(1, posterior.estimate_from_rows(old, part, data))",
+        "(-1, posterior.estimate_from_rows(old, part, data, weights))",
+        "(1, posterior.estimate_from_rows(old, part, data, weights))",
         VR + "test_probe_is_the_same_batch_and_memory_elsewhere[softmax_regression-saga]",
         True,
     ),

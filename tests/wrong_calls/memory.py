@@ -251,3 +251,75 @@ of(
         lambda: sampled(kernel=ewsg.kernel(ewsg.dynamics.langevin(0.1), EPOCHS), shared_minibatch=True),
     ),
 )
+
+R = ewsg.rows
+WEIGHTS = "an array (n,) of numbers that are not negative and not all zero"
+of(
+    "rows.by_probability",
+    ("a list", T, "weights", "(list)", WEIGHTS, lambda: R.by_probability([1.0, 2.0])),
+    ("negative", V, "weights", "the least -1", WEIGHTS, lambda: R.by_probability(np.array([1.0, -1.0]))),
+    ("zero", V, "weights", "of sum 0", WEIGHTS, lambda: R.by_probability(np.zeros(3))),
+    ("none", V, "weights", "got 0 numbers", WEIGHTS, lambda: R.by_probability(np.zeros(0))),
+    ("NaN", V, "weights", "the least NaN", WEIGHTS, lambda: R.by_probability(np.array([1.0, NAN]))),
+    ("infinite", V, "weights", "of sum inf", WEIGHTS, lambda: R.by_probability(np.array([1.0, np.inf]))),
+    ("complex", V, "weights", "complex128", WEIGHTS, lambda: R.by_probability(np.ones(3) * 1j)),
+    ("a matrix", V, "weights", "shape (2, 2)", WEIGHTS, lambda: R.by_probability(np.ones((2, 2)))),
+    (
+        "of other data",
+        V,
+        "rows",
+        "3 probabilities",
+        "each of the 6 rows",
+        lambda: started(G.uniform(MODEL, batch_size=1, rows=R.by_probability(np.ones(3)))),
+    ),
+    (
+        "without replacement",
+        V,
+        "replace",
+        "got False",
+        "must be True",
+        lambda: G.uniform(MODEL, batch_size=1, replace=False, rows=R.by_probability(np.ones(3))),
+    ),
+    (
+        "more than there are",
+        V,
+        "batch_size",
+        "got 3",
+        "at most 2",
+        lambda: G.uniform(MODEL, batch_size=3, rows=R.by_probability(np.array([1.0, 0.0, 1.0]))),
+    ),
+    (
+        "a tracked covariance",
+        V,
+        "rows",
+        "by_probability(",
+        "'random' or 'epochs'",
+        lambda: G.covariance_tracking(MODEL, batch_size=1, rows=R.by_probability(np.ones(3))),
+    ),
+    (
+        "all batches",
+        V,
+        "chain_length",
+        "got inf",
+        "must be finite",
+        lambda: G.exponentially_weighted(
+            G.uniform(MODEL, batch_size=1, rows=R.by_probability(np.ones(6))), chain_length=float("inf")
+        ),
+    ),
+)
+of(
+    "rows.leverage",
+    ("a list", T, "inputs", "(list)", "an array of numbers", lambda: R.leverage([[1.0]], np.ones(1))),
+    ("a vector", V, "inputs", "shape (3,)", "(n, d)", lambda: R.leverage(np.ones(3), np.ones(3))),
+    (
+        "another size",
+        V,
+        "covariance",
+        "shape (3,)",
+        "(2,) or (2, 2)",
+        lambda: R.leverage(np.ones((4, 2)), np.ones(3)),
+    ),
+    ("negative", V, "covariance", "not", "finite", lambda: R.leverage(np.ones((4, 2)), -np.ones(2))),
+    ("NaN", V, "covariance", "not", "finite", lambda: R.leverage(np.ones((4, 2)), np.array([NAN, 1.0]))),
+    ("no norms", V, "weights", "of sum 0", WEIGHTS, lambda: R.leverage(np.zeros((4, 2)), np.ones(2))),
+)

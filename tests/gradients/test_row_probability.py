@@ -1,0 +1,179 @@
+"""Rows by probability: exact laws over all batches, and an alias table that draws them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax import _random
+from ewsg_jax.rows import by_probability, leverage
+from tests.gradients.test_enumeration import N, as_jax, close, no_weight
+from tests.gradients.test_variance_reduced import MODELS, flat, quick_jit, shifted
+
+P = np.array([0.05, 0.3, 0.1, 0.25, 0.02, 0.28])
+ESTIMATORS = ("uniform", "control_variate", "svrg", "saga")
+
+
+def estimator_of(name, posterior, rows, batch_size, center):
+    options = {"center": center} if name == "control_variate" else {}
+    return getattr(ewsg.gradients, name)(posterior, batch_size=batch_size, rows=rows, **options)
+
+
+def estimates(name, model, law, batch_size, batches):
+    """The estimate of every batch at the position, whose memory was made elsewhere; and its probe there."""
+    elsewhere = as_jax(shifted(model.position, 0.4, -0.3))
+    estimator = estimator_of(name, model.posterior, law, batch_size, elsewhere)
+
+    @quick_jit
+    def every(position, elsewhere, data):
+        memory = estimator.init(jax.random.key(0), elsewhere, data)
+        if name == "svrg":
+            memory, _, _ = estimator.refresh(
+                estimator.draw(jax.random.key(0), data), memory, jnp.int32(0), elsewhere, data
+            )
+
+        def one(rows):
+            randomness = estimator.draw(jax.random.key(0), data)
+            randomness = randomness._replace(batch=rows) if name == "svrg" else rows
+            estimate, _ = estimator.propose(randomness, memory, position, data, no_weight)
+            return flat(estimate.gradient), flat(estimator.probe(estimate, position, data))
+
+        return jax.vmap(one)(jnp.asarray(batches, jnp.int32))
+
+    return jax.device_get(every(as_jax(model.position), elsewhere, as_jax(model.data))), elsewhere
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_mean_and_covariance_over_all_batches(x64, name):
+    """Unbiased, of covariance (1/b)(Σ aᵢaᵢᵀ/pᵢ − aaᵀ), aᵢ what the estimator estimates by rows."""
+    model, b = MODELS["custom"], 2
+    pairs = np.array([(i, j) for i in range(N) for j in range(N)])
+    (values, probes), elsewhere = estimates(name, model, by_probability(jnp.asarray(P)), b, pairs)
+    probability = P[pairs].prod(1)
+    per_datum = model.per_datum(model.position)
+    full = model.prior(model.position) + per_datum.sum(0)
+    mean = probability @ values
+    close(mean, full, 1e-9)  # the table holds probabilities to 2⁻³²
+    a = per_datum if name == "uniform" else per_datum - model.per_datum(jax.device_get(elsewhere))
+    exact = (np.einsum("ij,ik,i->jk", a, a, 1 / P) - np.outer(a.sum(0), a.sum(0))) / b
+    close(np.einsum("ij,ik,i->jk", values - mean, values - mean, probability), exact, 1e-8)
+    close(probes, values, 1e-10)
+
+
+@pytest.mark.parametrize("name", ["uniform", "saga"])
+def test_certain_rows_are_taken_exactly(x64, name):
+    """b p ≥ 1 for the second row, and for the fourth of what is then left: one row of the other four is drawn."""
+    model, p = MODELS["custom"], np.array([0.1, 4.0, 0.1, 1.0, 0.2, 0.1])
+    law = by_probability(jnp.asarray(p)).of_size(3)
+    assert law.certain.tolist() == [1, 3]
+    others = np.array([0, 2, 4, 5])
+    batches = np.array([[1, 3, i] for i in others])
+    (values, _), elsewhere = estimates(name, model, by_probability(jnp.asarray(p)), 3, batches)
+    probability = p[others] / p[others].sum()
+    per_datum = model.per_datum(model.position)
+    close(probability @ values, model.prior(model.position) + per_datum.sum(0), 1e-9)
+    a = per_datum if name == "uniform" else per_datum - model.per_datum(jax.device_get(elsewhere))
+    rest = a[others]
+    exact = np.einsum("ij,ik,i->jk", rest, rest, 1 / probability) - np.outer(rest.sum(0), rest.sum(0))
+    centred = values - probability @ values
+    close(np.einsum("ij,ik,i->jk", centred, centred, probability), exact, 1e-8)
+    drawn = jax.vmap(lambda key: law.draw(key, jnp.zeros((6, 1))))(jax.random.split(jax.random.key(0), 50))
+    assert np.all(np.asarray(drawn)[:, :2] == [1, 3])
+    assert set(np.asarray(drawn)[:, 2].tolist()) <= set(others.tolist())
+
+
+# The table.
+
+
+def realised(law):
+    """The probability of each row that is drawn, from the table: uniform places, thresholds of 2³²."""
+    threshold = np.asarray(law.threshold, np.float64)
+    k = len(threshold)
+    found = np.zeros(law.weight.shape[0])
+    np.add.at(found, np.asarray(law.others), threshold / 2**32 / k)
+    np.add.at(found, np.asarray(law.alias), (1 - threshold / 2**32) / k)
+    return found
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 1_000])
+def test_the_table_makes_the_probabilities(x64, n):
+    p = np.random.default_rng(n).gamma(0.3, size=n)
+    law = by_probability(jnp.asarray(p)).of_size(1)
+    if n == 1:
+        assert law.certain.tolist() == [0]
+        assert law.weight.tolist() == [1.0]
+        return
+    np.testing.assert_allclose(realised(law), p / p.sum(), rtol=1e-9, atol=2**-31 / n)
+    # Whatever the rounding of the table, what a row stands for is one over its own probability.
+    seen = realised(law) > 0
+    np.testing.assert_allclose(np.asarray(law.weight)[seen] * realised(law)[seen], 1.0, rtol=1e-6)
+
+
+def test_draws_are_the_table(monkeypatch):
+    """Each place with a word just below its threshold, and with one at it."""
+    law = by_probability(jnp.asarray(P)).of_size(1)
+    data = jnp.zeros((N, 1))
+    for place in range(N):
+        threshold = int(law.threshold[place])
+        for word, row in ((threshold - 1, law.others[place]), (threshold, law.alias[place])):
+            if not 0 <= word < 2**32:
+                continue
+            words = jnp.array([[place * 2**32 // N + 2**20, word]], jnp.uint32)
+            monkeypatch.setattr(_random, "index_words", lambda key, n, count, words=words: words)
+            assert int(law.draw(jax.random.key(0), data)[0]) == int(row)
+
+
+@pytest.mark.parametrize("n", [40, 500_000])
+def test_frequencies(n):
+    """Of 200,000 draws, with one and with two random words a row: every cell within 5.6 standard errors."""
+    weights = np.ones(n)
+    weights[:10] = n / 20 * np.arange(10)
+    law = by_probability(jnp.asarray(weights)).of_size(1)
+    draw = jax.jit(jax.vmap(lambda key: law.draw(key, jnp.zeros((n, 0)))[0]))
+    drawn = np.asarray(draw(jax.random.split(jax.random.key(2), 200_000)))
+    cells = np.minimum(np.arange(n), 10)  # the first ten rows, and all others
+    found = np.bincount(cells[drawn], minlength=11) / len(drawn)
+    expected = np.bincount(cells, weights / weights.sum(), minlength=11)
+    assert np.all(np.abs(found - expected) <= 5.6 * np.sqrt(expected * (1 - expected) / len(drawn)))
+    assert found[0] == 0, "a row of weight 0"
+
+
+# What it is for.
+
+
+def test_leverage():
+    x = np.random.default_rng(3).normal(size=(20, 3))
+    C = np.array([[2.0, 0.3, 0.0], [0.3, 1.0, 0.0], [0.0, 0.0, 5.0]])
+    norms = np.sqrt([row @ C @ row for row in x])
+    np.testing.assert_allclose(
+        leverage(jnp.asarray(x), jnp.asarray(C)).probabilities, norms / norms.sum(), rtol=1e-5
+    )
+    norms = np.sqrt(x**2 @ np.diag(C))
+    found = leverage(jnp.asarray(x), jnp.asarray(np.diag(C))).probabilities
+    np.testing.assert_allclose(found, norms / norms.sum(), rtol=1e-5)
+
+
+def test_rare_rows(x64):
+    """A column that 4 of 1,000 rows have: by leverage its gradient's variance is a tenth, by closed form."""
+    rng = np.random.default_rng(0)
+    x = np.stack([np.ones(1_000), np.arange(1_000) < 4], axis=1) * rng.uniform(0.5, 1.5, (1_000, 1))
+    C = np.linalg.inv(x.T @ x)
+    p = np.asarray(leverage(jnp.asarray(x), jnp.asarray(C)).probabilities)
+    a = x[:, 1] * rng.normal(size=1_000)  # the derivative of each row by the rare coefficient
+    variance = lambda p: np.sum(a**2 / p) - a.sum() ** 2
+    assert variance(np.full(1_000, 1e-3)) > 10 * variance(p)
+
+
+def test_under_exponential_weights_and_in_a_run():
+    """It composes: candidates are drawn by it, and a chain of many rows runs with it."""
+    model = ewsg.models.gaussian_location()
+    data = jnp.asarray(np.random.default_rng(1).normal(size=(30, 2)), jnp.float32)
+    rows = by_probability(jnp.linspace(1.0, 3.0, 30))
+    weighted = ewsg.gradients.exponentially_weighted(ewsg.gradients.uniform(model, batch_size=3, rows=rows))
+    kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-3), weighted)
+    samples = ewsg.sample(jax.random.key(0), kernel, data.mean(0), data, 300, num_chains=4, progress=False)
+    assert samples.is_finite.all()
+    plain = ewsg.sgld(model, 1e-3, batch_size=3, rows=rows)
+    assert repr(plain).endswith("batch_size=3, rows=by_probability(probabilities=<float32[30]>)))")
+    assert plain == ewsg.sgld(model, 1e-3, batch_size=3, rows=rows)
