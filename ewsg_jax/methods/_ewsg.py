@@ -69,8 +69,9 @@ def ewsg(
             `"splitting"`, of order h² with an exact gradient; or `"exact"`, exact for a frozen one.
         replace: draw rows with replacement (default), or (False) a uniform subset.
         rows: `"random"` (default): independent rows, or the subset; `"blocks"`: b consecutive rows from a uniform
-            start, quick to fetch, for data in random order, with which `replace` must be True. Not `"epochs"`: the
-            batches of a step must be exchangeable.
+            start, quick to fetch, for data in random order; or what `ewsg_jax.rows.by_probability` or `leverage`
+            returns. With all but the first `replace` must be True. Not `"epochs"`: the batches of a step must be
+            exchangeable.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
             weights); the second with `"semi_implicit"` and `"euler"` only.

@@ -42,7 +42,8 @@ ARGUMENTS = {
     "replace": "draw rows with replacement (default), or (False) a uniform subset.",
     "rows": (
         f'`"random"` (default): independent rows, or the subset; {BLOCKS}; `"epochs"`: every row once in each '
-        "n, in a new order each time. With the last two `replace` must be True."
+        "n, in a new order each time; or what `ewsg_jax.rows.by_probability` or `leverage` returns. With all but "
+        "the first `replace` must be True."
     ),
     "chain_length": (
         "M ≥ 0, proposals per step. Default 1. `math.inf` uses the exact weights of all batches instead "
@@ -165,8 +166,9 @@ VARIANTS = {
     "batch_size": {"stratified": "b, rows in a batch, at least `num_strata`."},
     "rows": {
         EWSG: (
-            f'`"random"` (default): independent rows, or the subset; {BLOCKS}, with which `replace` must be '
-            'True. Not `"epochs"`: the batches of a step must be exchangeable.'
+            f'`"random"` (default): independent rows, or the subset; {BLOCKS}; or what '
+            "`ewsg_jax.rows.by_probability` or `leverage` returns. With all but the first `replace` must be True. "
+            'Not `"epochs"`: the batches of a step must be exchangeable.'
         ),
     },
     "chain_length": {EWSG_VR: "M ≥ 0, proposals per step. Default 1."},
