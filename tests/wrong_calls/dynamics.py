@@ -142,8 +142,8 @@ of(
         "a dynamics that has none",
         V,
         "mass",
-        "",
-        "None for Preconditioned, whose steps depend on the position",
+        "Preconditioned",
+        "None for",
         lambda: ewsg.kernel(
             dataclasses.replace(
                 ewsg.dynamics.preconditioned(0.1), mass=ewsg.dynamics.langevin(0.1, inverse_mass=2.0).mass
