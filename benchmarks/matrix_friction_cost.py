@@ -46,8 +46,8 @@ PROTOCOL = (
 Timed = Callable[[], float]
 
 
-def timed(kernel: ewsg.Kernel, position: Any, data: Any, num_chains: int, num_steps: int) -> Timed:
-    """Return a run of `ewsg_jax.sample`, compiled, in microseconds per step and chain."""
+def timed(kernel: ewsg.Kernel, position: Any, data: Any, num_chains: int, num_steps: int, **options: Any) -> Timed:
+    """Return a run of `ewsg_jax.sample`, compiled, in microseconds per step and chain; options go to `sample`."""
     seeds = iter(range(10**9))
 
     def run() -> float:
@@ -61,6 +61,7 @@ def timed(kernel: ewsg.Kernel, position: Any, data: Any, num_chains: int, num_st
             burn_in=num_steps - 1,
             progress=False,
             check_data=False,
+            **options,
         )
         if not samples.is_finite.all():
             raise FloatingPointError("a chain left the finite numbers: its time means nothing")

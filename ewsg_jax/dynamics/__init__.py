@@ -9,6 +9,7 @@ preconditioned: each coordinate by the size of its gradients.
 riemannian: in a metric of yours.
 quasi_newton: with a matrix from the steps of other chains.
 LowRank: an inverse mass, for any of them that takes one.
+mass_of: an inverse mass, checked, for a dynamics of your own.
 Dynamics: the base class, for one of your own.
 Probe: how a dynamics asks for the gradient at another point.
 LangevinState, UnderdampedState, ThermostatState, PreconditionedState, RiemannianState, QuasiNewtonState: their
@@ -32,6 +33,7 @@ from ewsg_jax.dynamics._splitting import splitting as splitting
 from ewsg_jax.dynamics._thermostat import ThermostatState as ThermostatState
 from ewsg_jax.dynamics._thermostat import thermostat as thermostat
 from ewsg_jax.dynamics.mass import LowRank as LowRank
+from ewsg_jax.dynamics.mass import mass_of as mass_of
 from ewsg_jax.dynamics.protocol import Dynamics as Dynamics
 from ewsg_jax.dynamics.protocol import Probe as Probe
 from ewsg_jax.dynamics.underdamped import UnderdampedState as UnderdampedState

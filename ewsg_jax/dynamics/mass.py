@@ -135,8 +135,17 @@ class Mass(Part):
 def mass_of(inverse_mass: Any) -> Mass | None:
     """Check an inverse mass and return it with its factor, worked out in float64 where it is known; None for 1.
 
+    Args:
+        inverse_mass: C > 0: a number, a tree of numbers like the position, a positive definite matrix (d, d) over
+            the position raveled leaf after leaf, or a `LowRank`.
+
     Raises:
         TypeError, ValueError: it is no inverse mass.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> ewsg.dynamics.mass_of(4.0).factor.root
+        2.0
     """
     if isinstance(inverse_mass, int | float) and not isinstance(inverse_mass, bool) and inverse_mass == 1:
         return None

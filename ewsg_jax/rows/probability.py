@@ -135,8 +135,8 @@ def by_probability(weights: Array) -> RowProbabilities:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
         >>> law = ewsg.rows.by_probability(jnp.array([1.0, 1.0, 8.0]))
         >>> estimator = ewsg.gradients.uniform(ewsg.models.gaussian_location(), batch_size=2, rows=law)
-        >>> estimator
-        uniform(posterior=gaussian_location(), batch_size=2, rows=by_probability(probabilities=<float32[3]>))
+        >>> estimator.law.certain.tolist()  # 2 · 0.8 ≥ 1: in every batch, and one of the other two beside it
+        [2]
     """
     takes = "weights must be an array (n,) of numbers that are not negative and not all zero"
     if not isinstance(weights, jax.Array | np.ndarray) or _check.is_traced(weights):
@@ -171,8 +171,8 @@ def leverage(inputs: Array, covariance: Array) -> RowProbabilities:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
         >>> x = jnp.array([[1.0, 0.0], [1.0, 0.0], [1.0, 30.0]])
         >>> law = ewsg.rows.leverage(x, jnp.linalg.inv(x.T @ x + jnp.eye(2)))
-        >>> (3 * law.probabilities).round(1).tolist()  # the third row alone tells of the second column
-        [0.8, 0.8, 1.4]
+        >>> print((3 * law.probabilities).round(1))  # the third row alone tells of the second column
+        [0.8 0.8 1.4]
     """
     for name, value in {"inputs": inputs, "covariance": covariance}.items():
         if not isinstance(value, jax.Array | np.ndarray) or _check.is_traced(value):

@@ -121,6 +121,11 @@ dynamics(
     friction=1.0,
 )
 of(
+    "dynamics.mass_of",
+    ("a word", T, "inverse_mass", "'dense' (str)", POSITIVE, lambda: ewsg.dynamics.mass_of("dense")),
+    ("zero", V, "inverse_mass", "the eigenvalue 0", MASS, lambda: ewsg.dynamics.mass_of(np.zeros((2, 2)))),
+)
+of(
     "dynamics: an inverse mass that does not fit",
     *(
         (
