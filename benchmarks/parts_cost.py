@@ -3,8 +3,8 @@
     python -m benchmarks.parts_cost
 
 Both sides ours, on the logistic regression of `workload.py` (464,809 rows, 54 features): SGHMC with and without a
-mass, b = 50; SGLD with rows by probability against independent uniform ones, b = 50 and 1,000. See README.md in this
-folder for how pairs are timed.
+mass, b = 50; SGLD with rows by probability against independent uniform ones, b = 50 and 1,000. README.md in this
+folder says how pairs are timed.
 """
 
 import sys
@@ -25,8 +25,8 @@ PAIRS = 7
 MASS, SHARED, ROWS = Target(1.2, 1.4, False), Target(1.1, 1.3, False), Target(1.15, 1.4, False)
 PROTOCOL = (
     "Interleaved pairs (with, without, with, …) after one pair thrown away; the ratio of each pair, then its "
-    "median and quartiles. Through ewsg_jax.sample without what precedes the first step, the last draw kept. Microseconds "
-    "per step and chain."
+    "median and quartiles. Through ewsg_jax.sample without what precedes the first step, the last draw kept. "
+    "Microseconds per step and chain."
 )
 
 
