@@ -77,9 +77,9 @@ def rows(key: Key, num_rows: int, batch_size: int, replace: bool = True) -> Arra
     return jax.lax.fori_loop(0, batch_size, add_one, jnp.full((batch_size,), -1, jnp.int32))
 
 
-def index_words(key: Key, num_rows: int, batch_size: int) -> Array:
-    """Draw the words that `scaled` makes row numbers from, shape (words per index, b)."""
-    return jax.random.bits(key, (words_per_index(num_rows), batch_size), jnp.uint32)
+def index_words(key: Key, num_rows: int, batch_size: int, words: int | None = None) -> Array:
+    """Draw the words that `scaled` makes row numbers from, shape (words per index, b); so many words if given."""
+    return jax.random.bits(key, (words or words_per_index(num_rows), batch_size), jnp.uint32)
 
 
 def words_per_index(num_rows: int) -> int:
@@ -94,12 +94,23 @@ def scaled(words: Array, bound: Array) -> Array:
         words: uint32, shape (1, …) or (2, …); the first word is the most significant.
         bound: uint32, below 2³¹.
     """
-    high, low = _multiply(words[0], bound)
     if words.shape[0] == 2:
-        carry, _ = _multiply(words[1], bound)
-        total = low + carry
-        high = high + (total < low).astype(jnp.uint32)
-    return high.astype(jnp.int32)
+        return scaled_with_rest(words, bound)[0]
+    return _multiply(words[0], bound)[0].astype(jnp.int32)
+
+
+def scaled_with_rest(words: Array, bound: Array) -> tuple[Array, Array]:
+    """Map two uniform words to ⌊w·bound / 2⁶⁴⌋, and to the first 32 bits of what is left, uniform whatever that is.
+
+    Args:
+        words: uint32, shape (2, …), the most significant first.
+        bound: uint32, below 2³¹.
+    """
+    high, low = _multiply(words[0], bound)
+    carry, _ = _multiply(words[1], bound)
+    total = low + carry
+    high = high + (total < low).astype(jnp.uint32)
+    return high.astype(jnp.int32), total
 
 
 def log_uniform(key: Key, shape: tuple[int, ...]) -> Array:

@@ -50,17 +50,15 @@ class RowProbabilities(Part):
             raise ValueError(
                 f"batch_size must be at most {certain.sum()}, the rows that have a probability; got {batch_size}"
             )
-        threshold, alias, realised = _alias_table(p[others] / p[others].sum()) if drawn else _NOTHING
-        weight = np.zeros(len(p))
-        weight[certain] = 1
+        weight, table = certain.astype(np.float64), np.zeros((0, 4))
         if drawn:
+            threshold, alias, realised = _alias_table(p[others] / p[others].sum())
+            table = np.stack([threshold, others, others[alias], 0 * others], axis=1)
             weight[others] = 1 / (drawn * realised)
         return ByProbability(
             batch_size=batch_size,
             certain=jnp.asarray(np.flatnonzero(certain), jnp.int32),
-            others=jnp.asarray(others, jnp.int32),
-            threshold=jnp.asarray(threshold, jnp.uint32),
-            alias=jnp.asarray(others[alias] if drawn else alias, jnp.int32),
+            table=jnp.asarray(table, jnp.uint32),
             weight=jnp.asarray(weight, jnp.result_type(float)),
             given=self,
         )
@@ -72,9 +70,8 @@ class ByProbability(Independent):
 
     Attributes:
         certain: rows that are in every batch.
-        others: rows that are drawn, shape (k,).
-        threshold: of 2³², how often a uniform place stays with its own row, shape (k,).
-        alias: the row that it goes to else, shape (k,).
+        table: for each of k uniform places how often, of 2³², it stays with its own row, that row, and the one that
+            it goes to else; uint32, shape (k, 4), the last column 0: 16 bytes are fetched as one.
         weight: what each row stands for, shape (n,); 0 where it is never seen.
         given: what it was made from.
     """
@@ -83,9 +80,7 @@ class ByProbability(Independent):
     lists_batches = False
 
     certain: Array
-    others: Array
-    threshold: Array
-    alias: Array
+    table: Array
     weight: Array
     given: RowProbabilities
 
@@ -93,11 +88,10 @@ class ByProbability(Independent):
         count = self.batch_size - self.certain.shape[0]
         if not count:
             return self.certain
-        words = _random.index_words(key, self.others.shape[0], 2 * count)
-        place = _random.scaled(words[:, :count], jnp.uint32(self.others.shape[0]))
-        stays = words[0, count:] < _tree.take(self.threshold, place)
-        drawn = jnp.where(stays, _tree.take(self.others, place), _tree.take(self.alias, place))
-        return jnp.concatenate([self.certain, drawn])
+        k = self.table.shape[0]
+        place, coin = _random.scaled_with_rest(_random.index_words(key, k, count, words=2), jnp.uint32(k))
+        threshold, own, alias, _ = jnp.moveaxis(_tree.take(self.table, place), -1, 0)
+        return jnp.concatenate([self.certain, jnp.where(coin < threshold, own, alias).astype(jnp.int32)])
 
     def weights(self, indices: Array) -> Array:
         return _tree.take(self.weight, indices)
@@ -187,9 +181,6 @@ def leverage(inputs: Array, covariance: Array) -> RowProbabilities:
     if not np.isfinite(squares).all() or (squares < 0).any():
         raise ValueError("covariance must be finite, without negative eigenvalues; got one that is not")
     return by_probability(jnp.asarray(np.sqrt(squares)))
-
-
-_NOTHING = np.zeros(0, np.uint32), np.zeros(0, np.int32), np.zeros(0)
 
 
 def _certain(p: np.ndarray, batch_size: int) -> np.ndarray:

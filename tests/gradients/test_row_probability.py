@@ -88,11 +88,10 @@ def test_certain_rows_are_taken_exactly(x64, name):
 
 def realised(law):
     """The probability of each row that is drawn, from the table: uniform places, thresholds of 2³²."""
-    threshold = np.asarray(law.threshold, np.float64)
-    k = len(threshold)
-    found = np.zeros(law.weight.shape[0])
-    np.add.at(found, np.asarray(law.others), threshold / 2**32 / k)
-    np.add.at(found, np.asarray(law.alias), (1 - threshold / 2**32) / k)
+    threshold, own, alias, _ = np.asarray(law.table).T
+    k, found = len(threshold), np.zeros(law.weight.shape[0])
+    np.add.at(found, own, threshold / 2**32 / k)
+    np.add.at(found, alias, (1 - threshold / 2**32) / k)
     return found
 
 
@@ -111,17 +110,18 @@ def test_the_table_makes_the_probabilities(x64, n):
 
 
 def test_draws_are_the_table(monkeypatch):
-    """Each place with a word just below its threshold, and with one at it."""
+    """Each place with the coin just below its threshold, and at it: the words of 64 bits that make them."""
     law = by_probability(jnp.asarray(P)).of_size(1)
     data = jnp.zeros((N, 1))
-    for place in range(N):
-        threshold = int(law.threshold[place])
-        for word, row in ((threshold - 1, law.others[place]), (threshold, law.alias[place])):
-            if not 0 <= word < 2**32:
+    for place, (threshold, own, alias, _) in enumerate(np.asarray(law.table).tolist()):
+        for coin, row in ((threshold - 1, own), (threshold, alias)):
+            if not 0 <= coin < 2**32 - 1:
                 continue
-            words = jnp.array([[place * 2**32 // N + 2**20, word]], jnp.uint32)
-            monkeypatch.setattr(_random, "index_words", lambda key, n, count, words=words: words)
-            assert int(law.draw(jax.random.key(0), data)[0]) == int(row)
+            # w k = place 2⁶⁴ + coin 2³² + 2³¹, to the nearest w
+            word = (place * 2**64 + coin * 2**32 + 2**31) // N
+            words = jnp.array([[word >> 32], [word % 2**32]], jnp.uint32)
+            monkeypatch.setattr(_random, "index_words", lambda *_, made=words, **__: made)
+            assert int(law.draw(jax.random.key(0), data)[0]) == row
 
 
 @pytest.mark.parametrize("n", [40, 500_000])
