@@ -106,7 +106,7 @@ class SAGA(OfRows[P]):
         batch = law.batch(randomness, memory.rows, data)
         part = gathering.rows_of(batch, data)
         new, old = posterior.row_gradients(point, part), _tree.take(memory.table, batch.indices)
-        differences, weights = _tree.combine((1, new), (-1, old)), law.weights(batch.indices)
+        differences, weights = _tree.combine((1, new), (-1, old)), self.weights_of(batch)
         gradient = _tree.combine(
             (1, posterior.prior_gradient(point)),
             (1, posterior.estimate_from_rows(differences, part, data, weights)),

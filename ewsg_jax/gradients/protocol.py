@@ -197,8 +197,13 @@ class OfRows(GradientEstimator[P]):
 
     def batch_gradient(self, batch: Batch | Array, position: P, data: Data) -> P:
         """Return (n/b) Σ_{i∈I} ∇Vᵢ(θ), or Σ_{i∈I} wᵢ ∇Vᵢ(θ) with the law's weights, at least in float32."""
-        weights = self.law.weights(indices_of(batch))
-        return self.posterior.batch_gradient(position, data, batch, weights, widened=True)
+        return self.posterior.batch_gradient(position, data, batch, self.weights_of(batch), widened=True)
+
+    def weights_of(self, batch: Batch | Array) -> Array | None:
+        """Return what each row of a batch stands for, None for n/b rows each."""
+        if isinstance(batch, Batch) and batch.weights is not None:
+            return batch.weights
+        return self.law.weights(indices_of(batch))
 
     def plain_gradient(self, batch: Batch | Array, position: P, data: Data) -> P:
         """Return ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ)."""

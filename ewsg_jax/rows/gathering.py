@@ -27,10 +27,12 @@ class Batch(NamedTuple):
     Attributes:
         indices: row numbers, int32, any shape.
         pieces: the rows, the last axis of each leaf in pieces: shape (*indices.shape, …, pieces, width).
+        weights: what each row stands for, shaped like the indices; None where the law says it otherwise.
     """
 
     indices: Array
     pieces: PyTree
+    weights: Array | None = None
 
 
 def num_rows(data: Data) -> int:

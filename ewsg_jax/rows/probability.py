@@ -18,7 +18,8 @@ import numpy as np
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import Part, module
 from ewsg_jax._types import Array, Data, Key
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows import gathering
+from ewsg_jax.rows.gathering import Batch, num_rows
 from ewsg_jax.rows.independent import Independent
 
 WORD = 2**32
@@ -92,6 +93,13 @@ class ByProbability(Independent):
         place, coin = _random.scaled_with_rest(_random.index_words(key, k, count, words=2), jnp.uint32(k))
         threshold, own, alias, _ = jnp.moveaxis(_tree.take(self.table, place), -1, 0)
         return jnp.concatenate([self.certain, jnp.where(coin < threshold, own, alias).astype(jnp.int32)])
+
+    def gather(self, randomness: Array, data: Data) -> Batch:
+        # The weights too, ahead of the step: from a table of n numbers they are as dear as the rows.
+        return gathering.gather(data, randomness)._replace(weights=self.weights(randomness))
+
+    def batch(self, randomness: Array | Batch, memory: Any, data: Data) -> Batch:
+        return randomness if isinstance(randomness, Batch) else self.gather(randomness, data)
 
     def weights(self, indices: Array) -> Array:
         return _tree.take(self.weight, indices)

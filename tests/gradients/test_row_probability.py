@@ -83,6 +83,15 @@ def test_certain_rows_are_taken_exactly(x64, name):
     assert set(np.asarray(drawn)[:, 2].tolist()) <= set(others.tolist())
 
 
+def test_weights_come_with_rows_gathered_ahead():
+    """Or are looked up for row numbers alone, as a probe has them: the same."""
+    law = by_probability(jnp.asarray(P)).of_size(2)
+    data, rows = jnp.arange(6.0)[:, None], jnp.array([[4, 0], [1, 5]])
+    batch = law.gather(rows, data)
+    np.testing.assert_array_equal(batch.weights, law.weights(rows))
+    np.testing.assert_allclose(batch.weights, 1 / (2 * P[np.asarray(rows)]), rtol=1e-6)
+
+
 # The table.
 
 
