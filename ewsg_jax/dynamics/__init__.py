@@ -32,8 +32,8 @@ from ewsg_jax.dynamics._semi_implicit import semi_implicit as semi_implicit
 from ewsg_jax.dynamics._splitting import splitting as splitting
 from ewsg_jax.dynamics._thermostat import ThermostatState as ThermostatState
 from ewsg_jax.dynamics._thermostat import thermostat as thermostat
-from ewsg_jax.dynamics.mass import LowRank as LowRank
 from ewsg_jax.dynamics.mass import mass_of as mass_of
 from ewsg_jax.dynamics.protocol import Dynamics as Dynamics
 from ewsg_jax.dynamics.protocol import Probe as Probe
 from ewsg_jax.dynamics.underdamped import UnderdampedState as UnderdampedState
+from ewsg_jax.factors import LowRank as LowRank

@@ -22,8 +22,9 @@ import numpy as np
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module, namespace, number
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
-from ewsg_jax.dynamics.mass import InverseMass, is_number, mass_of
+from ewsg_jax.dynamics.mass import InverseMass, mass_of
 from ewsg_jax.dynamics.underdamped import Scales, Underdamped, UnderdampedState, WeightTerms, checked
+from ewsg_jax.factors import is_number
 
 FRACTION_DEPTH = 12
 """Levels of the continued fraction of tanh: to rounding in float64 for arguments up to 1."""

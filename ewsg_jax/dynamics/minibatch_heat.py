@@ -22,7 +22,6 @@ from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics._euler import drift_and_kick
 from ewsg_jax.dynamics._semi_implicit import kick_then_drift
-from ewsg_jax.dynamics.mass import Factor
 from ewsg_jax.dynamics.protocol import Probe
 from ewsg_jax.dynamics.underdamped import (
     Scales,
@@ -32,6 +31,7 @@ from ewsg_jax.dynamics.underdamped import (
     checked,
     explicit_exponent,
 )
+from ewsg_jax.factors import Factor
 from ewsg_jax.gradients.covariance import Covariance
 from ewsg_jax.gradients.protocol import Estimate
 

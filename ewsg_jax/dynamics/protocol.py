@@ -101,7 +101,7 @@ class Dynamics(Part, abc.ABC, Generic[State]):
             return
         if not self.translates:
             raise ValueError(f"mass must be None for {type(self).__name__}, whose steps depend on the position")
-        self.mass.factor.check(position)
+        self.mass.factor.check("inverse_mass", position)
 
     def wanted_at(self, state: State) -> Position:
         """Return where the gradient is wanted, in the coordinates of the position."""

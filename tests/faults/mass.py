@@ -5,21 +5,21 @@ from tests.faults.mutant import Mutant
 MUTANTS = [
     Mutant(
         "a mass: L for its transpose",
-        "ewsg_jax/dynamics/mass.py",
+        "ewsg_jax/factors.py",
         "products.matmul(self.matrix.T, v)",
         "products.matmul(self.matrix, v)",
         "tests/dynamics/test_mass.py::test_factors[dense]",
     ),
     Mutant(
         "a mass: its diagonal without the root",
-        "ewsg_jax/dynamics/mass.py",
+        "ewsg_jax/factors.py",
         "Diagonal(root=jax.tree.map(jnp.sqrt, tree))",
         "Diagonal(root=tree)",
         "tests/dynamics/test_mass.py::test_factors[tree]",
     ),
     Mutant(
         "a mass: a low rank without its diagonal",
-        "ewsg_jax/dynamics/mass.py",
+        "ewsg_jax/factors.py",
         "self._stretched(self.root * v)",
         "self._stretched(v)",
         "tests/dynamics/test_mass.py::test_factors[low_rank]",
@@ -27,7 +27,7 @@ MUTANTS = [
     ),
     Mutant(
         "a mass: the gain of a low rank without the root",
-        "ewsg_jax/dynamics/mass.py",
+        "ewsg_jax/factors.py",
         "gain=jnp.sqrt(values) - 1",
         "gain=values - 1",
         "tests/dynamics/test_mass.py::test_factors[low_rank]",
@@ -80,7 +80,7 @@ MUTANTS = [
     ),
     Mutant(
         "a mass of another size",
-        "ewsg_jax/dynamics/mass.py",
+        "ewsg_jax/factors.py",
         "if shape[0] != numbers:",
         "if False:",
         "tests/wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[dynamics: an inverse mass that does not fit: a low rank]",
