@@ -306,3 +306,17 @@ def outputs(name: str, function: Callable[..., Any], of: str, *arguments: PyTree
     if not jax.tree.leaves(made):
         raise ValueError(f"{takes}; it returned {describe(made)}")
     return made
+
+
+def scalar(name: str, of_what: str, function: Callable[..., Array | float], *arguments: PyTree) -> None:
+    """Check that a function of these shapes returns one floating-point scalar."""
+    try:
+        shape = jax.eval_shape(lambda *a: jnp.asarray(function(*a)), *arguments)
+    except Exception as error:
+        named = zip(("position", "datum"), arguments, strict=False)
+        shapes = ", ".join(listed(argument, tree) for argument, tree in named)
+        raise ValueError(
+            f"{name} must return a scalar for {of_what}; it failed on them: {reason(error)} ({shapes})"
+        ) from error
+    if shape.shape != () or not jnp.issubdtype(shape.dtype, jnp.floating):
+        raise ValueError(f"{name} must return a floating-point scalar for {of_what}; it returned {describe(shape)}")

@@ -21,6 +21,7 @@ from ewsg_jax.bounds.protocol import Bound
 from ewsg_jax.linear import LinearPredictor, OfDatum, Residual, checked_residual
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import CHUNK_SIZE, Batch, num_rows, sum_over_rows
+from ewsg_jax.transformed import CheckValues, LogLikelihood, LogPrior, linear_predictor
 
 HALF_PRECISION_ROWS = 256
 """Rows whose gradients in half precision differentiation may add up: as far as bfloat16 can count."""
@@ -151,9 +152,10 @@ class Posterior(Generic[P]):
         Its density is that of θ times |det ∂θ/∂u|, so draws of u mapped forward are draws of θ. Chains start at a
         u, such as `bijector.inverse(θ)`; `ewsg_jax.sample(…, keep=bijector.forward)` keeps draws of θ.
 
-        The result holds no linear predictor and no bound, even where this posterior does: its gradients are
-        automatic. The prior must be finite, up to its constant, wherever `forward` leads. A kernel
-        of a temperature T other than 1 tempers the determinant too: the law of θ is then not exp(−V/T).
+        The result holds no bound, and no linear predictor unless the bijector is `bijectors.affine` and the
+        position a vector, even where this posterior does: its gradients are automatic. The prior must be finite, up
+        to its constant, wherever `forward` leads. A kernel of a temperature T other than 1 tempers the determinant
+        too: the law of θ is then not exp(−V/T).
 
         Args:
             bijector: one of `ewsg_jax.bijectors`, or any object with `forward(u) -> θ` and
@@ -171,10 +173,14 @@ class Posterior(Generic[P]):
             Array(0.0573, dtype=float32)
         """
         transform("bijector", bijector)
-
-        whole = self, bijector
-        check_values = None if self.check_values is None else _CheckValues(self.check_values, bijector)
-        return Posterior(_LogLikelihood(*whole), _LogPrior(*whole), check_values=check_values)
+        check_values = None if self.check_values is None else CheckValues(self.check_values, bijector)
+        predictor = None if self.predictor is None else linear_predictor(self.predictor, bijector)
+        return Posterior(
+            LogLikelihood(self.log_likelihood, bijector) if predictor is None else OfDatum(predictor),
+            LogPrior(self.log_prior, bijector),
+            predictor,
+            check_values=check_values,
+        )
 
     def prior_gradient(self, position: P) -> P:
         """Return ∇V₀, shaped like the position.
@@ -318,7 +324,7 @@ class Posterior(Generic[P]):
         shapes = _check.shapes(position)
         signature = _signature((shapes, datum))
         if signature not in self._checked:
-            _scalar("log_likelihood", "this position and one datum", self.log_likelihood, shapes, datum)
+            _check.scalar("log_likelihood", "this position and one datum", self.log_likelihood, shapes, datum)
             self._checked.add(signature)
         self._check_prior(position)
         if all(map(_is_known, jax.tree.leaves((position, data)))):
@@ -355,7 +361,7 @@ class Posterior(Generic[P]):
         shapes = _check.shapes(position)
         signature = _signature(shapes)
         if signature not in self._checked:
-            _scalar("log_prior", "this position", self.log_prior, shapes)
+            _check.scalar("log_prior", "this position", self.log_prior, shapes)
             self._checked.add(signature)
 
     def _sum_of_gradients(self, position: P, rows: Data, weights: Array | None = None) -> P:
@@ -381,34 +387,6 @@ class Posterior(Generic[P]):
         part = rows, weights if weights is None else weights / largest
         total = sum_over_rows(of_rows, part, HALF_PRECISION_ROWS)
         return total if weights is None else _tree.combine((largest, total))
-
-
-@dataclass(frozen=True)
-class _Moved:
-    """Something of a posterior at the constrained position of an unconstrained one."""
-
-    posterior: Posterior
-    bijector: Transform
-
-
-class _LogLikelihood(_Moved):
-    def __call__(self, position: Position, datum: Data) -> Array:
-        return self.posterior.log_likelihood(self.bijector.forward(position), datum)
-
-
-class _LogPrior(_Moved):
-    def __call__(self, position: Position) -> Array:
-        _scalar("bijector.log_det", "this position", self.bijector.log_det, _check.shapes(position))
-        return self.posterior.log_prior(self.bijector.forward(position)) + self.bijector.log_det(position)
-
-
-@dataclass(frozen=True)
-class _CheckValues:
-    check_values: Callable[[Position, Data], None]
-    bijector: Transform
-
-    def __call__(self, position: Position, data: Data) -> None:
-        self.check_values(self.bijector.forward(position), data)
 
 
 def _hash(value: object) -> int:
@@ -441,19 +419,3 @@ def _is_known(leaf: object) -> bool:
 def _signature(shapes: PyTree) -> Hashable:
     leaves, structure = jax.tree.flatten(shapes)
     return structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
-
-
-def _scalar(name: str, of_what: str, function: Callable[..., Array | float], *arguments: PyTree) -> None:
-    """Check that a function of these shapes returns one floating-point scalar."""
-    try:
-        shape = jax.eval_shape(lambda *a: jnp.asarray(function(*a)), *arguments)
-    except Exception as error:
-        named = zip(("position", "datum"), arguments, strict=False)
-        shapes = ", ".join(_check.listed(argument, tree) for argument, tree in named)
-        raise ValueError(
-            f"{name} must return a scalar for {of_what}; it failed on them: {_check.reason(error)} ({shapes})"
-        ) from error
-    if shape.shape != () or not jnp.issubdtype(shape.dtype, jnp.floating):
-        raise ValueError(
-            f"{name} must return a floating-point scalar for {of_what}; it returned {_check.describe(shape)}"
-        )

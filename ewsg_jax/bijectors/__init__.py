@@ -1,5 +1,6 @@
 """Maps from unconstrained positions to constrained ones, for `Posterior.transformed`.
 
+affine: a shift and a scale, such as a mode and its widths.
 identity: leave a part as it is.
 interval: between two numbers.
 ordered: increasing numbers.
@@ -10,6 +11,7 @@ Bijector: the class that they are made of.
 Transform: what `Posterior.transformed` asks for, of any object.
 """
 
+from ewsg_jax.bijectors._affine import affine as affine
 from ewsg_jax.bijectors._identity import identity as identity
 from ewsg_jax.bijectors._interval import interval as interval
 from ewsg_jax.bijectors._ordered import ordered as ordered

@@ -96,9 +96,9 @@ MUTANTS = [
     ),
     Mutant(
         "log-determinant forgotten",
-        "ewsg_jax/posterior.py",
-        "self.posterior.log_prior(self.bijector.forward(position)) + self.bijector.log_det(position)",
-        "self.posterior.log_prior(self.bijector.forward(position))",
+        "ewsg_jax/transformed.py",
+        "self.log_prior(self.bijector.forward(position)) + self.bijector.log_det(position)",
+        "self.log_prior(self.bijector.forward(position))",
         "tests/bijectors/test_transformed.py::test_integral_and_mean_over_the_unconstrained_position[rate_of_exponential_data]",
     ),
     Mutant(

@@ -1,0 +1,73 @@
+"""θ = m + L u: for posteriors that are about N(m, L Lᵀ), which is N(0, I) of u."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax import _check, _tree
+from ewsg_jax._module import module
+from ewsg_jax._types import Array, Position
+from ewsg_jax.bijectors.protocol import Bijector
+from ewsg_jax.factors import Factor, factor_of
+
+
+@module
+class Affine(Bijector):
+    """The bijector of `affine`."""
+
+    shift: Position
+    given: Any
+    factor: Factor
+
+    def arguments(self) -> dict[str, Any]:
+        return {"shift": self.shift, "covariance": self.given}
+
+    def forward(self, position: Position, /) -> Position:
+        self._check(position)
+        return _tree.combine((1, position_like(self.shift, position)), (1, self.factor.times(position)))
+
+    def inverse(self, position: Position, /) -> Position:
+        self._check(position)
+        return self.factor.solved(_tree.combine((1, position), (-1, position_like(self.shift, position))))
+
+    def log_det(self, position: Position, /) -> Array:
+        return self.factor.log_det(position)
+
+    def _check(self, position: Position) -> None:
+        takes = "position must be a tree like the shift of the bijector"
+        _check.same_tree(takes, "position", position, self.shift, dtypes=False)
+        self.factor.check("covariance", position)
+
+
+def position_like(shift: Position, position: Position) -> Position:
+    """Return the shift in the dtypes of a position."""
+    return jax.tree.map(lambda m, u: jnp.asarray(m, jnp.result_type(u)), shift, position)
+
+
+def affine(shift: Position, covariance: Any = 1.0) -> Bijector:
+    """Return the map θ = m + L u, with L Lᵀ = C: where θ is about N(m, C), u is about N(0, I).
+
+    `model.transformed(affine(mode.position, mode.covariance))` has u for its position, and steps in units of the
+    posterior's widths. A `Posterior.linear` whose position is one vector stays one, its inputs Lᵀx: its gradients
+    are still two matrix products.
+
+    Args:
+        shift: m, a tree of floating-point arrays like the position.
+        covariance: C > 0: a number, a tree of numbers like the position, a positive definite matrix (d, d) over the
+            position raveled leaf after leaf, or a `ewsg_jax.dynamics.LowRank`. L is its Cholesky factor, or its
+            root.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; when used, that the position is not like the shift,
+            or that the covariance does not fit it.
+
+    Example:
+        >>> import jax.numpy as jnp, ewsg_jax as ewsg
+        >>> whitened = ewsg.bijectors.affine(jnp.array([1.0, 2.0]), jnp.array([[4.0, 0.0], [0.0, 9.0]]))
+        >>> whitened.forward(jnp.ones(2)), whitened.inverse(jnp.array([3.0, 5.0]))
+        (Array([3., 5.], dtype=float32), Array([1., 1.], dtype=float32))
+    """
+    shift = _check.position(shift, "shift")
+    _check.finite("shift", shift)
+    return Affine(shift=shift, given=covariance, factor=factor_of(covariance, "covariance"))

@@ -1,0 +1,86 @@
+"""The functions of a posterior over unconstrained positions u, of those over θ = bijector.forward(u)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+
+from ewsg_jax import _check, products
+from ewsg_jax._types import Array, Data, Position
+from ewsg_jax.bijectors._affine import Affine, position_like
+from ewsg_jax.bijectors.protocol import Transform
+from ewsg_jax.linear import LinearPredictor, check_predictor
+
+
+@dataclass(frozen=True)
+class LogLikelihood:
+    """The log likelihood as a function of u."""
+
+    log_likelihood: Callable[[Position, Data], Array]
+    bijector: Transform
+
+    def __call__(self, position: Position, datum: Data) -> Array:
+        """Return it."""
+        return self.log_likelihood(self.bijector.forward(position), datum)
+
+
+@dataclass(frozen=True)
+class LogPrior:
+    """The log prior as a function of u, with the log determinant."""
+
+    log_prior: Callable[[Position], Array | float]
+    bijector: Transform
+
+    def __call__(self, position: Position) -> Array:
+        """Return it."""
+        _check.scalar("bijector.log_det", "this position", self.bijector.log_det, _check.shapes(position))
+        return self.log_prior(self.bijector.forward(position)) + self.bijector.log_det(position)
+
+
+@dataclass(frozen=True)
+class CheckValues:
+    """The look at values as a function of u."""
+
+    check_values: Callable[[Position, Data], None]
+    bijector: Transform
+
+    def __call__(self, position: Position, data: Data) -> None:
+        """Make it."""
+        self.check_values(self.bijector.forward(position), data)
+
+
+def linear_predictor(predictor: LinearPredictor, bijector: Transform) -> LinearPredictor | None:
+    """Return the predictor xᵀ(m + L u) = xᵀm + (Lᵀx)ᵀu as one of u, None where it is none: θ is no vector."""
+    if not isinstance(bijector, Affine) or getattr(bijector.shift, "ndim", None) != 1:
+        return None
+    moved = predictor, bijector
+    return LinearPredictor(_Inputs(*moved), _OfPredictor(*moved), _Residual(*moved))
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """Something of a linear predictor of θ = m + L u."""
+
+    predictor: LinearPredictor
+    bijector: Affine
+
+    def offset(self, x: Array) -> Array:
+        """Return xᵀm, of one row or of many."""
+        check_predictor(x if x.ndim == 1 else x[0], self.bijector.shift)
+        return products.matmul(x, position_like(self.bijector.shift, x))
+
+
+class _Inputs(_Moved):
+    def __call__(self, datum: Data) -> Array:
+        return self.bijector.factor.transposed(self.predictor.inputs(datum))
+
+
+class _OfPredictor(_Moved):
+    def __call__(self, predictor: Array, datum: Data) -> Array:
+        return self.predictor.log_likelihood(predictor + self.offset(self.predictor.inputs(datum)), datum)
+
+
+class _Residual(_Moved):
+    def __call__(self, predictors: Array, rows: Data) -> Array:
+        offset = self.offset(jax.vmap(self.predictor.inputs)(rows))
+        return self.predictor.residual(predictors + offset, rows)
