@@ -6,7 +6,7 @@ and where asked for steps of any optax optimiser on minibatches.
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, NamedTuple
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +17,12 @@ from ewsg_jax._types import Data, Key, P
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import newton, quasi_newton
 from ewsg_jax.preparation.curvature import Curvature, Shape
+from ewsg_jax.preparation.mode import Mode
 from ewsg_jax.preparation.newton import End
 from ewsg_jax.preparation.potential import Point, Potential
 from ewsg_jax.preparation.probes import Probes
 from ewsg_jax.preparation.programs import Layout, vector
+from ewsg_jax.preparation.spectrum import curvature_of_many
 from ewsg_jax.preparation.warm_up import warm_up
 from ewsg_jax.progress import Progress
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
@@ -32,35 +34,6 @@ AT_ONCE = 32
 """Numbers of a position up to which Newton's method begins at the start."""
 AT_ONCE_LINEAR = 256
 """The same for models through linear predictors, whose Hessians cost less."""
-
-
-class Mode(NamedTuple, Generic[P]):
-    """Where the search ended, and how.
-
-    Attributes:
-        position: the point, a tree like the start.
-        converged: whether the distance is at most the tolerance, ∇²V positive definite and the potential a parabola
-            on the way from there to the mode.
-        distance: √(∇Vᵀ (∇²V)⁻¹ ∇V) there, how many posterior standard deviations (at temperature 1) the mode is
-            away; infinite where ∇²V is not positive definite, or there seems to be no mode. For a position of more
-            than 1,000 numbers it is found from products of ∇²V with vectors, and includes the error that their
-            residual leaves.
-        potential: V there.
-        gradient_norm: ‖∇V‖ there.
-        num_steps: steps of L-BFGS and of Newton's method.
-        data_passes: passes over the data that the whole search cost: one for each gradient and for each product of
-            ∇²V with a vector. Where rows enter through linear predictors, all of ∇²V comes with a gradient.
-        curvature: ∇²V there, taken apart; None for more than 1,000 numbers.
-    """
-
-    position: P
-    converged: bool
-    distance: float
-    potential: float
-    gradient_norm: float
-    num_steps: int
-    data_passes: float
-    curvature: Curvature | None = None
 
 
 def find_mode(
@@ -75,6 +48,7 @@ def find_mode(
     warm_up_passes: float = 5.0,
     optimizer: "optax.GradientTransformation | None" = None,
     chunk_size: int = CHUNK_SIZE,
+    rank: int = 32,
     progress: bool = True,
 ) -> Mode[P]:
     """Search for a mode of the posterior from a point, downhill; a host loop over compiled steps.
@@ -96,6 +70,8 @@ def find_mode(
         warm_up_passes: passes over the data that these take.
         optimizer: what makes them; default `optax.adam` with a rate that falls from 0.01 to 0.
         chunk_size: rows that a sum over all takes at once.
+        rank: for a position of more than 1,000 numbers, how many directions of large curvature are told apart from
+            the others, at the mode, by as many passes more; 0: none, and the mode tells no widths.
         progress: show a bar where tqdm is installed.
 
     Returns:
@@ -122,6 +98,7 @@ def find_mode(
     _check.positive("tolerance", tolerance)
     _check.integer("max_steps", max_steps)
     _check.integer("chunk_size", chunk_size)
+    _check.integer("rank", rank, minimum=0)
     _check.boolean("progress", progress)
     warm_up_cost = 0.0
     if batch_size is not None:
@@ -142,7 +119,7 @@ def find_mode(
             f"{start.value:.4g} and {np.sum(~np.isfinite(start.gradient))} of {dimension} derivatives not finite"
         )
     bar, num_steps, lbfgs_passes = Progress(max_steps, progress), 0, 0.0
-    curvature_at = _dense(potential)
+    curvature_at, flat_units = _dense(potential), None
     if goes_ahead:
         units = quasi_newton.units_of(posterior, position, data)
         found = quasi_newton.approach(
@@ -153,11 +130,15 @@ def find_mode(
         if nearer.is_finite() and nearer.value <= start.value:
             start = nearer
         if not potential.is_dense:
-            curvature_at = _probing(potential, vector(units))
+            flat_units = vector(units)
+            curvature_at = _probing(potential, flat_units)
     descent = newton.descend(
         potential, curvature_at, start, tolerance, max_steps - num_steps, lambda: bar.update(1)
     )
     bar.close()
+    curvature = descent.curvature if isinstance(descent.curvature, Curvature) else None
+    if flat_units is not None and rank and descent.step.shape is Shape.BOWL:
+        curvature = curvature_of_many(potential, flat_units, descent.point, rank)
     mode = Mode(
         jax.tree.map(jnp.asarray, layout.tree(descent.point.flat)),
         descent.end is End.CONVERGED,
@@ -166,7 +147,7 @@ def find_mode(
         float(np.linalg.norm(descent.point.gradient)),
         num_steps + descent.num_steps,
         warm_up_cost + lbfgs_passes + potential.data_passes,
-        descent.curvature if isinstance(descent.curvature, Curvature) else None,
+        curvature,
     )
     if not mode.converged:
         warnings.warn(_complaint(mode, descent, tolerance), RuntimeWarning, stacklevel=2)

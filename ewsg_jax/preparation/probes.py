@@ -14,7 +14,7 @@ from ewsg_jax import products
 from ewsg_jax._types import Array, Data
 from ewsg_jax.preparation.curvature import LEAST, Shape, Step
 from ewsg_jax.preparation.potential import Point, Potential
-from ewsg_jax.preparation.programs import Of, product_with
+from ewsg_jax.preparation.programs import Of, hessian_product, product_with
 
 MOST_PRODUCTS = 200
 """Products with vectors for one answer."""
@@ -86,7 +86,7 @@ class Probes:
         potential = self._potential
         potential.data_passes += 1
         with potential.of.precision():
-            return float(moved @ np.asarray(_product(potential.of, self._point.flat, moved, potential.data)))
+            return float(moved @ np.asarray(hessian_product(potential.of, self._point.flat, moved, potential.data)))
 
     def weak(self) -> np.ndarray:
         """Return one standard deviation in a direction at random."""
@@ -121,11 +121,6 @@ class Probes:
             x, squared, search, curvature, lengths, ratios, count = jax.device_get(found)
         potential.data_passes += int(count) + (not curvature > 0)
         return Answer(x, float(squared), search, float(curvature), lengths, ratios, int(count))
-
-
-@jax.jit(static_argnums=0)
-def _product(of: Of, flat: Array, v: Array, data: Data) -> Array:
-    return product_with(of, flat, data)(v)
 
 
 @jax.jit(static_argnums=0)

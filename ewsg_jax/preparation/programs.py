@@ -134,6 +134,12 @@ def product_with(of: Of, flat: Array, data: Data) -> Callable[[Array], Array]:
 
 
 @jax.jit(static_argnums=0)
+def hessian_product(of: Of, flat: Array, v: Array, data: Data) -> Array:
+    """∇²V v."""
+    return product_with(of, flat, data)(v)
+
+
+@jax.jit(static_argnums=0)
 def value_and_gradient(of: Of, flat: Array, data: Data) -> tuple[Array, Array]:
     """V and ∇V."""
 

@@ -5,8 +5,10 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 import ewsg_jax as ewsg
+from ewsg_jax.preparation.curvature import Curvature
 from tests.wrong_calls.table import (
     A_KEY,
     A_POSTERIOR,
@@ -22,6 +24,7 @@ from tests.wrong_calls.table import (
     ROWS_SHARED,
     TOO_MANY,
     WHOLE,
+    WHOLE_0,
     T,
     V,
     of,
@@ -52,6 +55,7 @@ of(
         ),
     ),
     ("tolerance", V, "tolerance", "got 0", POSITIVE, lambda: searched(tolerance=0)),
+    ("rank", T, "rank", "0.5 (float)", WHOLE_0, lambda: searched(rank=0.5)),
     ("no steps", V, "max_steps", "got 0", WHOLE, lambda: searched(max_steps=0)),
     ("batch", T, "batch_size", "2.0 (float)", WHOLE, lambda: searched(batch_size=2.0)),
     ("passes", V, "warm_up_passes", "got -1", POSITIVE, lambda: searched(batch_size=2, warm_up_passes=-1)),
@@ -109,4 +113,55 @@ of(
     ("decay", V, "weight_decay", "got -1", FROM_0, lambda: ewsg.from_sgd(0.1, weight_decay=-1, n=10)),
     ("a text", T, "weight_decay", "'0' (str)", FROM_0, lambda: ewsg.from_sgd(0.1, weight_decay="0", n=10)),
     ("half a row", T, "n", "9.5 (float)", WHOLE, lambda: ewsg.from_sgd(0.1, n=9.5)),
+)
+
+A_MODE = ewsg.Mode(jnp.zeros(2), True, 0.0, 0.0, 0.0, 1, 1.0, Curvature.of(np.diag([1.0, 4.0]), True))
+NO_MODE = A_MODE._replace(curvature=Curvature.of(np.diag([1.0, -4.0]), True))
+EYE, UNKNOWN, AFFINE = np.eye(2), A_MODE._replace(curvature=None), ewsg.bijectors.affine
+of(
+    "Mode.start",
+    ("an old key", T, "key", "uint32", A_KEY, lambda: A_MODE.start(OLD_KEY)),
+    ("no width", V, "width", "got 0", POSITIVE, lambda: A_MODE.start(KEY, 0)),
+)
+of(
+    "Mode.sd",
+    ("of a saddle", V, "mode", "curved downwards", "one for its widths", lambda: NO_MODE.sd),
+    (
+        "of no curvature",
+        V,
+        "mode",
+        "rank=0",
+        "its curvature",
+        lambda: UNKNOWN.inverse_mass,
+    ),
+)
+of(
+    "bijectors.affine",
+    ("integers", T, "shift", "int32", "floating-point", lambda: ewsg.bijectors.affine(jnp.zeros(2, int))),
+    ("NaN", V, "shift", "holds 1 NaN", "must be finite", lambda: ewsg.bijectors.affine(jnp.array([NAN]))),
+    (
+        "no matrix",
+        V,
+        "covariance",
+        "the eigenvalue -1",
+        "positive definite",
+        lambda: AFFINE(POINT, -EYE),
+    ),
+    ("negative", V, "covariance", "got -1", "positive number", lambda: ewsg.bijectors.affine(POINT, -1.0)),
+    (
+        "another position",
+        V,
+        "position",
+        "an array of shape (3,)",
+        "like the shift",
+        lambda: ewsg.bijectors.affine(jnp.zeros(2)).forward(jnp.zeros(3)),
+    ),
+    (
+        "another size",
+        V,
+        "covariance",
+        "over 2 numbers",
+        "d numbers",
+        lambda: ewsg.bijectors.affine(jnp.zeros(3), EYE).forward(jnp.zeros(3)),
+    ),
 )

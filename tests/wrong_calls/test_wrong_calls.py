@@ -64,7 +64,6 @@ UNTESTED = {
     "Info": "made by a step",
     "KernelState": "made by a kernel",
     "Method": "made by the library",
-    "Mode": "made by `find_mode`",
     "Moments": "made by `sample`",
     "Randomness": "made by a kernel",
     "SGDMatch": "made by `from_sgd`",
