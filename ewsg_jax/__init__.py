@@ -7,11 +7,11 @@ Posterior, models, bounds, bijectors: what is sampled.
 METHODS, kernel, dynamics, gradients, rows: named methods, and parts to make kernels of.
 sample, moments, load: run, and read runs from files.
 diagnostics: what a run is worth.
-find_mode, cluster, from_sgd: before a run.
+find_mode, forecast, cluster, from_sgd: before a run.
 datasets: real data.
 module, static, hyperparameters, method, saved_as: for parts of your own.
 Kernel, KernelState, Info, Randomness: what a kernel is and returns.
-Samples, Moments, Mode, SGDMatch, Method: what functions return, and the record of a method.
+Samples, Moments, Mode, Forecast, SGDMatch, Method: what functions return, and the record of a method.
 """
 
 from types import ModuleType as _ModuleType
@@ -31,6 +31,8 @@ from ewsg_jax._kernel import Randomness as Randomness
 from ewsg_jax._module import hyperparameters as hyperparameters
 from ewsg_jax._module import module as module
 from ewsg_jax._module import static as static
+from ewsg_jax.forecasting import Forecast as Forecast
+from ewsg_jax.forecasting import forecast as forecast
 from ewsg_jax.methods import *  # noqa: F403 - every method, so that a new one needs no line here
 from ewsg_jax.pair import kernel as kernel
 from ewsg_jax.posterior import Posterior as Posterior

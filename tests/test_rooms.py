@@ -25,6 +25,7 @@ ORDER = [
     ["exact"],
     ["methods"],
     ["preparation", "sampling"],
+    ["forecasting"],
     ["diagnostics"],
     ["experiments"],
     ["__main__"],

@@ -9,6 +9,7 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from ewsg_jax.preparation.curvature import Curvature
+from ewsg_jax.preparation.spectrum import CurvatureOfMany
 from tests.wrong_calls.table import (
     A_KEY,
     A_POSTERIOR,
@@ -117,6 +118,7 @@ of(
 
 A_MODE = ewsg.Mode(jnp.zeros(2), True, 0.0, 0.0, 0.0, 1, 1.0, Curvature.of(np.diag([1.0, 4.0]), True))
 NO_MODE = A_MODE._replace(curvature=Curvature.of(np.diag([1.0, -4.0]), True))
+ELSEWHERE = ewsg.Mode(jnp.zeros(5), True, 0.0, 0.0, 0.0, 1, 1.0, Curvature.of(np.eye(5), True))
 EYE, UNKNOWN, AFFINE = np.eye(2), A_MODE._replace(curvature=None), ewsg.bijectors.affine
 of(
     "Mode.start",
@@ -164,4 +166,95 @@ of(
         "d numbers",
         lambda: ewsg.bijectors.affine(jnp.zeros(3), EYE).forward(jnp.zeros(3)),
     ),
+)
+
+
+def told(kernel=None, mode=A_MODE, data=DATA, **changes):
+    """Forecast with something wrong."""
+    return ewsg.forecast(ewsg.ld(MODEL, 0.1) if kernel is None else kernel, mode, data, **changes)
+
+
+def made(**changes):
+    """Langevin dynamics on an estimator."""
+    return ewsg.kernel(ewsg.dynamics.langevin(0.1), ewsg.gradients.svrg(MODEL, batch_size=1, **changes))
+
+
+class Mine(ewsg.gradients.OfRows):
+    """An estimator of one's own, of which a forecast knows nothing."""
+
+    def propose(self, randomness, memory, point, data, weight):
+        raise NotImplementedError
+
+    def probe(self, estimate, position, data):
+        raise NotImplementedError
+
+    def evaluations(self, data):
+        return ewsg.gradients.Evaluations(1, 1)
+
+
+MINE = ewsg.kernel(
+    ewsg.dynamics.langevin(0.1), Mine(posterior=MODEL, law=ewsg.gradients.uniform(MODEL, batch_size=1).law)
+)
+MANY = A_MODE._replace(curvature=CurvatureOfMany(np.ones(2), np.ones((2, 1)), np.ones(1), 1.0))
+NO_FORECAST = "whose noise is known"
+of(
+    "forecast",
+    ("no kernel", T, "kernel", "'sgld' (str)", "ewsg_jax.kernel", lambda: told("sgld")),
+    (
+        "an exact kernel",
+        V,
+        "kernel",
+        "random_walk_metropolis(",
+        "a dynamics with an estimator",
+        lambda: told(ewsg.random_walk_metropolis(MODEL, 0.1)),
+    ),
+    (
+        "a preconditioner",
+        V,
+        "kernel",
+        "Preconditioned",
+        "no more than a momentum",
+        lambda: told(ewsg.psgld(MODEL, 0.1, batch_size=1)),
+    ),
+    (
+        "epochs",
+        V,
+        "kernel",
+        "rows='epochs'",
+        NO_FORECAST,
+        lambda: told(ewsg.sgld(MODEL, 0.1, batch_size=1, rows="epochs")),
+    ),
+    ("restarts", V, "kernel", "option='I'", NO_FORECAST, lambda: told(made(option="I"))),
+    ("an estimator of one's own", V, "kernel", "Mine", NO_FORECAST, lambda: told(MINE)),
+    (
+        "weights around a memory",
+        V,
+        "kernel",
+        "around a memory",
+        NO_FORECAST,
+        lambda: told(
+            ewsg.kernel(ewsg.dynamics.langevin(0.1), ewsg.gradients.exponentially_weighted(made().estimator))
+        ),
+    ),
+    (
+        "a table of rows by probability",
+        V,
+        "kernel",
+        "at unlike rates",
+        NO_FORECAST,
+        lambda: told(
+            ewsg.saga_ld(MODEL, 0.1, batch_size=1, rows=ewsg.rows.by_probability(np.arange(1.0, len(DATA) + 1)))
+        ),
+    ),
+    ("a position", T, "mode", "float32", "find_mode", lambda: told(mode=POINT)),
+    ("a saddle", V, "mode", "curved downwards", "one for its widths", lambda: told(mode=NO_MODE)),
+    ("a low rank", V, "mode", "CurvatureOfMany", "at most 1,000 numbers", lambda: told(mode=MANY)),
+    ("no data", V, "data", "None", "array", lambda: told(data=None)),
+    ("a mode of another model", V, "position", "(5,)", "shape", lambda: told(mode=ELSEWHERE)),
+    ("a step before the first", V, "step", "got -1", WHOLE_0, lambda: told(step=-1)),
+)
+of(
+    "Forecast.passes",
+    ("none", V, "ess", "got 0", POSITIVE, lambda: told().passes(0)),
+    ("a word", T, "ess", "'many' (str)", POSITIVE, lambda: told().passes("many")),
 )

@@ -1,0 +1,104 @@
+"""What a kernel will do, before it runs: how hot, how slow and how stable it is on a posterior that is near normal.
+
+    z' = A z + noise,   P = A P Aᵀ + Q,   Q = G S Gᵀ + B Bᵀ
+
+z is the position (and momentum) less the mode. A, G and B are Jacobians of the dynamics' own step, S the covariance
+of estimates on drawn batches, averaged over the law N(mode, P) itself: a control variate has none at the mode.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax._kernel import Kernel
+from ewsg_jax._types import Data
+from ewsg_jax.forecasting import law
+from ewsg_jax.forecasting.near import Near
+from ewsg_jax.forecasting.result import Forecast
+from ewsg_jax.forecasting.step import HELD, MOVING
+from ewsg_jax.pair import Pair
+from ewsg_jax.preparation import Mode
+from ewsg_jax.preparation.curvature import Curvature
+from ewsg_jax.rows.gathering import num_rows
+
+
+def forecast(kernel: Kernel, mode: Mode, data: Data, *, step: int = 0) -> Forecast:
+    """Say what a kernel will do near a mode: how wide, how far off, how slow and how stable its chains will be.
+
+    Where the posterior is near normal. The law of the chain's own linear step is found with the noise that batches
+    make on the way; the kernel is not run. Costs some passes over the data (batches of up to 4 million rows a
+    round, two to six rounds), and for d numbers some multiples of d³ operations.
+
+    Args:
+        kernel: made by a method, or by `ewsg_jax.kernel`.
+        mode: what `find_mode` returned for its posterior and these data; of at most 1,000 numbers.
+        data: all n rows.
+        step: at which step schedules are read.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; the mode is none; the kernel is exact, or has a
+            dynamics (preconditioned, quasi_newton) or an estimator (epochs, SVRG's option I, your own) of which no
+            forecast is known.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> model, data = ewsg.models.gaussian_location(), jnp.array([[1.0], [3.0], [4.0], [0.0]])
+        >>> mode = ewsg.find_mode(jax.random.key(0), model, jnp.zeros(1), data)
+        >>> kernel = ewsg.ld(model, 0.1, inverse_mass=mode.inverse_mass)
+        >>> told = ewsg.forecast(kernel, mode, data)
+        >>> told.variance_ratio.round(4), round(told.largest_step, 4)  # 1/(1 − h/2), and h < 2
+        (Array([1.0526], dtype=float32), 2.0)
+    """
+    pair, curvature = _checked(kernel, mode, data)
+    _check.integer("step", step, minimum=0)
+    return _told(Near(pair, mode, curvature, jax.tree.map(jnp.asarray, data), step))
+
+
+def _checked(kernel: Kernel, mode: Mode, data: Data) -> tuple[Pair, Curvature]:
+    _check.instance("kernel", kernel, Kernel, "a method or ewsg_jax.kernel(…)")
+    if not isinstance(kernel, Pair):
+        raise ValueError(f"kernel must be a dynamics with an estimator for a forecast; got {kernel}, an exact one")
+    fields = kernel.dynamics.init(jax.random.key(0), jnp.zeros(1))._fields
+    if set(fields) - {*MOVING, *HELD} or kernel.dynamics.probes:
+        raise ValueError(
+            "kernel must have a dynamics that remembers no more than a momentum and a thermostat for a forecast; "
+            f"got {type(kernel.dynamics).__name__}. Run it for some steps instead"
+        )
+    _check.instance("mode", mode, Mode, "made by ewsg_jax.find_mode")
+    _ = mode.covariance
+    if not isinstance(mode.curvature, Curvature):
+        raise ValueError(f"mode must have at most 1,000 numbers for a forecast; got {mode.curvature}")
+    _check.data(data)
+    kernel.check(mode.position, data)
+    return kernel, mode.curvature
+
+
+def _told(near: Near) -> Forecast:
+    covariance, matrix, noise, is_settled = near.settled()
+    evaluations = near.kernel.evaluations(near.data)
+    per_step = evaluations.per_step + evaluations.per_refresh / evaluations.refresh_every
+    n, d = num_rows(near.data), near.d
+    whole, times, shift = np.full((d, d), np.inf), np.full(d, np.inf), np.full(d, np.nan)
+    directions = (np.inf, np.inf)
+    if covariance is not None:
+        relative, widths = near.against_target(covariance), law.root(near.target)
+        values = np.linalg.eigvalsh(relative)
+        whole, directions = widths @ relative @ widths, (float(values[0]), float(values[-1]))
+        times = law.autocorrelation_times(matrix, covariance, d)
+        shift = near.mean_shift(covariance, matrix, noise)
+    sd = np.sqrt(np.diag(near.target))
+    told = {"variance_ratio": np.diag(whole) / sd**2, "mean_shift": shift / sd, "autocorrelation_time": times}
+    return Forecast(
+        **{name: jax.tree.map(jnp.asarray, near.layout.tree(value)) for name, value in told.items()},
+        covariance=whole / near.unit / near.unit[:, None],
+        target=near.target / near.unit / near.unit[:, None],
+        direction_ratios=directions,
+        step_size=near.step_size,
+        largest_step=near.largest_step(noise),
+        passes_per_step=per_step / n,
+        passes_at_start=evaluations.at_init / n,
+        by=near.known.by,
+        is_settled=is_settled,
+        kernel=near.kernel,
+    )

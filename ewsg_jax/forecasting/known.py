@@ -1,0 +1,77 @@
+"""Which estimators have a forecast, and what of their noise it rests on."""
+
+from typing import Any, NamedTuple
+
+from ewsg_jax._types import Data
+from ewsg_jax.forecasting.anchors import Lags, geometric_lags, uniform_lags
+from ewsg_jax.forecasting.batches import Weighing
+from ewsg_jax.gradients._control_variate import ControlVariate
+from ewsg_jax.gradients._exponentially_weighted import ExponentiallyWeighted
+from ewsg_jax.gradients._full import Full
+from ewsg_jax.gradients._saga import SAGA
+from ewsg_jax.gradients._stratified import Stratified
+from ewsg_jax.gradients._svrg import SVRG
+from ewsg_jax.gradients._uniform import Uniform
+from ewsg_jax.gradients.protocol import GradientEstimator, OfRows
+from ewsg_jax.gradients.with_covariance import WithCovariance
+from ewsg_jax.rows.gathering import num_rows
+
+
+class Known(NamedTuple):
+    """What batches of an estimator are drawn by.
+
+    Attributes:
+        estimator: whose estimates have the same noise, at anchors where there are lags; None for no noise.
+        by: in words.
+        lags: how old anchors are.
+        weighing: how batches are chosen among.
+    """
+
+    estimator: GradientEstimator | None
+    by: str
+    lags: Lags | None = None
+    weighing: Weighing | None = None
+
+
+def known(estimator: GradientEstimator, data: Data) -> Known:
+    """Return what is known of an estimator.
+
+    Raises:
+        ValueError: nothing is.
+    """
+    if isinstance(estimator, ExponentiallyWeighted):
+        inner = known(estimator.estimator, data)
+        if inner.lags is not None:
+            raise _unknown(estimator, "exponential weights around a memory")
+        weighing = Weighing(estimator.chain_length, estimator.frozen_noise)
+        return inner._replace(by="the index chain on batches drawn around the mode", weighing=weighing)
+    if isinstance(estimator, Full):
+        return Known(None, "the step alone: there are no batches")
+    if isinstance(estimator, OfRows) and estimator.law.has_memory:
+        raise _unknown(estimator, "rows='epochs', whose batches depend on each other")
+    drawn = "batches drawn around the mode"
+    if isinstance(estimator, SVRG):
+        if estimator.restarts:
+            raise _unknown(estimator, "option='I', which restarts chains")
+        return Known(estimator, f"{drawn}, at anchors as old as SVRG's", uniform_lags(estimator.period(data)))
+    if isinstance(estimator, SAGA):
+        if estimator.law.has_weights:
+            raise _unknown(estimator, "a table whose rows are seen at unlike rates")
+        n, b = num_rows(data), estimator.batch_size
+        rate = b / n if estimator.law.distinct else 1 - (1 - 1 / n) ** b
+        like = SVRG(posterior=estimator.posterior, law=estimator.law)
+        return Known(like, f"{drawn}, at anchors as old as SAGA's", geometric_lags(rate))
+    if isinstance(estimator, WithCovariance):
+        like = Uniform(posterior=estimator.posterior, law=estimator.law)
+        return Known(like, f"{drawn}, the covariance taken to be exact at every step")
+    if isinstance(estimator, Uniform | ControlVariate | Stratified):
+        return Known(estimator, drawn)
+    raise _unknown(estimator, "an estimator that it does not know")
+
+
+def _unknown(estimator: Any, why: str) -> ValueError:
+    return ValueError(
+        "kernel must have an estimator whose noise is known (full, uniform, stratified, control_variate, svrg with "
+        "option II, saga, covariance_tracking, kept_covariance, or exponentially_weighted around one without a "
+        f"memory) for a forecast; got {why}: {type(estimator).__name__}. Run it for some steps instead"
+    )

@@ -1,0 +1,249 @@
+"""A kernel near a mode: its law, the noise that the law's points make, and what both say together."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+
+from ewsg_jax._module import Constant
+from ewsg_jax._types import Data
+from ewsg_jax.forecasting import anchors, batches, law, stability
+from ewsg_jax.forecasting.batches import Noise
+from ewsg_jax.forecasting.known import Known, known
+from ewsg_jax.forecasting.slopes import Slopes, slopes
+from ewsg_jax.forecasting.step import MOVING, NUM_POINTS, AffineStep, dense_covariance, maps, state_at
+from ewsg_jax.pair import Pair
+from ewsg_jax.preparation import Mode
+from ewsg_jax.preparation.curvature import Curvature
+from ewsg_jax.preparation.programs import Layout, Of, vector
+from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+
+MOST_EVALUATIONS = 2**20
+"""∇Vᵢ that batches may take, at each round."""
+MOST_POINTS, MOST_NUMBERS, MOST_LISTED = 2**14, 2**22, 64
+"""Points at which batches are compared, and numbers of their gradients; batches that are looked at one by one."""
+TARGET_ROUNDS = 2
+"""Rounds of the target's own covariance and the curvature that it sees."""
+MOST_ROUNDS, SETTLED = 6, 0.01
+"""Rounds of law and noise, and the relative change of a variance that ends them."""
+SMALL = 1e-4
+"""Part of a step at which there is no bias."""
+CANDIDATES = 8
+"""Batches at a point for each that an index chain visits."""
+
+
+class Near:
+    """A kernel near a mode, in coordinates y = D (θ − mode) with D² the diagonal of ∇²V."""
+
+    def __init__(self, kernel: Pair, mode: Mode, curvature: Curvature, data: Data, step: int) -> None:
+        self.kernel, self.mode, self.data, self.step = kernel, mode, data, step
+        self.dynamics, self.known = kernel.dynamics, known(kernel.estimator, data)
+        self.layout = Layout.of(mode.position)
+        self.unit, self.hessian = curvature.scale, curvature.scaled
+        self.d, self.curvature = len(self.unit), curvature
+        assert curvature.inverse is not None
+        temperature = getattr(self.dynamics, "temperature", Constant(value=1.0))
+        self.temperature = float(temperature(jnp.int32(step)))
+        self.fixed_steps: dict[float | None, list[AffineStep]] = {}
+        self.last_seen: tuple[np.ndarray, Slopes] | None = None
+        self.target = self.temperature * curvature.inverse
+        for _ in range(TARGET_ROUNDS):
+            self.of_target = self.seen(self.target)
+            self.target = self.temperature * np.linalg.inv(self.hessian + self.of_target.bend)
+        self.step_size = float(self.dynamics.step_size_at(jnp.int32(step)))
+        self.state = state_at(self.dynamics, mode.position, step, None)
+        self.parts = len([name for name in MOVING if name in self.state._fields])
+        self.scale = np.concatenate([self.unit, np.ones((self.parts - 1) * self.d)])
+
+    def seen(self, covariance: np.ndarray) -> Slopes:
+        """Return what a law of the position sees more than its mode, worked out once for each."""
+        if self.last_seen is not None and self.last_seen[0] is covariance:
+            return self.last_seen[1]
+        unit, posterior = self.unit, self.kernel.estimator.posterior
+        widths = law.root(covariance[: self.d, : self.d]) / unit[:, None]
+        found = slopes(posterior, self.mode.position, widths, self.data)
+        seen = Slopes(found.mean / unit, found.bend / unit / unit[:, None])
+        self.last_seen = (covariance, seen)
+        return seen
+
+    def settled(self) -> tuple[np.ndarray | None, np.ndarray, Noise, bool]:
+        """Return the law's covariance with A and the noise there, and whether noise and law have settled.
+
+        The noise is that of points from the law, which is made by the noise.
+        """
+        d = self.d
+        rest = self.temperature * np.eye(len(self.scale))
+        covariance = rest.copy()
+        covariance[:d, :d] = self.target
+        noise = Noise(np.zeros((d, d)), np.zeros(d), np.zeros((d, len(self.scale))))
+        matrix, _ = self.linear(noise, covariance)
+        for _ in range(MOST_ROUNDS):
+            noise = self.noise(covariance, matrix, noise)
+            found, matrix = self.law(noise, covariance)
+            if found is None:
+                return None, matrix, noise, True
+            change = float(np.max(np.abs(np.diag(found) / np.diag(covariance) - 1)))
+            covariance = found
+            if (self.known.estimator is None and self.dynamics.translates) or change < SETTLED:
+                return covariance, matrix, noise, True
+        return covariance, matrix, noise, False
+
+    def against_target(self, covariance: np.ndarray) -> np.ndarray:
+        """Return P of the position in coordinates in which the target's covariance is I, shape (d, d)."""
+        still = self.target
+        if not self.dynamics.translates:
+            # A map that is averaged over draws has what these take for the target.
+            slow = Constant(value=SMALL * self.step_size)
+            kernel = dataclasses.replace(self.kernel, dynamics=dataclasses.replace(self.dynamics, step_size=slow))
+            near = Near(kernel, self.mode, self.curvature, self.data, self.step)
+            near.known = Known(None, "")
+            found = near.settled()[0]
+            still = self.target if found is None else found[: self.d, : self.d]
+        inverse = np.linalg.inv(law.root(still))
+        return inverse @ covariance[: self.d, : self.d] @ inverse
+
+    def noise(self, covariance: np.ndarray, matrix: np.ndarray, before: Noise) -> Noise:
+        """Return what batches add at points of the law."""
+        told: Known = self.known
+        if told.estimator is None:
+            return before
+        listed = told.lags is None and batches.can_list(told.estimator, self.data, MOST_LISTED)
+        count = 2
+        if told.weighing is not None:
+            length = told.weighing.chain_length
+            count = CANDIDATES * (int(length) + 1 if np.isfinite(length) else 1)
+        evaluations = told.estimator.evaluations(self.data)
+        each = evaluations.per_step * (MOST_LISTED if listed else count)
+        most = min(MOST_EVALUATIONS // each, MOST_NUMBERS // (count * self.d), MOST_POINTS)
+        points = max(most, 2 * len(self.scale) + 2, 64)
+        places = None
+        if told.lags is None:
+            draws = law.normal(11, points, len(self.scale)) @ law.root(covariance)
+        else:
+            draws, then = anchors.pairs(matrix, covariance, told.lags, points)
+            places = then @ self.linear_step(before).wanted.T / self.unit
+        frozen = None if told.weighing is None else told.weighing.frozen_noise
+        gradients, weights = batches.estimates(
+            self.dynamics,
+            told.estimator,
+            self.state,
+            jnp.asarray(draws / self.scale, jnp.float32),
+            None if places is None else jnp.asarray(places, jnp.float32),
+            self.reported(before, False),
+            None if isinstance(frozen, str) else frozen,
+            frozen if isinstance(frozen, str) else None,
+            None if listed else count,
+            self.data,
+        )
+        whole = np.asarray(gradients, float) / self.unit
+        made = batches.noise_of(whole, np.asarray(weights, float), draws, told.weighing, not listed)
+        if told.lags is None or told.lags.rate is None:
+            return made
+        wanted = self.linear_step(before).wanted
+        own = wanted @ anchors.own_anchors(matrix, covariance, told.lags.rate) @ wanted.T
+        # A row has its own anchor in common with itself.
+        share = (1 - 1 / num_rows(self.data)) / told.estimator.batch_size  # type: ignore[attr-defined]
+        more = share * self.hessian @ own @ self.hessian
+        return made._replace(covariance=made.covariance + more)
+
+    def reported(self, noise: Noise, wide: bool) -> Any:
+        """Return what estimates report of their covariance."""
+        if not self.dynamics.needs_covariance:
+            return ()
+        made = dense_covariance(self.unit[:, None] * noise.covariance * self.unit)
+        return made if wide else jax.tree.map(lambda x: x.astype(jnp.float32), made)
+
+    def linear_step(self, noise: Noise, thermostat: float | None = None) -> AffineStep:
+        """Return the step at the mode."""
+        return self.steps(noise, None, thermostat)[0]
+
+    def steps(self, noise: Noise, draws: np.ndarray | None, thermostat: float | None) -> list[AffineStep]:
+        """Return the step at the mode, or at points of the law; where nothing changes it, worked out once."""
+        is_fixed = draws is None and not self.dynamics.needs_covariance
+        if is_fixed and thermostat in self.fixed_steps:
+            return self.fixed_steps[thermostat]
+        points = np.zeros((1, len(self.scale) + self.d))
+        if draws is not None:
+            points = np.concatenate([draws / self.scale, draws[:, : self.d] @ self.hessian * self.unit], axis=1)
+        with jax.enable_x64(True):
+            position = self.layout.tree(vector(self.mode.position), np.float64)
+            state = state_at(self.dynamics, position, self.step, thermostat)
+            made, _ = maps(
+                self.dynamics, self.kernel.estimator, state, self.reported(noise, True), points, self.data
+            )
+            parts = [np.asarray(part, float) for part in made]
+        found = [AffineStep(*each).scaled(self.scale) for each in zip(*parts, strict=True)]
+        if is_fixed:
+            self.fixed_steps[thermostat] = found
+        return found
+
+    def linear(
+        self, noise: Noise, covariance: np.ndarray, thermostat: float | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return A and Q, averaged over the law where the step depends on the position."""
+        draws = None
+        if not self.dynamics.translates:
+            draws = law.normal(13, max(NUM_POINTS, 2 * len(self.scale) + 2), len(self.scale)) @ law.root(covariance)
+        hessian = self.hessian + self.seen(covariance).bend
+        matrices, noises = [], []
+        for step in self.steps(noise, draws, thermostat):
+            slope = hessian @ step.wanted + noise.force
+            matrices.append(step.matrix + step.gradient @ slope)
+            noises.append(step.noise @ step.noise.T + step.gradient @ noise.covariance @ step.gradient.T)
+        return np.mean(matrices, axis=0), np.mean(noises, axis=0)
+
+    def law(self, noise: Noise, covariance: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+        """Return the stationary covariance, None where there is none, and A."""
+        if "thermostat" not in self.state._fields:
+            matrix, heat = self.linear(noise, covariance)
+            return law.stationary(matrix, heat), matrix
+        # The thermostat settles where the mean kinetic energy is that of the temperature.
+        (still, heat), (damped, _) = (self.linear(noise, covariance, value) for value in (0.0, 1.0))
+
+        def at(value: float) -> np.ndarray:
+            return still + value * (damped - still)
+
+        def excess(value: float) -> float:
+            found = law.stationary(at(value), heat)
+            return np.inf if found is None else float(np.mean(np.diag(found)[self.d :])) - self.temperature
+
+        low = high = float(self.dynamics.friction(jnp.int32(self.step)))  # type: ignore[attr-defined]
+        while excess(high) > 0 and high < 1e6 * low:
+            high *= 2
+        while excess(low) < 0 and low > 1e-6 * high:
+            low /= 2
+        if not (np.isfinite(excess(low)) and excess(low) > 0 > excess(high)):
+            return None, at(high)
+        value: float = scipy.optimize.brentq(excess, low, high, xtol=1e-6 * low)  # type: ignore[assignment]
+        return law.stationary(at(value), heat), at(value)
+
+    def mean_shift(self, covariance: np.ndarray, matrix: np.ndarray, noise: Noise) -> np.ndarray:
+        """Return how far the mean of the law is from the target's."""
+        slope = self.seen(covariance).mean - self.of_target.mean
+        by_weights = np.linalg.solve(np.eye(len(matrix)) - matrix, self.linear_step(noise).gradient @ noise.shift)
+        return by_weights[: self.d] - self.target @ slope / self.temperature
+
+    @functools.cached_property
+    def steepest(self) -> float:
+        """The largest curvature that chains meet, in the coordinates of the mass."""
+        half = law.normal(17, 2, self.d)
+        places = np.concatenate([half, 2 * half]) @ law.root(self.target) / self.unit
+        of = Of(self.kernel.estimator.posterior, self.layout, CHUNK_SIZE, False)
+        return stability.largest_curvature(of, self.dynamics.mass, self.mode.position, places, self.data)
+
+    def largest_step(self, noise: Noise) -> float:
+        """Return the largest stable step, NaN where it depends on the position."""
+        if not self.dynamics.translates:
+            return np.nan
+        heat = 0.0
+        if self.dynamics.needs_covariance or getattr(self.dynamics, "covariance", None) is not None:
+            gradient = self.linear_step(noise).gradient
+            size = np.abs(gradient).max()
+            heat = float(np.linalg.eigvalsh(gradient @ noise.covariance @ gradient.T)[-1]) / size**2
+        state = state_at(self.dynamics, jnp.zeros(1), self.step, None)
+        return stability.largest_step(self.dynamics, state, self.steepest, heat)

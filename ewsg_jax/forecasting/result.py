@@ -1,0 +1,110 @@
+"""What a forecast says."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax._types import Position, PyTree
+
+MOST_SHOWN = 8
+"""Coordinates of which a table shows a row each: the worst."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What a kernel will do on a posterior that is near normal around a mode.
+
+    Attributes:
+        variance_ratio: the variance of the chain's law over the target's (1: neither too hot nor too cold), a tree
+            like the position; infinite where the step is unstable at the mode.
+        mean_shift: the mean of the chain's law less the target's, in standard deviations of the target, a tree like
+            the position. To first order: of the third derivatives of V, and of exponential weights.
+        autocorrelation_time: steps over which a coordinate forgets, 1 + 2 Σ of its autocorrelations, a tree like
+            the position: so many steps are worth one independent draw for its mean.
+        covariance: of the chain's law over the d numbers of the position, leaf after leaf, shape (d, d).
+        target: the covariance of the target by the same reckoning, shape (d, d): the inverse of the curvature that
+            its own law sees.
+        direction_ratios: the least and the largest of the same ratio over all directions, not coordinates alone.
+        step_size: h of the kernel.
+        largest_step: the largest stable h for the largest curvature met at draws of up to twice the width of the
+            normal approximation; NaN for a dynamics whose step depends on the position by itself.
+        passes_per_step: evaluations of ∇Vᵢ in a step over n, refreshes with their share.
+        passes_at_start: the same, once.
+        by: what the noise of batches is known by.
+        is_settled: whether noise and law have settled; where not, the last round's are given.
+        kernel: of which kernel.
+    """
+
+    variance_ratio: Position
+    mean_shift: Position
+    autocorrelation_time: Position
+    covariance: np.ndarray
+    target: np.ndarray
+    direction_ratios: tuple[float, float]
+    step_size: float
+    largest_step: float
+    passes_per_step: float
+    passes_at_start: float
+    by: str
+    is_settled: bool
+    kernel: Any
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether chains stay near the mode: a law was found, and the step is below the largest stable one."""
+        found = all(np.isfinite(np.asarray(x)).all() for x in jax.tree.leaves(self.variance_ratio))
+        return found and not self.step_size > self.largest_step
+
+    def passes(self, ess: float = 1.0) -> float:
+        """Return how many passes over the data so many independent draws cost, for the slowest coordinate's mean.
+
+        Args:
+            ess: effective sample size, of all chains together.
+
+        Raises:
+            TypeError, ValueError: it is no positive number.
+        """
+        _check.positive("ess", ess)
+        slowest = max(float(np.max(np.asarray(x))) for x in jax.tree.leaves(self.autocorrelation_time))
+        return self.passes_at_start + ess * slowest * self.passes_per_step
+
+    def __repr__(self) -> str:
+        largest = "" if np.isnan(self.largest_step) else f", largest stable {self.largest_step:.3g}"
+        lines = [
+            f"Forecast of {self.kernel}",
+            f"step {self.step_size:.3g}{largest}; {self.passes_per_step:.3g} passes a step, "
+            f"{self.passes():.3g} an independent draw of the slowest coordinate",
+            "variance ratios of all directions from {:.4g} to {:.4g}".format(*self.direction_ratios),
+            f"by {self.by}" + ("" if self.is_settled else "; noise and law have not settled"),
+        ]
+        if not self.is_stable:
+            lines.append("UNSTABLE: chains leave the mode, or orbit around it")
+        names, ratio = _flat(self.variance_ratio)
+        shift, time = _flat(self.mean_shift)[1], _flat(self.autocorrelation_time)[1]
+        order = np.argsort(-np.abs(np.log(ratio)), kind="stable")
+        shown = np.sort(order[:MOST_SHOWN]) if len(ratio) <= MOST_SHOWN else order[:MOST_SHOWN]
+        width = max(len("coordinate"), *(len(names[i]) for i in shown))
+        lines.append(f"{'coordinate':{width}}  variance ratio  mean shift (sd)  autocorrelation time")
+        for i in shown:
+            lines.append(f"{names[i]:{width}}  {ratio[i]:14.4g}  {shift[i]:15.2g}  {time[i]:20.4g}")
+        if len(ratio) > MOST_SHOWN:
+            lines.append(
+                f"{'median':{width}}  {np.median(ratio):14.4g}  {np.median(shift):15.2g}  {np.median(time):20.4g}"
+                f"  of all {len(ratio)}"
+            )
+        return "\n".join(lines)
+
+
+def _flat(tree: PyTree) -> tuple[list[str], np.ndarray]:
+    """Return a name for each number of a tree, and the numbers."""
+    names, values = [], []
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        known = np.asarray(leaf, float)
+        for index in np.ndindex(known.shape):
+            place = f"[{', '.join(map(str, index))}]" if index else ""
+            names.append(jax.tree_util.keystr(path) + place or "value")
+        values.append(known.ravel())
+    return names, np.concatenate(values)

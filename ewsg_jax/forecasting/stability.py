@@ -1,0 +1,127 @@
+"""The largest stable step: by the largest curvature that chains meet, which may be far from the mode's.
+
+A posterior that is steep on one side has walls. A chain that a step takes beyond them is kicked back, and orbits.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from ewsg_jax import products
+from ewsg_jax._module import Constant
+from ewsg_jax._types import Array, Data, Position
+from ewsg_jax.dynamics import Dynamics
+from ewsg_jax.dynamics.mass import Mass
+from ewsg_jax.factors import Number
+from ewsg_jax.forecasting.step import at, names_of
+from ewsg_jax.gradients.covariance import Covariance
+from ewsg_jax.gradients.protocol import Estimate
+from ewsg_jax.preparation.programs import Of, product_with
+
+NUM_PRODUCTS = 8
+"""Products of the Hessian with vectors at each place, of Lanczos' method."""
+BISECTIONS = 40
+
+
+def largest_curvature(of: Of, mass: Mass | None, position: Position, places: np.ndarray, data: Data) -> float:
+    """Return the largest eigenvalue of Lᵀ∇²V L at some places.
+
+    Args:
+        of: of which potential.
+        mass: whose factor is L; None for 1.
+        position: the mode.
+        places: positions less the mode, flat, shape (places, d).
+        data: the rows.
+    """
+    factor = Number(root=1.0) if mass is None else mass.factor
+    alphas, betas = jax.device_get(_lanczos(of, factor, position, jnp.asarray(places, jnp.float32), data))
+    largest = 0.0
+    for alpha, beta in zip(np.asarray(alphas, float), np.asarray(betas, float), strict=True):
+        # After a beta of nothing the rest is noise.
+        end = np.flatnonzero(~(beta > 1e-5 * np.abs(alpha).max()))
+        count = int(end[0]) + 1 if len(end) else len(alpha)
+        beside = beta[: count - 1]
+        matrix = np.diag(alpha[:count]) + np.diag(beside, 1) + np.diag(beside, -1)
+        largest = max(largest, float(np.linalg.eigvalsh(matrix)[-1]))
+    return largest
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _lanczos(of: Of, factor: Any, position: Position, places: Array, data: Data) -> tuple[Array, Array]:
+    flat, unravel = ravel_pytree(position)
+
+    def of_place(place: Array) -> tuple[Array, Array]:
+        product = product_with(of, flat + place, data)
+
+        def image(v: Array) -> Array:
+            moved = ravel_pytree(factor.times(unravel(v)))[0]
+            return ravel_pytree(factor.transposed(unravel(product(moved))))[0]
+
+        def step(carry: tuple[Array, Array, Array], _: None) -> Any:
+            before, v, beta = carry
+            made = image(v) - beta * before
+            alpha = products.matmul(v, made)
+            made = made - alpha * v
+            length = jnp.linalg.norm(made)
+            return (v, made / jnp.maximum(length, 1e-30), length), (alpha, length)
+
+        first = jax.random.normal(jax.random.key(3), flat.shape, flat.dtype)
+        start = (jnp.zeros_like(flat), first / jnp.linalg.norm(first), jnp.zeros((), flat.dtype))
+        return jax.lax.scan(step, start, None, length=NUM_PRODUCTS)[1]
+
+    return jax.vmap(of_place)(places)
+
+
+def largest_step(dynamics: Dynamics, state: Any, curvature: float, noise: float) -> float:
+    """Return the step size above which a direction of this curvature is unstable, of a dynamics without its mass.
+
+    Args:
+        dynamics: one whose step sees the position through its gradient alone.
+        state: of a position of one number, at rest.
+        curvature: in the coordinates of its mass.
+        noise: the largest eigenvalue of the covariance of the gradient there, for a friction that goes by it.
+    """
+    changes: dict[str, Any] = {"mass": None, "constants": None}
+    if getattr(dynamics, "covariance", None) is not None:
+        changes["covariance"] = None
+    plain = dataclasses.replace(dynamics, **changes)
+    covariance = Covariance(jnp.array([noise])) if plain.needs_covariance else ()
+    step = int(state.step)
+
+    def is_stable(h: float) -> bool:
+        return float(_radius(plain, state, curvature, covariance, h)) < 1
+
+    low = high = float(dynamics.step_size_at(jnp.int32(step)))
+    while is_stable(high) and high < 1e30:
+        low, high = high, 4 * high
+    while not is_stable(low) and low > 1e-30:
+        low, high = low / 4, low
+    for _ in range(BISECTIONS):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if is_stable(middle) else (low, middle)
+    return low
+
+
+@jax.jit
+def _jacobian(dynamics: Dynamics, state: Any, curvature: Array, covariance: Any, step_size: Array) -> Array:
+    made = dataclasses.replace(dynamics, step_size=Constant(value=step_size))
+    noise = jax.tree.map(jnp.zeros_like, made.draw(jax.random.key(0), state))
+
+    def moved(z: Array) -> Array:
+        here = at(state, z)
+        gradient = curvature * made.wanted_at(here)
+        end = made.moved(noise, here, Estimate(gradient, (), covariance=covariance), lambda position: gradient)
+        return jnp.concatenate([getattr(end, name) for name in names_of(state)])
+
+    return jax.jacfwd(moved)(jnp.zeros(len(names_of(state))))
+
+
+def _radius(dynamics: Dynamics, state: Any, curvature: float, covariance: Any, step_size: float) -> float:
+    """Return the largest absolute eigenvalue of a step."""
+    matrix = np.asarray(_jacobian(dynamics, state, curvature, covariance, step_size), float)
+    return float(np.abs(np.linalg.eigvals(matrix)).max()) if np.isfinite(matrix).all() else np.inf

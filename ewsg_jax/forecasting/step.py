@@ -1,0 +1,121 @@
+"""A step of a dynamics near a mode, as the affine map that its own `moved` is there.
+
+    z' = A z + G g + B ξ,   g wanted at W z
+
+z is the position less the mode, then the momentum; g is the estimate of the gradient and ξ the noise.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from ewsg_jax._types import Array, Data, Position, PyTree
+from ewsg_jax.dynamics import Dynamics
+from ewsg_jax.gradients.covariance import Covariance
+from ewsg_jax.gradients.protocol import Estimate, GradientEstimator
+
+MOVING = ("position", "momentum")
+"""Fields of a state that make up z."""
+HELD = ("step", "thermostat")
+"""Fields that are held."""
+NUM_POINTS = 64
+"""Points around the mode over which a map is averaged that depends on the position."""
+
+
+class AffineStep(NamedTuple):
+    """The map, of m numbers of z, d of the position and r of the noise.
+
+    Attributes:
+        matrix: A, shape (m, m).
+        gradient: G, shape (m, d).
+        noise: B, shape (m, r).
+        wanted: W, shape (d, m).
+    """
+
+    matrix: np.ndarray
+    gradient: np.ndarray
+    noise: np.ndarray
+    wanted: np.ndarray
+
+    def scaled(self, scale: np.ndarray) -> "AffineStep":
+        """Return the map of s z and g/s, with s the scale of each number of z."""
+        d = self.gradient.shape[1]
+        return AffineStep(
+            scale[:, None] * self.matrix / scale,
+            scale[:, None] * self.gradient * scale[:d],
+            scale[:, None] * self.noise,
+            scale[:d, None] * self.wanted / scale,
+        )
+
+
+def names_of(state: Any) -> list[str]:
+    """Return which fields of a state make up z, in order."""
+    return [name for name in MOVING if name in state._fields]
+
+
+def at(state: Any, flat: Array) -> Any:
+    """Return a state moved by z, shape (m,)."""
+    names = names_of(state)
+    parts = {}
+    for name, part in zip(names, jnp.split(flat, len(names)), strict=True):
+        here, unravel = ravel_pytree(getattr(state, name))
+        parts[name] = unravel((here + part).astype(here.dtype))
+    return state._replace(**parts)
+
+
+@functools.partial(jax.jit, static_argnames="estimator")
+def maps(
+    dynamics: Dynamics, estimator: GradientEstimator, state: Any, covariance: PyTree, points: Array, data: Data
+) -> Any:
+    """Return A, G, B and W at points z with the gradients there, and the drift, each with a leading axis.
+
+    Args:
+        dynamics: whose step it is.
+        estimator: whose prior gradient a dynamics may ask for.
+        state: at the mode, at rest.
+        covariance: what an estimate reports, `()` for nothing.
+        points: pairs (z, g), shape (count, m + d).
+        data: the rows.
+    """
+    origin = jnp.concatenate([ravel_pytree(getattr(state, name))[0] for name in names_of(state)])
+    shape: Position = jax.tree.map(jnp.zeros_like, state.position)
+    _, unravel = ravel_pytree(shape)
+    noise, unravel_noise = ravel_pytree(dynamics.draw(jax.random.key(0), state))
+    size = origin.shape[0]
+
+    def moved(z: Array, g: Array, xi: Array) -> Array:
+        here = at(state, z)
+        prepared = dynamics.prepare(here, estimator.prior_gradient, data)
+        estimate = Estimate(unravel(g), (), covariance=covariance)
+        end = dynamics.moved(unravel_noise(xi), prepared, estimate, lambda position: unravel(g))
+        return jnp.concatenate([ravel_pytree(getattr(end, name))[0] for name in names_of(state)]) - origin
+
+    def of_point(point: Array) -> Any:
+        z, g = point[:size], point[size:]
+        xi = jnp.zeros_like(noise)
+        jacobians = jax.jacfwd(moved, argnums=(0, 1, 2))(z, g, xi)
+        wanted = jax.jacfwd(lambda z: ravel_pytree(dynamics.wanted_at(at(state, z)))[0])(z)
+        return (*jacobians, wanted), moved(z, g, xi)
+
+    return jax.lax.map(of_point, points)
+
+
+def state_at(dynamics: Dynamics, position: Position, step: int, thermostat: float | None) -> Any:
+    """Return the state at rest at a position."""
+    state = dynamics.init(jax.random.key(0), position)
+    changes: dict[str, Any] = {"step": jnp.int32(step)}
+    if "momentum" in state._fields:
+        changes["momentum"] = jax.tree.map(jnp.zeros_like, state.momentum)
+    if thermostat is not None:
+        changes["thermostat"] = jnp.asarray(thermostat, state.thermostat.dtype)
+    return state._replace(**changes)
+
+
+def dense_covariance(matrix: np.ndarray) -> Covariance:
+    """Return a covariance as an estimator would report it."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return Covariance(jnp.asarray(np.maximum(values, 0)), jnp.asarray(vectors))
