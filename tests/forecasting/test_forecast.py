@@ -55,8 +55,9 @@ def worst(told):
         ("regression in 2-D, sghmc, euler, b=1", 0.125, 1e-3),
         ("regression in 2-D, sghmc, splitting, b=1", 0.25, 1e-3),
         ("regression in 2-D, cp_sghmc, semi_implicit, b=2", 0.25, 0.06),
-        ("regression in 2-D, cv_ld, b=1", 0.25, 1e-3),
-        ("regression in 2-D, cv_uld, b=2", 0.25, 1e-3),
+        # Noise and law are settled to a percent of the variance.
+        ("regression in 2-D, cv_ld, b=1", 0.25, 5e-3),
+        ("regression in 2-D, cv_uld, b=2", 0.25, 5e-3),
         # Anchors in the middle of their period, and rows whose anchors are unlike: six rows are few.
         ("regression in 2-D, svrg_ld, b=1", 0.25, 0.05),
         ("regression in 2-D, svrg_hmc, b=2", 0.25, 0.05),
