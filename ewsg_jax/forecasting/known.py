@@ -12,6 +12,7 @@ from ewsg_jax.gradients._saga import SAGA
 from ewsg_jax.gradients._stratified import Stratified
 from ewsg_jax.gradients._svrg import SVRG
 from ewsg_jax.gradients._uniform import Uniform
+from ewsg_jax.gradients.covariance import Structure
 from ewsg_jax.gradients.protocol import GradientEstimator, OfRows
 from ewsg_jax.gradients.with_covariance import WithCovariance
 from ewsg_jax.rows.gathering import num_rows
@@ -25,12 +26,14 @@ class Known(NamedTuple):
         by: in words.
         lags: how old anchors are.
         weighing: how batches are chosen among.
+        structure: of the covariance that is reported.
     """
 
     estimator: GradientEstimator | None
     by: str
     lags: Lags | None = None
     weighing: Weighing | None = None
+    structure: Structure = "dense"
 
 
 def known(estimator: GradientEstimator, data: Data) -> Known:
@@ -63,7 +66,8 @@ def known(estimator: GradientEstimator, data: Data) -> Known:
         return Known(like, f"{drawn}, at anchors as old as SAGA's", geometric_lags(rate))
     if isinstance(estimator, WithCovariance):
         like = Uniform(posterior=estimator.posterior, law=estimator.law)
-        return Known(like, f"{drawn}, the covariance taken to be exact at every step")
+        told = f"{drawn}, the covariance taken to be exact at every step"
+        return Known(like, told, structure=estimator.structure)
     if isinstance(estimator, Uniform | ControlVariate | Stratified):
         return Known(estimator, drawn)
     raise _unknown(estimator, "an estimator that it does not know")

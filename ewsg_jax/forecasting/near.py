@@ -16,7 +16,7 @@ from ewsg_jax.forecasting import anchors, batches, law, stability
 from ewsg_jax.forecasting.batches import Noise
 from ewsg_jax.forecasting.known import Known, known
 from ewsg_jax.forecasting.slopes import Slopes, slopes
-from ewsg_jax.forecasting.step import MOVING, NUM_POINTS, AffineStep, dense_covariance, maps, state_at
+from ewsg_jax.forecasting.step import MOVING, NUM_POINTS, AffineStep, as_reported, maps, state_at
 from ewsg_jax.pair import Pair
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.curvature import Curvature
@@ -155,7 +155,7 @@ class Near:
         """Return what estimates report of their covariance."""
         if not self.dynamics.needs_covariance:
             return ()
-        made = dense_covariance(self.unit[:, None] * noise.covariance * self.unit)
+        made = as_reported(self.unit[:, None] * noise.covariance * self.unit, self.known.structure)
         return made if wide else jax.tree.map(lambda x: x.astype(jnp.float32), made)
 
     def linear_step(self, noise: Noise, thermostat: float | None = None) -> AffineStep:

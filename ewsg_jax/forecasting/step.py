@@ -15,7 +15,7 @@ from jax.flatten_util import ravel_pytree
 
 from ewsg_jax._types import Array, Data, Position, PyTree
 from ewsg_jax.dynamics import Dynamics
-from ewsg_jax.gradients.covariance import Covariance
+from ewsg_jax.gradients.covariance import Covariance, Structure
 from ewsg_jax.gradients.protocol import Estimate, GradientEstimator
 
 MOVING = ("position", "momentum")
@@ -115,7 +115,9 @@ def state_at(dynamics: Dynamics, position: Position, step: int, thermostat: floa
     return state._replace(**changes)
 
 
-def dense_covariance(matrix: np.ndarray) -> Covariance:
-    """Return a covariance as an estimator would report it."""
+def as_reported(matrix: np.ndarray, structure: Structure) -> Covariance:
+    """Return a covariance as an estimator would report it; a low rank as the whole."""
+    if structure == "diagonal":
+        return Covariance(jnp.asarray(np.diag(matrix)))
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     return Covariance(jnp.asarray(np.maximum(values, 0)), jnp.asarray(vectors))
