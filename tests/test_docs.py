@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from benchmarks.pages import choosing, estimators, methods
+from benchmarks.pages import choosing, estimators, forecasts, methods
 
 ROOT = Path(__file__).parents[1]
 
@@ -147,6 +147,16 @@ def test_the_smallest_position():
 def test_the_page_of_choices_tells_what_was_measured():
     text = choosing.PAGE.read_text()
     assert choosing.page(text) == text, "run python -m benchmarks.pages.choosing"
+
+
+def test_the_page_of_forecasts_tells_its_numbers():
+    """The table is that of the stored numbers, and most forecasts are as near as the page says."""
+    result = forecasts.load()
+    assert forecasts.page(result) == forecasts.PAGE.read_text(), "run python -m benchmarks.pages.forecasts --draw"
+    (quarter, count), (half, _) = forecasts.share_within(result, 0.25, 2), forecasts.share_within(result, 0.5, 0)
+    assert count > 80
+    assert quarter > 0.95 * count
+    assert half > 0.9 * count
 
 
 def test_the_page_of_estimators_tells_its_numbers():

@@ -14,12 +14,14 @@ from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Data
 from ewsg_jax.forecasting import law
+from ewsg_jax.forecasting.many import of_many
 from ewsg_jax.forecasting.near import Near
 from ewsg_jax.forecasting.result import Forecast
 from ewsg_jax.forecasting.step import HELD, MOVING
 from ewsg_jax.pair import Pair
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.curvature import Curvature
+from ewsg_jax.preparation.spectrum import CurvatureOfMany
 from ewsg_jax.rows.gathering import num_rows
 
 
@@ -27,12 +29,13 @@ def forecast(kernel: Kernel, mode: Mode, data: Data, *, step: int = 0) -> Foreca
     """Say what a kernel will do near a mode: how wide, how far off, how slow and how stable its chains will be.
 
     Where the posterior is near normal. The law of the chain's own linear step is found with the noise that batches
-    make on the way; the kernel is not run. Costs some passes over the data (batches of up to 4 million rows a
-    round, two to six rounds), and for d numbers some multiples of d³ operations.
+    make on the way; the kernel is not run. Costs some passes over the data (batches of up to a million rows a
+    round, two to six rounds), and for d numbers some multiples of d³ operations. Above 1,000 numbers each
+    coordinate is taken by itself, in those of the inverse mass.
 
     Args:
         kernel: made by a method, or by `ewsg_jax.kernel`.
-        mode: what `find_mode` returned for its posterior and these data; of at most 1,000 numbers.
+        mode: what `find_mode` returned for its posterior and these data.
         data: all n rows.
         step: at which step schedules are read.
 
@@ -52,10 +55,13 @@ def forecast(kernel: Kernel, mode: Mode, data: Data, *, step: int = 0) -> Foreca
     """
     pair, curvature = _checked(kernel, mode, data)
     _check.integer("step", step, minimum=0)
-    return _told(Near(pair, mode, curvature, jax.tree.map(jnp.asarray, data), step))
+    data = jax.tree.map(jnp.asarray, data)
+    if not isinstance(curvature, Curvature):
+        return of_many(pair, mode, data, step)
+    return _told(Near(pair, mode, curvature, data, step))
 
 
-def _checked(kernel: Kernel, mode: Mode, data: Data) -> tuple[Pair, Curvature]:
+def _checked(kernel: Kernel, mode: Mode, data: Data) -> tuple[Pair, Curvature | CurvatureOfMany | None]:
     _check.instance("kernel", kernel, Kernel, "a method or ewsg_jax.kernel(…)")
     if not isinstance(kernel, Pair):
         raise ValueError(f"kernel must be a dynamics with an estimator for a forecast; got {kernel}, an exact one")
@@ -67,8 +73,6 @@ def _checked(kernel: Kernel, mode: Mode, data: Data) -> tuple[Pair, Curvature]:
         )
     _check.instance("mode", mode, Mode, "made by ewsg_jax.find_mode")
     _ = mode.covariance
-    if not isinstance(mode.curvature, Curvature):
-        raise ValueError(f"mode must have at most 1,000 numbers for a forecast; got {mode.curvature}")
     _check.data(data)
     kernel.check(mode.position, data)
     return kernel, mode.curvature

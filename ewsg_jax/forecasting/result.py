@@ -21,12 +21,14 @@ class Forecast:
         variance_ratio: the variance of the chain's law over the target's (1: neither too hot nor too cold), a tree
             like the position; infinite where the step is unstable at the mode.
         mean_shift: the mean of the chain's law less the target's, in standard deviations of the target, a tree like
-            the position. To first order: of the third derivatives of V, and of exponential weights.
+            the position. To first order: of the third derivatives of V, and of exponential weights. NaN where no
+            law was found, and above 1,000 numbers.
         autocorrelation_time: steps over which a coordinate forgets, 1 + 2 Σ of its autocorrelations, a tree like
             the position: so many steps are worth one independent draw for its mean.
-        covariance: of the chain's law over the d numbers of the position, leaf after leaf, shape (d, d).
+        covariance: of the chain's law over the d numbers of the position, leaf after leaf, shape (d, d);
+            None above 1,000 numbers.
         target: the covariance of the target by the same reckoning, shape (d, d): the inverse of the curvature that
-            its own law sees.
+            its own law sees; None likewise.
         direction_ratios: the least and the largest of the same ratio over all directions, not coordinates alone.
         step_size: h of the kernel.
         largest_step: the largest stable h for the largest curvature met at draws of up to twice the width of the
@@ -41,8 +43,8 @@ class Forecast:
     variance_ratio: Position
     mean_shift: Position
     autocorrelation_time: Position
-    covariance: np.ndarray
-    target: np.ndarray
+    covariance: np.ndarray | None
+    target: np.ndarray | None
     direction_ratios: tuple[float, float]
     step_size: float
     largest_step: float

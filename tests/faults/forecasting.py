@@ -165,4 +165,28 @@ MUTANTS = [
         "tests/forecasting/test_forecast.py::test_the_exact_law[location, sgrld, b=2-0.03125-0.06]",
         sweep=True,
     ),
+    Mutant(
+        "forecast: coordinates of many without their noise",
+        "ewsg_jax/forecasting/many.py",
+        "+ heat[:, None, None] * (step.gradient @ step.gradient.T)",
+        "",
+        "tests/forecasting/test_forecast.py::test_many_numbers_with_batches",
+        sweep=True,
+    ),
+    Mutant(
+        "forecast: coordinates of many of one width",
+        "ewsg_jax/forecasting/many.py",
+        "return factor, (float(factor.root) / sd) ** 2",
+        "return factor, np.ones_like(sd)",
+        "tests/forecasting/test_forecast.py::test_many_numbers_one_by_one",
+        sweep=True,
+    ),
+    Mutant(
+        "forecast: points of many as wide as coordinates",
+        "ewsg_jax/forecasting/many.py",
+        "vector(wide.times(jax.tree.map(jnp.asarray, layout.tree(draw))))",
+        "draw * vector(mode.sd)",
+        "tests/forecasting/test_forecast.py::test_many_numbers_with_batches",
+        sweep=True,
+    ),
 ]

@@ -195,7 +195,7 @@ class Mine(ewsg.gradients.OfRows):
 MINE = ewsg.kernel(
     ewsg.dynamics.langevin(0.1), Mine(posterior=MODEL, law=ewsg.gradients.uniform(MODEL, batch_size=1).law)
 )
-MANY = A_MODE._replace(curvature=CurvatureOfMany(np.ones(2), np.ones((2, 1)), np.ones(1), 1.0))
+MANY = A_MODE._replace(curvature=CurvatureOfMany(np.ones(2), EYE[:, :1], np.ones(1), 1.0))
 NO_FORECAST = "whose noise is known"
 of(
     "forecast",
@@ -248,7 +248,30 @@ of(
     ),
     ("a position", T, "mode", "float32", "find_mode", lambda: told(mode=POINT)),
     ("a saddle", V, "mode", "curved downwards", "one for its widths", lambda: told(mode=NO_MODE)),
-    ("a low rank", V, "mode", "CurvatureOfMany", "at most 1,000 numbers", lambda: told(mode=MANY)),
+    (
+        "weights of many",
+        V,
+        "kernel",
+        "the estimator ExponentiallyWeighted",
+        "more than 1,000 numbers",
+        lambda: told(ewsg.ewsg_ld(MODEL, 0.1, batch_size=1), MANY),
+    ),
+    (
+        "a thermostat of many",
+        V,
+        "kernel",
+        "the dynamics Thermostat",
+        "more than 1,000 numbers",
+        lambda: told(ewsg.sgnht(MODEL, 0.1, friction=1.0, batch_size=1), MANY),
+    ),
+    (
+        "another mass of many",
+        V,
+        "kernel",
+        "another inverse_mass",
+        "mode.inverse_mass",
+        lambda: told(ewsg.sgld(MODEL, 0.1, batch_size=1, inverse_mass=3 * EYE), MANY),
+    ),
     ("no data", V, "data", "None", "array", lambda: told(data=None)),
     ("a mode of another model", V, "position", "(5,)", "shape", lambda: told(mode=ELSEWHERE)),
     ("a step before the first", V, "step", "got -1", WHOLE_0, lambda: told(step=-1)),

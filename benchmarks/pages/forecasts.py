@@ -1,13 +1,15 @@
-"""Forecasts against long runs, on real posteriors whose moments are known from elsewhere.
+"""Forecasts against long runs, on real posteriors whose moments are known: `docs/forecast.md`.
 
-    EWSG_JAX_DATA=… python -m benchmarks.forecasts [--only sgld,ewsg] [--posteriors pima]
+    EWSG_JAX_DATA=… python -m benchmarks.pages.forecasts [--only sgld,ewsg] [--posteriors pima] [--draw]
 
 Each method runs at a step at which its forecast says that the worst variance is some 10 to 25 % off. The ratio of
 the variances of the run and of the reference is compared with the forecast's, at the parameter where that is
-furthest from 1. Writes `results/forecasts.json`, as soon as a run is over.
+furthest from 1. Each run is written to `docs/forecasts.json` as soon as it is over; it takes some twenty minutes on
+two cores. `--draw` makes the table and the picture alone.
 """
 
 import argparse
+import io
 import json
 import time
 from pathlib import Path
@@ -15,6 +17,9 @@ from typing import Any
 
 import jax
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from PIL import Image
 
 import ewsg_jax as ewsg
 from benchmarks.pages.posterior_data import rounded
@@ -22,7 +27,9 @@ from benchmarks.pages.posterior_problems import Problem, problem
 from benchmarks.pages.posterior_settings import METHODS, NUM_STRATA, Setting, settings
 from benchmarks.pages.posterior_verdicts import reference
 
-RESULT = Path(__file__).parent / "results" / "forecasts.json"
+DOCS = Path(__file__).parents[2] / "docs"
+PICTURE, NUMBERS, PAGE = DOCS / "forecast.png", DOCS / "forecasts.json", DOCS / "forecast.md"
+START, END = "<!-- numbers: made by benchmarks/pages/forecasts.py -->", "<!-- /numbers -->"
 POSTERIORS = ("kidiq", "mesquite", "sblrc", "pima", "heart", "letter")
 WITHOUT = ("psgld", "psgld_corrected", "hamcmc", "random_walk_metropolis", "flymc", "ewsg_vr")
 """Methods that have no forecast, or (ewsg_vr) one of a covariance that is exact at every step alone."""
@@ -31,10 +38,14 @@ MULTIPLES = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
 """Of the step at which a method is near the posterior: the first at which the forecast says so much is taken."""
 NUM_CHAINS, BURN_IN, KEPT = 100, 8.0, 300.0
 """Chains, and the parts of one in the steps over which it forgets."""
+JUDGED = (0.01, 0.30)
+"""Excesses of the variance found that are judged: below, the reference's own error is too large beside it."""
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
-def parameters(made: Problem, covariance: np.ndarray) -> np.ndarray:
+def parameters(made: Problem, covariance: np.ndarray | None) -> np.ndarray:
     """Return the variances of the model's own parameters, to first order around the mode."""
+    assert covariance is not None
     jacobian = np.asarray(jax.jacfwd(made.shifted)(made.center), float)
     return np.diag(jacobian @ covariance @ jacobian.T)
 
@@ -100,13 +111,84 @@ def compare(name: str, method: str, made: Problem, mode: ewsg.Mode, setting: Set
     }
 
 
+def load() -> dict[str, dict[str, dict[str, Any]]]:
+    """Return what was found, by method and posterior."""
+    return json.loads(NUMBERS.read_text()) if NUMBERS.exists() else {}
+
+
+def judged(result: dict[str, dict[str, dict[str, Any]]]) -> list[tuple[float, float, float]]:
+    """Return what was told and found, and its error, of all cells whose excess is judged."""
+    cells = [cell for row in result.values() for cell in row.values() if cell]
+    low, high = JUDGED
+    return [(c["told"], c["found"], c["error"]) for c in cells if low <= abs(c["found"]) <= high]
+
+
+def share_within(result: dict[str, dict[str, dict[str, Any]]], part: float, errors: float) -> tuple[int, int]:
+    """Return how many of the judged cells are told to within a part of what was found, and some of its errors."""
+    told = judged(result)
+    return sum(abs(t - f) <= part * abs(f) + errors * e for t, f, e in told), len(told)
+
+
+def table(result: dict[str, dict[str, dict[str, Any]]]) -> str:
+    """Return the table of the page."""
+    lines = [f"| method | {' | '.join(POSTERIORS)} |", f"| --- |{' --- |' * len(POSTERIORS)}"]
+    for method, row in result.items():
+        cells = [
+            f"{100 * row[name]['told']:+.1f}, {100 * row[name]['found']:+.1f} ± {100 * row[name]['error']:.1f}"
+            if row.get(name)
+            else "–"
+            for name in POSTERIORS
+        ]
+        lines.append(f"| `{method}` | {' | '.join(cells)} |")
+    (strict, count), (quarter, _) = share_within(result, 0.25, 0), share_within(result, 0.25, 2)
+    (loose, _), (half, _) = share_within(result, 0.5, 0), share_within(result, 0.5, 2)
+    lines += [
+        "",
+        f"Of the {count} cells in which between {100 * JUDGED[0]:.0f} and {100 * JUDGED[1]:.0f} % were found, "
+        f"{strict} are told to within a quarter of",
+        f"that and {loose} to within a half; within that and two standard errors of run and reference, {quarter} and "
+        f"{half}.",
+    ]
+    return "\n".join(lines)
+
+
+def page(result: dict[str, dict[str, dict[str, Any]]]) -> str:
+    """Return the page with its table."""
+    text = PAGE.read_text()
+    before, rest = text.split(START)
+    return f"{before}{START}\n{table(result)}\n{END}{rest.split(END)[1]}"
+
+
+def draw(result: dict[str, dict[str, dict[str, Any]]]) -> None:
+    """Draw what was found against what was told."""
+    figure = Figure(figsize=(6.4, 5.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    panel = figure.subplots()
+    line = np.array([-20.0, 45.0])
+    panel.fill_between(line, 0.75 * line, 1.25 * line, color="#dddddd", lw=0)
+    panel.plot(line, line, color="#888888", lw=0.8)
+    for name, colour in zip(POSTERIORS, COLOURS, strict=True):
+        cells = [row[name] for row in result.values() if row.get(name)]
+        told, found, error = (100 * np.array([c[key] for c in cells]) for key in ("told", "found", "error"))
+        panel.errorbar(told, found, error, fmt="o", ms=4, lw=0.8, color=colour, label=name)
+    panel.set_xlabel("excess of the variance told, %")
+    panel.set_ylabel("found, ± a standard error of run and reference, %")
+    panel.set_xlim(-20, 45)
+    panel.set_ylim(-20, 45)
+    panel.legend(frameon=False)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, dpi=110)
+    Image.open(buffer).convert("P", palette=Image.Palette.ADAPTIVE, colors=64).save(PICTURE, optimize=True)
+
+
 def main() -> None:
     """Compare what is asked for."""
     parser = argparse.ArgumentParser(description="Forecasts against long runs.")
     parser.add_argument("--only", default=",".join(name for name in METHODS if name not in WITHOUT))
     parser.add_argument("--posteriors", default=",".join(POSTERIORS))
+    parser.add_argument("--draw", action="store_true")
     asked = parser.parse_args()
-    for name in asked.posteriors.split(","):
+    for name in () if asked.draw else asked.posteriors.split(","):
         made = problem(name)
         mode = ewsg.find_mode(jax.random.key(0), made.posterior, made.center, made.data, progress=False)
         for method in asked.only.split(","):
@@ -114,10 +196,12 @@ def main() -> None:
             if setting is None:
                 continue
             found = compare(name, method, made, mode, setting)
-            result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
-            result.setdefault(method, {})[name] = found
-            RESULT.write_text(json.dumps(result, indent=1) + "\n")
+            result = load()
+            result.setdefault(method, {})[name] = found or {}
+            NUMBERS.write_text(json.dumps(result) + "\n")
             print(f"{method:14} {name:9} {found}", flush=True)
+    PAGE.write_text(page(load()))
+    draw(load())
 
 
 if __name__ == "__main__":

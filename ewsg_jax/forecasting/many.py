@@ -1,0 +1,178 @@
+"""A kernel near a mode of many numbers, coordinate by coordinate: what a matrix (d, d) is too large for.
+
+In the coordinates of its inverse mass, y = L⁻¹(θ − mode), each number is taken to move by itself, in a curvature
+that is the inverse of its own variance under the normal approximation. With `mode.inverse_mass` for the mass all of
+these are 1, and nothing is lost but what the low rank leaves out.
+"""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax._module import Constant
+from ewsg_jax._types import Data, Position
+from ewsg_jax.factors import Diagonal, Factor, Number, factor_of
+from ewsg_jax.forecasting import batches, law, stability
+from ewsg_jax.forecasting.known import known
+from ewsg_jax.forecasting.result import Forecast
+from ewsg_jax.forecasting.step import AffineStep, maps, state_at
+from ewsg_jax.gradients.protocol import GradientEstimator
+from ewsg_jax.pair import Pair
+from ewsg_jax.preparation import Mode
+from ewsg_jax.preparation.programs import Layout, Of, vector
+from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+
+NUM_POINTS, ROUNDS = 64, 3
+"""Points at which two batches are compared, and rounds of noise and law."""
+
+
+class Each(NamedTuple):
+    """The law of coordinates that move by themselves.
+
+    Attributes:
+        variance: of the position's coordinates, shape (d,).
+        time: over which they forget, in steps, shape (d,).
+    """
+
+    variance: np.ndarray
+    time: np.ndarray
+
+
+def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
+    """Return the forecast, coordinate by coordinate.
+
+    Raises:
+        ValueError: the dynamics, its mass or the estimator has none for so many numbers.
+    """
+    dynamics, told, layout = kernel.dynamics, known(kernel.estimator, data), Layout.of(mode.position)
+    if not dynamics.translates or dynamics.needs_covariance or "thermostat" in _single(kernel, step)._fields:
+        raise _too_many(f"the dynamics {type(dynamics).__name__}")
+    if told.lags is not None or told.weighing is not None:
+        raise _too_many(f"the estimator {type(kernel.estimator).__name__}")
+    factor, curvature = _coordinates(kernel, mode)
+    temperature = float(getattr(dynamics, "temperature", Constant(value=1.0))(jnp.int32(step)))
+    alone = _alone(kernel, step, data)
+    each = Each(temperature / curvature, curvature)
+    heat = np.zeros_like(curvature)
+    for _ in range(ROUNDS):
+        if told.estimator is not None and np.isfinite(each.variance).all():
+            heat = _heat(kernel, told.estimator, mode, step, factor, each.variance, data)
+        each = stationary_each(alone, curvature, heat)
+    ratio = each.variance * curvature / temperature
+
+    def tree(flat: np.ndarray) -> Position:
+        return jax.tree.map(jnp.asarray, layout.tree(flat))
+
+    half = law.normal(17, 2, len(curvature))
+    wide = factor_of(mode.inverse_mass, "covariance")
+    places = np.stack([vector(wide.times(tree(place))) for place in np.concatenate([half, 2 * half])])
+    of = Of(kernel.estimator.posterior, layout, CHUNK_SIZE, False)
+    steepest = stability.largest_curvature(of, dynamics.mass, mode.position, places, data)
+    evaluations, n = kernel.evaluations(data), num_rows(data)
+    return Forecast(
+        variance_ratio=tree(ratio),
+        mean_shift=tree(np.full_like(ratio, np.nan)),
+        autocorrelation_time=tree(each.time),
+        covariance=None,
+        target=None,
+        direction_ratios=(float(ratio.min()), float(ratio.max())),
+        step_size=float(dynamics.step_size_at(jnp.int32(step))),
+        largest_step=stability.largest_step(dynamics, _single(kernel, step), steepest, 0.0),
+        passes_per_step=evaluations.per_step / n,
+        passes_at_start=evaluations.at_init / n,
+        by=f"{told.by}, coordinate by coordinate",
+        is_settled=True,
+        kernel=kernel,
+    )
+
+
+def stationary_each(step: AffineStep, curvature: np.ndarray, heat: np.ndarray) -> Each:
+    """Return the law of coordinates of these curvatures, with gradients of these variances; infinite where none is.
+
+    Args:
+        step: of one coordinate.
+        curvature: shape (d,).
+        heat: shape (d,).
+    """
+    matrix = step.matrix + curvature[:, None, None] * (step.gradient @ step.wanted)
+    power, total = matrix, step.noise @ step.noise.T + heat[:, None, None] * (step.gradient @ step.gradient.T)
+    with np.errstate(all="ignore"):
+        for _ in range(law.MOST_DOUBLINGS):
+            total = total + power @ total @ power.swapaxes(1, 2)
+            power = power @ power
+        sums = np.linalg.solve(np.eye(matrix.shape[1]) - matrix, matrix @ total)
+        is_law = np.isfinite(total).all((1, 2)) & (np.abs(power).max((1, 2)) < law.FORGOTTEN)
+        variance, time = total[:, 0, 0], 1 + 2 * sums[:, 0, 0] / total[:, 0, 0]
+    return Each(np.where(is_law, variance, np.inf), np.where(is_law, time, np.inf))
+
+
+def _coordinates(kernel: Pair, mode: Mode) -> tuple[Factor, np.ndarray]:
+    """Return L, and the curvature of each coordinate of y."""
+    mass, sd = kernel.dynamics.mass, vector(mode.sd)
+    factor = Number(root=1.0) if mass is None else mass.factor
+    if isinstance(factor, Number):
+        return factor, (float(factor.root) / sd) ** 2
+    if isinstance(factor, Diagonal):
+        return factor, (vector(factor.root) / sd) ** 2
+    own = factor_of(mode.inverse_mass, "covariance")
+    if factor != own:
+        raise _too_many("another inverse_mass that is no diagonal")
+    return factor, np.ones_like(sd)
+
+
+def _single(kernel: Pair, step: int) -> Any:
+    return state_at(dataclasses.replace(kernel.dynamics, mass=None), jnp.zeros(1), step, None)
+
+
+def _alone(kernel: Pair, step: int, data: Data) -> AffineStep:
+    """Return the step of one coordinate, in the coordinates of the mass."""
+    dynamics = dataclasses.replace(kernel.dynamics, mass=None)
+    with jax.enable_x64(True):
+        state = state_at(dynamics, jnp.zeros(1), step, None)
+        size = sum(name in state._fields for name in ("position", "momentum"))
+        made, _ = maps(dynamics, kernel.estimator, state, (), np.zeros((1, size + 1)), data)
+        return AffineStep(*(np.asarray(part, float)[0] for part in made))
+
+
+def _heat(
+    kernel: Pair,
+    estimator: GradientEstimator,
+    mode: Mode,
+    step: int,
+    factor: Factor,
+    variance: np.ndarray,
+    data: Data,
+) -> np.ndarray:
+    """Return the variance of each coordinate of Lᵀg, over batches, averaged over the law."""
+    layout, position = Layout.of(mode.position), mode.position
+    state = state_at(kernel.dynamics, position, step, None)
+    wide = factor_of(mode.inverse_mass, "covariance")
+
+    def moved(draw: np.ndarray) -> np.ndarray:
+        # As the normal approximation has it, directions that are narrow across coordinates too.
+        if factor == wide:
+            return vector(wide.times(jax.tree.map(jnp.asarray, layout.tree(draw * np.sqrt(variance)))))
+        spread = np.sqrt(variance) * vector(factor.times(jax.tree.map(jnp.ones_like, position)))
+        flat = vector(wide.times(jax.tree.map(jnp.asarray, layout.tree(draw))))
+        return flat * spread / vector(mode.sd)
+
+    places = np.stack([moved(draw) for draw in law.normal(11, NUM_POINTS, len(variance))])
+    if "momentum" in state._fields:
+        places = np.concatenate([places, np.zeros_like(places)], axis=1)
+    gradients, _ = batches.estimates(
+        kernel.dynamics, estimator, state, jnp.asarray(places, jnp.float32), None, (), None, None, 2, data
+    )
+    differences = np.asarray(gradients[:, 0] - gradients[:, 1])
+    turned = [vector(factor.transposed(jax.tree.map(jnp.asarray, layout.tree(row)))) for row in differences]
+    return np.mean(np.square(turned), axis=0) / 2
+
+
+def _too_many(what: str) -> ValueError:
+    return ValueError(
+        "kernel must be of a dynamics without a thermostat or a matrix friction, a diagonal mass or "
+        "mode.inverse_mass, and the estimator full, uniform, stratified or control_variate, for a forecast of more "
+        f"than 1,000 numbers; got {what}"
+    )
