@@ -146,8 +146,8 @@ def table(result: dict[str, dict[str, dict[str, Any]]]) -> str:
         "",
         f"Of the {count} cells in which between {100 * JUDGED[0]:.0f} and {100 * JUDGED[1]:.0f} % were found, "
         f"{strict} are told to within a quarter of",
-        f"that and {loose} to within a half; within that and two standard errors of run and reference, {quarter} and "
-        f"{half}.",
+        f"that and {loose} to within a half; within that and two standard errors of run and reference, {quarter} "
+        f"and {half}.",
     ]
     return "\n".join(lines)
 

@@ -1,7 +1,7 @@
 """The noise that batches make: estimates of the gradient on drawn batches, at points around the mode."""
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,12 +10,13 @@ from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import _tree
 from ewsg_jax._types import Array, Data, Position, PyTree
-from ewsg_jax.dynamics import Dynamics
-from ewsg_jax.forecasting.step import at
+from ewsg_jax.forecasting.step import Weight
 from ewsg_jax.gradients._svrg import SVRG, SVRGMemory
 from ewsg_jax.gradients.protocol import Estimate, GradientEstimator, OfRows
 from ewsg_jax.rows.gathering import num_rows
 
+SURE = 2.0
+"""Standard errors above which a shift is taken to be one."""
 ROWS_AT_ONCE = 256
 """Rows whose gradients are worked out together: batches larger than that one by one, as in a step."""
 
@@ -25,11 +26,11 @@ class Weighing(NamedTuple):
 
     Attributes:
         chain_length: M, infinite for exact weights.
-        frozen_noise: x, by name or as a tree.
+        weight: the log weight.
     """
 
     chain_length: float
-    frozen_noise: str | PyTree
+    weight: Weight
 
 
 class Noise(NamedTuple):
@@ -46,58 +47,44 @@ class Noise(NamedTuple):
     force: np.ndarray
 
 
-@functools.partial(jax.jit, static_argnames=("count", "frozen_name"))
+@functools.partial(jax.jit, static_argnames="count")
 def estimates(
-    dynamics: Dynamics,
     estimator: GradientEstimator,
-    state: Any,
+    position: Position,
     points: Array,
     anchors: Array | None,
-    covariance: PyTree,
-    frozen_noise: PyTree,
-    frozen_name: str | None,
     count: int | None,
     data: Data,
-) -> tuple[Array, Array]:
-    """Return estimates on drawn batches, shape (points, count, d), and their log weights, (points, count).
+) -> Array:
+    """Return estimates of the gradient on drawn batches, shape (points, count, d).
 
     Args:
-        dynamics: which says where the gradient is wanted, and weighs.
         estimator: what is estimated by.
-        state: at the mode, at rest.
-        points: z, shape (points, m).
-        anchors: for SVRG, the positions of its anchors less the mode, shape (points, d); else None.
-        covariance: what estimates report.
-        frozen_noise: x of the weights, where it is a tree.
-        frozen_name: its name; both None for no weights.
+        position: the mode.
+        points: where, less the mode, shape (points, d).
+        anchors: for SVRG, its anchors less the mode, shape (points, d); else None.
         count: batches of a point; None: all that there are.
         data: the rows.
     """
-    flat, unravel = ravel_pytree(state.position)
-    memory = None if anchors is not None else estimator.init(jax.random.key(1), state.position, data)
+    flat, unravel = ravel_pytree(position)
+    memory = None if anchors is not None else estimator.init(jax.random.key(1), position, data)
     rows = estimator.evaluations(data).per_step
-    frozen = frozen_name if frozen_name is not None else frozen_noise
 
-    def of_point(each: tuple[Array, Array, Array | None]) -> tuple[Array, Array]:
-        key, z, anchor = each
-        here = at(state, z)
-        kept = memory
-        if anchor is not None:
-            kept = anchored(estimator, unravel((flat + anchor).astype(flat.dtype)))
+    def moved(shift: Array) -> Position:
+        return unravel((flat + shift).astype(flat.dtype))
+
+    def of_point(each: tuple[Array, Array, Array | None]) -> Array:
+        key, shift, anchor = each
+        point = moved(shift)
+        kept = memory if anchor is None else anchored(estimator, moved(anchor))
         if count is None:
             randomness = estimator.batches(data)
         else:
             randomness = jax.vmap(lambda k: estimator.draw(k, data))(jax.random.split(key, count))
-        prepared = dynamics.prepare(here, estimator.prior_gradient, data)
-        point = dynamics.wanted_at(here)
 
-        def of_batch(drawn: PyTree) -> tuple[Array, Array]:
+        def of_batch(drawn: PyTree) -> Array:
             estimate, _ = estimator.propose(drawn, kept, point, data, _no_weight)
-            estimate = estimate._replace(covariance=covariance)
-            weight = jnp.zeros(())
-            if frozen is not None:
-                weight = dynamics.weighed(prepared, estimate, frozen)
-            return ravel_pytree(_tree.widened(estimate.gradient))[0], weight
+            return ravel_pytree(_tree.widened(estimate.gradient))[0]
 
         return jax.lax.map(of_batch, randomness, batch_size=max(1, ROWS_AT_ONCE // rows))
 
@@ -117,31 +104,44 @@ def anchored(estimator: GradientEstimator, anchor: Position) -> SVRGMemory:
 
 
 def noise_of(
-    gradients: np.ndarray, log_weights: np.ndarray, points: np.ndarray, weighing: Weighing | None, drawn: bool
+    gradients: np.ndarray, points: np.ndarray, weighing: Weighing | None, slope: np.ndarray, drawn: bool
 ) -> Noise:
     """Return what estimates on batches at points say.
 
+    To first order in their noise weights add S ∂ℓ/∂g to the mean gradient, with ℓ the log weight at the mean
+    gradient: a force whose direction is known, and whose size is fitted to what the index chain does.
+
     Args:
         gradients: shape (points, count, d).
-        log_weights: shape (points, count).
         points: z, shape (points, m), of mean 0.
         weighing: how they are chosen among, None: the first.
+        slope: the mean gradient as a linear function of z, shape (d, m).
         drawn: whether the batches are some of many.
     """
     count, d = gradients.shape[1:]
     mean = gradients.mean(1, keepdims=True)
     # Of `count` batches the mean takes a part of the noise with it.
     lost = count / (count - 1) if drawn else 1.0
+    off = gradients - mean
     if weighing is None:
-        left = (gradients - mean).reshape(-1, d)
+        left = off.reshape(-1, d)
         return Noise(lost * left.T @ left / len(left), np.zeros(d), np.zeros((d, points.shape[1])))
-    share = _shares(log_weights, weighing.chain_length, drawn)[..., None]
+    share = _shares(weighing.weight.of(gradients, points), weighing.chain_length, drawn)[..., None]
     chosen = np.sum(share * gradients, axis=1, keepdims=True)
     left = (np.sqrt(share) * (gradients - chosen)).reshape(-1, d)
     added = (chosen - mean)[:, 0]
-    spread = points.T @ points
-    force = np.linalg.lstsq(spread, points.T @ (added - added.mean(0)), rcond=None)[0].T
-    return Noise(lost * left.T @ left / len(gradients), added.mean(0), force)
+    weight = weighing.weight
+    rise = points @ (weight.mixed + weight.square @ slope).T + weight.linear
+    foretold = lost * np.einsum("pcd,pc->pd", off, np.einsum("pcd,pd->pc", off, rise)) / count
+    first = np.linalg.lstsq(points, foretold - foretold.mean(0), rcond=None)[0].T
+    foretold = points @ first.T
+    squares = float(np.sum(foretold**2))
+    size = np.sum(foretold * added) / squares if squares > 0 else 1.0
+    # What may as well be chance is left out.
+    error = np.std(added - size * foretold, axis=0) / np.sqrt(len(points))
+    shift = added.mean(0)
+    shift = np.where(np.abs(shift) > SURE * error, shift, 0.0)
+    return Noise(lost * left.T @ left / len(gradients), shift, size * first)
 
 
 def _shares(log_weights: np.ndarray, length: float, drawn: bool) -> np.ndarray:

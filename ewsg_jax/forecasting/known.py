@@ -2,9 +2,8 @@
 
 from typing import Any, NamedTuple
 
-from ewsg_jax._types import Data
+from ewsg_jax._types import Data, PyTree
 from ewsg_jax.forecasting.anchors import Lags, geometric_lags, uniform_lags
-from ewsg_jax.forecasting.batches import Weighing
 from ewsg_jax.gradients._control_variate import ControlVariate
 from ewsg_jax.gradients._exponentially_weighted import ExponentiallyWeighted
 from ewsg_jax.gradients._full import Full
@@ -25,14 +24,16 @@ class Known(NamedTuple):
         estimator: whose estimates have the same noise, at anchors where there are lags; None for no noise.
         by: in words.
         lags: how old anchors are.
-        weighing: how batches are chosen among.
+        chain_length: of the index chain that chooses among batches, None for no weights.
+        frozen_noise: x of the weights, by name or as a tree.
         structure: of the covariance that is reported.
     """
 
     estimator: GradientEstimator | None
     by: str
     lags: Lags | None = None
-    weighing: Weighing | None = None
+    chain_length: float | None = None
+    frozen_noise: str | PyTree | None = None
     structure: Structure = "dense"
 
 
@@ -46,8 +47,8 @@ def known(estimator: GradientEstimator, data: Data) -> Known:
         inner = known(estimator.estimator, data)
         if inner.lags is not None:
             raise _unknown(estimator, "exponential weights around a memory")
-        weighing = Weighing(estimator.chain_length, estimator.frozen_noise)
-        return inner._replace(by="the index chain on batches drawn around the mode", weighing=weighing)
+        by = "the index chain on batches drawn around the mode"
+        return inner._replace(by=by, chain_length=estimator.chain_length, frozen_noise=estimator.frozen_noise)
     if isinstance(estimator, Full):
         return Known(None, "the step alone: there are no batches")
     if isinstance(estimator, OfRows) and estimator.law.has_memory:

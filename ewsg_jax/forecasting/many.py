@@ -50,7 +50,7 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
     dynamics, told, layout = kernel.dynamics, known(kernel.estimator, data), Layout.of(mode.position)
     if not dynamics.translates or dynamics.needs_covariance or "thermostat" in _single(kernel, step)._fields:
         raise _too_many(f"the dynamics {type(dynamics).__name__}")
-    if told.lags is not None or told.weighing is not None:
+    if told.lags is not None or told.chain_length is not None:
         raise _too_many(f"the estimator {type(kernel.estimator).__name__}")
     factor, curvature = _coordinates(kernel, mode)
     temperature = float(getattr(dynamics, "temperature", Constant(value=1.0))(jnp.int32(step)))
@@ -148,7 +148,6 @@ def _heat(
 ) -> np.ndarray:
     """Return the variance of each coordinate of Lᵀg, over batches, averaged over the law."""
     layout, position = Layout.of(mode.position), mode.position
-    state = state_at(kernel.dynamics, position, step, None)
     wide = factor_of(mode.inverse_mass, "covariance")
 
     def moved(draw: np.ndarray) -> np.ndarray:
@@ -160,11 +159,7 @@ def _heat(
         return flat * spread / vector(mode.sd)
 
     places = np.stack([moved(draw) for draw in law.normal(11, NUM_POINTS, len(variance))])
-    if "momentum" in state._fields:
-        places = np.concatenate([places, np.zeros_like(places)], axis=1)
-    gradients, _ = batches.estimates(
-        kernel.dynamics, estimator, state, jnp.asarray(places, jnp.float32), None, (), None, None, 2, data
-    )
+    gradients = batches.estimates(estimator, position, jnp.asarray(places, jnp.float32), None, 2, data)
     differences = np.asarray(gradients[:, 0] - gradients[:, 1])
     turned = [vector(factor.transposed(jax.tree.map(jnp.asarray, layout.tree(row)))) for row in differences]
     return np.mean(np.square(turned), axis=0) / 2

@@ -13,10 +13,19 @@ import scipy.optimize
 from ewsg_jax._module import Constant
 from ewsg_jax._types import Data
 from ewsg_jax.forecasting import anchors, batches, law, stability
-from ewsg_jax.forecasting.batches import Noise
+from ewsg_jax.forecasting.batches import Noise, Weighing
 from ewsg_jax.forecasting.known import Known, known
 from ewsg_jax.forecasting.slopes import Slopes, slopes
-from ewsg_jax.forecasting.step import MOVING, NUM_POINTS, AffineStep, as_reported, maps, state_at
+from ewsg_jax.forecasting.step import (
+    MOVING,
+    NUM_POINTS,
+    AffineStep,
+    Weight,
+    as_reported,
+    maps,
+    state_at,
+    weight_terms,
+)
 from ewsg_jax.pair import Pair
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.curvature import Curvature
@@ -114,49 +123,65 @@ class Near:
             return before
         listed = told.lags is None and batches.can_list(told.estimator, self.data, MOST_LISTED)
         count = 2
-        if told.weighing is not None:
-            length = told.weighing.chain_length
-            count = CANDIDATES * (int(length) + 1 if np.isfinite(length) else 1)
+        if told.chain_length is not None:
+            count = CANDIDATES * (int(told.chain_length) + 1 if np.isfinite(told.chain_length) else 1)
         evaluations = told.estimator.evaluations(self.data)
         each = evaluations.per_step * (MOST_LISTED if listed else count)
         most = min(MOST_EVALUATIONS // each, MOST_NUMBERS // (count * self.d), MOST_POINTS)
         points = max(most, 2 * len(self.scale) + 2, 64)
-        places = None
+        wanted, then = self.linear_step(before).wanted, None
         if told.lags is None:
             draws = law.normal(11, points, len(self.scale)) @ law.root(covariance)
         else:
             draws, then = anchors.pairs(matrix, covariance, told.lags, points)
-            places = then @ self.linear_step(before).wanted.T / self.unit
-        frozen = None if told.weighing is None else told.weighing.frozen_noise
-        gradients, weights = batches.estimates(
-            self.dynamics,
+        gradients = batches.estimates(
             told.estimator,
-            self.state,
-            jnp.asarray(draws / self.scale, jnp.float32),
-            None if places is None else jnp.asarray(places, jnp.float32),
-            self.reported(before, False),
-            None if isinstance(frozen, str) else frozen,
-            frozen if isinstance(frozen, str) else None,
+            self.mode.position,
+            jnp.asarray(draws @ wanted.T / self.unit, jnp.float32),
+            None if then is None else jnp.asarray(then @ wanted.T / self.unit, jnp.float32),
             None if listed else count,
             self.data,
         )
+        slope = (self.hessian + self.seen(covariance).bend) @ wanted
         whole = np.asarray(gradients, float) / self.unit
-        made = batches.noise_of(whole, np.asarray(weights, float), draws, told.weighing, not listed)
+        made = batches.noise_of(whole, draws, self.weighing(before), slope, not listed)
         if told.lags is None or told.lags.rate is None:
             return made
-        wanted = self.linear_step(before).wanted
         own = wanted @ anchors.own_anchors(matrix, covariance, told.lags.rate) @ wanted.T
         # A row has its own anchor in common with itself.
         share = (1 - 1 / num_rows(self.data)) / told.estimator.batch_size  # type: ignore[attr-defined]
         more = share * self.hessian @ own @ self.hessian
         return made._replace(covariance=made.covariance + more)
 
-    def reported(self, noise: Noise, wide: bool) -> Any:
+    def weighing(self, noise: Noise) -> Weighing | None:
+        """Return how exponential weights choose, None where there are none."""
+        told = self.known
+        if told.chain_length is None:
+            return None
+        named = isinstance(told.frozen_noise, str)
+        with jax.enable_x64(True):
+            terms = weight_terms(
+                self.dynamics,
+                self.kernel.estimator,
+                self.wide_state(None),
+                self.reported(noise),
+                None if named else told.frozen_noise,
+                told.frozen_noise if named else None,
+                self.data,
+            )
+            weight = Weight(*(np.asarray(term, float) for term in terms)).scaled(self.scale)
+        return Weighing(told.chain_length, weight)
+
+    def wide_state(self, thermostat: float | None) -> Any:
+        """Return the state at the mode in float64."""
+        position = self.layout.tree(vector(self.mode.position), np.float64)
+        return state_at(self.dynamics, position, self.step, thermostat)
+
+    def reported(self, noise: Noise) -> Any:
         """Return what estimates report of their covariance."""
         if not self.dynamics.needs_covariance:
             return ()
-        made = as_reported(self.unit[:, None] * noise.covariance * self.unit, self.known.structure)
-        return made if wide else jax.tree.map(lambda x: x.astype(jnp.float32), made)
+        return as_reported(self.unit[:, None] * noise.covariance * self.unit, self.known.structure)
 
     def linear_step(self, noise: Noise, thermostat: float | None = None) -> AffineStep:
         """Return the step at the mode."""
@@ -171,11 +196,8 @@ class Near:
         if draws is not None:
             points = np.concatenate([draws / self.scale, draws[:, : self.d] @ self.hessian * self.unit], axis=1)
         with jax.enable_x64(True):
-            position = self.layout.tree(vector(self.mode.position), np.float64)
-            state = state_at(self.dynamics, position, self.step, thermostat)
-            made, _ = maps(
-                self.dynamics, self.kernel.estimator, state, self.reported(noise, True), points, self.data
-            )
+            state = self.wide_state(thermostat)
+            made, _ = maps(self.dynamics, self.kernel.estimator, state, self.reported(noise), points, self.data)
             parts = [np.asarray(part, float) for part in made]
         found = [AffineStep(*each).scaled(self.scale) for each in zip(*parts, strict=True)]
         if is_fixed:

@@ -104,6 +104,53 @@ def maps(
     return jax.lax.map(of_point, points)
 
 
+class Weight(NamedTuple):
+    """The log weight of an estimate g at z, ½ gᵀ M g + gᵀ (J z + j) and what does not depend on g.
+
+    Attributes:
+        square: M, shape (d, d).
+        mixed: J, shape (d, m).
+        linear: j, shape (d,).
+    """
+
+    square: np.ndarray
+    mixed: np.ndarray
+    linear: np.ndarray
+
+    def scaled(self, scale: np.ndarray) -> "Weight":
+        """Return that of s z and g/s."""
+        unit = scale[: len(self.linear)]
+        return Weight(unit[:, None] * self.square * unit, unit[:, None] * self.mixed / scale, unit * self.linear)
+
+    def of(self, gradients: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """Return the log weights of gradients (points, count, d) at z (points, m), shape (points, count)."""
+        slope = points @ self.mixed.T + self.linear
+        return np.einsum("pcd,pcd->pc", gradients, 0.5 * gradients @ self.square + slope[:, None])
+
+
+@functools.partial(jax.jit, static_argnames=("estimator", "name"))
+def weight_terms(
+    dynamics: Dynamics,
+    estimator: GradientEstimator,
+    state: Any,
+    covariance: PyTree,
+    frozen: PyTree,
+    name: str | None,
+    data: Data,
+) -> tuple[Array, Array, Array]:
+    """Return M, J and j of the weight that a dynamics gives at the mode; `frozen` where x has no name."""
+    flat, unravel = ravel_pytree(jax.tree.map(jnp.zeros_like, state.position))
+    size = len(names_of(state)) * flat.shape[0]
+
+    def weight(g: Array, z: Array) -> Array:
+        prepared = dynamics.prepare(at(state, z), estimator.prior_gradient, data)
+        estimate = Estimate(unravel(g), (), covariance=covariance)
+        return dynamics.weighed(prepared, estimate, frozen if name is None else name)
+
+    slope, still = jax.grad(weight), jnp.zeros(size, flat.dtype)
+    return jax.jacfwd(slope)(flat, still), jax.jacfwd(slope, argnums=1)(flat, still), slope(flat, still)
+
+
 def state_at(dynamics: Dynamics, position: Position, step: int, thermostat: float | None) -> Any:
     """Return the state at rest at a position."""
     state = dynamics.init(jax.random.key(0), position)
