@@ -22,6 +22,7 @@ from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import Batch, num_rows
+from ewsg_jax.rows.strata import allocate
 from ewsg_jax.tags import saved_as
 
 
@@ -98,6 +99,9 @@ def stratified(
 ) -> Stratified[P]:
     """Estimate ∇V from rows of every stratum.
 
+    Rows are uniform within a stratum, and strata are read from the data. Rows by probability within strata that are
+    known beforehand, for any estimator with `rows=`: `ewsg_jax.rows.by_probability(weights, strata=…)`.
+
     Args:
         posterior: what is sampled.
         batch_size: b, rows per step, at least `num_strata`.
@@ -128,21 +132,6 @@ def stratified(
     return Stratified(
         posterior=posterior, batch_size=int(batch_size), labels=hashable(labels), num_strata=int(num_strata)
     )
-
-
-def allocate(sizes: Array, batch_size: int) -> Array:
-    """Return how many of b rows each stratum gets: one each that is not empty, the others where most are lacking.
-
-    With no stratum below n/b rows this is the method of the largest remainder.
-    """
-    quota = batch_size * (sizes / jnp.sum(sizes))
-    seats = (sizes > 0).astype(jnp.int32)
-
-    def seat_one(i: Array, seats: Array) -> Array:
-        lacking = jnp.where(sizes > 0, quota - seats, -jnp.inf)
-        return seats.at[jnp.argmax(lacking)].add(jnp.where(jnp.sum(seats) < batch_size, 1, 0))
-
-    return jax.lax.fori_loop(0, batch_size, seat_one, seats)
 
 
 def _labels(labels: str | Callable[[Data], Array], data: Data) -> Array:

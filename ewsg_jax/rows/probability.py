@@ -5,11 +5,11 @@
 is unbiased, of covariance (1/b)(Σᵢ ∇Vᵢ∇Vᵢᵀ/pᵢ − ∇V∇Vᵀ), least in trace for pᵢ ∝ ‖∇Vᵢ‖. Rows with b pᵢ ≥ 1 are taken
 in every step, exactly, and the rest of the batch is drawn from the others.
 
-A draw costs the same however many rows there are (Walker 1977; Vose 1991): a uniform row, and the toss of a coin
-between that row and another one, its alias.
+Within strata c of probability P_c, b_c of the b rows are drawn from each, row i standing for P_c/(b_c pᵢ); the
+covariance is Σ_c (1/b_c)(P_c Σ_{i∈c} ∇Vᵢ∇Vᵢᵀ/pᵢ − (Σ_{i∈c} ∇Vᵢ)(…)ᵀ), with b_c = b P_c never more than without.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,10 +19,22 @@ from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import Part, module
 from ewsg_jax._types import Array, Data, Key
 from ewsg_jax.rows import gathering
+from ewsg_jax.rows.alias import alias_table, certain_rows
 from ewsg_jax.rows.gathering import Batch, num_rows
 from ewsg_jax.rows.independent import Independent
+from ewsg_jax.rows.strata import allocate
 
-WORD = 2**32
+
+class Places(NamedTuple):
+    """Where in the table each row that is drawn comes from, shape (rows drawn,).
+
+    Attributes:
+        first: where its stratum begins, int32.
+        size: how many places that stratum has, uint32.
+    """
+
+    first: Array
+    size: Array
 
 
 @module
@@ -31,38 +43,68 @@ class RowProbabilities(Part):
 
     Attributes:
         probabilities: pᵢ, shape (n,), of sum 1.
+        strata: the stratum of each row, 0, 1, …, shape (n,); None for one stratum.
     """
 
     made_by = "by_probability"
 
     probabilities: Array
+    strata: Array | None = None
 
     def of_size(self, batch_size: int) -> "ByProbability":
         """Return the law of batches of so many rows.
 
         Raises:
-            ValueError: nothing is left to draw from, but rows are to be drawn.
+            ValueError: nothing is left to draw from, but rows are to be drawn; or there are more strata than rows
+                in a batch.
         """
         p = np.asarray(self.probabilities, np.float64)
-        certain = _certain(p, batch_size)
+        certain, weight = certain_rows(p, batch_size), np.zeros(len(p))
+        tables, first, size, places = [np.zeros((0, 4))], [], [], 0
+        for rows, drawn in self._strata(p, certain, batch_size):
+            always = certain_rows(p[rows], drawn)
+            certain[rows[always]] = True
+            others, drawn = rows[~always], drawn - int(always.sum())
+            if not drawn:
+                continue
+            threshold, alias, realised = alias_table(p[others] / p[others].sum())
+            tables.append(np.stack([threshold, others, others[alias], 0 * others], axis=1))
+            weight[others] = 1 / (drawn * realised)
+            first += [places] * drawn
+            size += [len(others)] * drawn
+            places += len(others)
+        weight[certain] = 1
+        stratified = self.strata is not None
+        return ByProbability(
+            batch_size=batch_size,
+            certain=jnp.asarray(np.flatnonzero(certain), jnp.int32),
+            table=jnp.asarray(np.concatenate(tables), jnp.uint32),
+            weight=jnp.asarray(weight, jnp.result_type(float)),
+            places=Places(jnp.asarray(first, jnp.int32), jnp.asarray(size, jnp.uint32)) if stratified else None,
+            given=self,
+        )
+
+    def _strata(self, p: np.ndarray, certain: np.ndarray, batch_size: int) -> list[tuple[np.ndarray, int]]:
+        """Return the rows of each stratum that may be drawn, and how many of them are."""
         others = np.flatnonzero((p > 0) & ~certain)
         drawn = batch_size - int(certain.sum())
         if drawn and not len(others):
             raise ValueError(
                 f"batch_size must be at most {certain.sum()}, the rows that have a probability; got {batch_size}"
             )
-        weight, table = certain.astype(np.float64), np.zeros((0, 4))
-        if drawn:
-            threshold, alias, realised = _alias_table(p[others] / p[others].sum())
-            table = np.stack([threshold, others, others[alias], 0 * others], axis=1)
-            weight[others] = 1 / (drawn * realised)
-        return ByProbability(
-            batch_size=batch_size,
-            certain=jnp.asarray(np.flatnonzero(certain), jnp.int32),
-            table=jnp.asarray(table, jnp.uint32),
-            weight=jnp.asarray(weight, jnp.result_type(float)),
-            given=self,
-        )
+        if self.strata is None or not len(others):
+            return [(others, drawn)] if drawn else []
+        label = np.asarray(self.strata)[others]
+        sizes = np.bincount(label, p[others])
+        if drawn < np.count_nonzero(sizes):
+            raise ValueError(
+                f"batch_size must be at least {np.count_nonzero(sizes) + certain.sum()}: a row of each of the "
+                f"{np.count_nonzero(sizes)} strata, beside {certain.sum()} rows that are in every batch; got "
+                f"{batch_size}"
+            )
+        with jax.ensure_compile_time_eval():
+            seats = np.asarray(allocate(jnp.asarray(sizes), drawn))
+        return [(others[label == c], int(seats[c])) for c in np.flatnonzero(sizes)]
 
 
 @module
@@ -74,6 +116,7 @@ class ByProbability(Independent):
         table: for each of k uniform places how often, of 2³², it stays with its own row, that row, and the one that
             it goes to else; uint32, shape (k, 4), the last column 0: 16 bytes are fetched as one.
         weight: what each row stands for, shape (n,); 0 where it is never seen.
+        places: the part of the table for each row that is drawn; None for all of it.
         given: what it was made from.
     """
 
@@ -83,6 +126,7 @@ class ByProbability(Independent):
     certain: Array
     table: Array
     weight: Array
+    places: Places | None = None
     given: RowProbabilities
 
     def draw(self, key: Key, data: Data) -> Array:
@@ -90,7 +134,9 @@ class ByProbability(Independent):
         if not count:
             return self.certain
         k = self.table.shape[0]
-        place, coin = _random.scaled_with_rest(_random.index_words(key, k, count, words=2), jnp.uint32(k))
+        words = _random.index_words(key, k, count, words=2)
+        place, coin = _random.scaled_with_rest(words, jnp.uint32(k) if self.places is None else self.places.size)
+        place = place if self.places is None else self.places.first + place
         threshold, own, alias, _ = jnp.moveaxis(_tree.take(self.table, place), -1, 0)
         return jnp.concatenate([self.certain, jnp.where(coin < threshold, own, alias).astype(jnp.int32)])
 
@@ -115,13 +161,15 @@ class ByProbability(Independent):
         return {"rows": self.given}
 
 
-def by_probability(weights: Array) -> RowProbabilities:
+def by_probability(weights: Array, *, strata: Array | None = None) -> RowProbabilities:
     """Draw rows in proportion to weights, and let each stand for as many rows as make the gradient unbiased.
 
     Args:
         weights: how often each row is to be seen, not negative, not all zero, shape (n,); divided by their sum. A
             row of weight 0 is never seen: it has no part in the gradient then, which is right where its gradient
             is 0 alone.
+        strata: the stratum of each row, whole numbers from 0, shape (n,), such as `ewsg_jax.cluster` makes: each
+            has rows in every batch, as many as its weights come to, at least one. Default: one stratum.
 
     Returns:
         What `rows=` takes, in `uniform`, `svrg`, `saga` and `control_variate` and the methods made of them.
@@ -151,70 +199,19 @@ def by_probability(weights: Array) -> RowProbabilities:
     if not np.isfinite(known).all() or (known < 0).any() or not known.sum() > 0:
         least = "NaN" if np.isnan(known).any() else f"{known.min() if len(known) else 0:.3g}"
         raise ValueError(f"{takes}; got {len(known)} numbers, the least {least}, of sum {known.sum():.3g}")
-    return RowProbabilities(probabilities=jnp.asarray(known / known.sum(), jnp.result_type(float)))
+    probabilities = jnp.asarray(known / known.sum(), jnp.result_type(float))
+    return RowProbabilities(probabilities=probabilities, strata=_labels(strata, len(known)))
 
 
-def leverage(inputs: Array, covariance: Array) -> RowProbabilities:
-    """Draw rows by their norms in the metric of the posterior, √(xᵢᵀ C xᵢ): those that bear on it, however rare.
-
-    For linear predictors ∇Vᵢ is a multiple of xᵢ. In a metric in which the posterior has width 1 a row's norm says
-    how far one of its kind may move it; a column that few rows have makes theirs large.
-
-    Args:
-        inputs: the xᵢ, shape (n, d).
-        covariance: C, near the posterior's, such as the inverse of the curvature at the mode: (d, d), or its
-            diagonal (d,).
-
-    Raises:
-        TypeError, ValueError: an argument is of the wrong kind.
-
-    Example:
-        >>> import jax.numpy as jnp, ewsg_jax as ewsg
-        >>> x = jnp.array([[1.0, 0.0], [1.0, 0.0], [1.0, 30.0]])
-        >>> law = ewsg.rows.leverage(x, jnp.linalg.inv(x.T @ x + jnp.eye(2)))
-        >>> print((3 * law.probabilities).round(1))  # the third row alone tells of the second column
-        [0.8 0.8 1.4]
-    """
-    for name, value in {"inputs": inputs, "covariance": covariance}.items():
-        if not isinstance(value, jax.Array | np.ndarray) or _check.is_traced(value):
-            raise TypeError(f"{name} must be an array of numbers; got {_check.describe(value)}")
-    x, metric = np.asarray(inputs, np.float64), np.asarray(covariance, np.float64)
-    if x.ndim != 2:
-        raise ValueError(f"inputs must be an array (n, d); got {_check.describe(inputs)}")
-    d = x.shape[1]
-    if metric.shape not in ((d,), (d, d)):
-        raise ValueError(f"covariance must have the shape ({d},) or ({d}, {d}); got {_check.describe(covariance)}")
-    squares = x**2 @ metric if metric.ndim == 1 else np.einsum("ij,jk,ik->i", x, metric, x, optimize=True)
-    if not np.isfinite(squares).all() or (squares < 0).any():
-        raise ValueError("covariance must be finite, without negative eigenvalues; got one that is not")
-    return by_probability(jnp.asarray(np.sqrt(squares)))
-
-
-def _certain(p: np.ndarray, batch_size: int) -> np.ndarray:
-    """Return which rows are in every batch: those of b pᵢ ≥ 1, and of the others as often as there are any."""
-    certain = np.zeros(len(p), bool)
-    while True:
-        left, mass = batch_size - certain.sum(), p[~certain].sum()
-        more = ~certain & (p > 0) & (left * p >= mass * (1 - 1e-12))
-        if not left or not more.any():
-            return certain
-        certain |= more
-
-
-def _alias_table(p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return thresholds of 2³², aliases as places, and the probabilities that they make, exactly."""
-    k = len(p)
-    scaled, alias = p * k, np.arange(k)
-    small, large = list(np.flatnonzero(scaled < 1)), list(np.flatnonzero(scaled >= 1))
-    stays = np.ones(k)
-    while small and large:
-        low, high = small.pop(), large[-1]
-        stays[low], alias[low] = scaled[low], high
-        scaled[high] -= 1 - scaled[low]
-        if scaled[high] < 1:
-            small.append(large.pop())
-    # 2³² − 1 at the most: a place without an alias goes to itself either way.
-    threshold = np.minimum(np.round(stays * WORD), WORD - 1)
-    kept = np.where(alias == np.arange(k), WORD, threshold)
-    realised = kept + np.bincount(alias, WORD - kept, minlength=k)
-    return threshold, alias, realised / (WORD * k)
+def _labels(strata: Any, n: int) -> Array | None:
+    """Check the strata of n rows."""
+    if strata is None:
+        return None
+    takes = f"strata must be an array ({n},) of whole numbers from 0, the stratum of each row"
+    if not isinstance(strata, jax.Array | np.ndarray) or _check.is_traced(strata):
+        raise TypeError(f"{takes}, known before anything is compiled; got {_check.describe(strata)}")
+    if strata.shape != (n,) or not jnp.issubdtype(strata.dtype, jnp.integer):
+        raise ValueError(f"{takes}; got {_check.describe(strata)}")
+    if int(strata.min()) < 0:
+        raise ValueError(f"{takes}; got {int(strata.min())}")
+    return jnp.asarray(strata, jnp.int32)

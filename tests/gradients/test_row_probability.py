@@ -186,3 +186,85 @@ def test_under_exponential_weights_and_in_a_run():
     plain = ewsg.sgld(model, 1e-3, batch_size=3, rows=rows)
     assert repr(plain).endswith("batch_size=3, rows=by_probability(probabilities=<float32[30]>)))")
     assert plain == ewsg.sgld(model, 1e-3, batch_size=3, rows=rows)
+
+
+# Within strata.
+
+LABELS, EVEN = np.array([0, 1, 0, 1, 1, 0]), np.array([0.1, 0.2, 0.15, 0.25, 0.2, 0.1])
+"""Strata of probabilities 0.35 and 0.65."""
+
+
+def moments_within(p, labels, seats, a):
+    """Σ_c (1/b_c)(P_c Σ aᵢaᵢᵀ/pᵢ − (Σ aᵢ)(Σ aᵢ)ᵀ), the sums over the rows of stratum c."""
+    found = 0
+    for c, count in enumerate(seats):
+        rows = labels == c
+        squares = p[rows].sum() * np.einsum("ij,ik,i->jk", a[rows], a[rows], 1 / p[rows])
+        found = found + (squares - np.outer(a[rows].sum(0), a[rows].sum(0))) / count
+    return found
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_within_strata_over_all_batches(x64, name):
+    """One row of the first stratum, two of the second: unbiased, of the covariance of the strata together."""
+    model, rows = MODELS["custom"], by_probability(jnp.asarray(EVEN), strata=jnp.asarray(LABELS))
+    first, second = (np.flatnonzero(c == LABELS) for c in (0, 1))
+    batches = np.array([(i, j, k) for i in first for j in second for k in second])
+    (values, probes), elsewhere = estimates(name, model, rows, 3, batches)
+    within = EVEN / np.bincount(LABELS, EVEN)[LABELS]
+    probability = within[batches].prod(1)
+    per_datum = model.per_datum(model.position)
+    mean = probability @ values
+    close(mean, model.prior(model.position) + per_datum.sum(0), 1e-9)
+    a = per_datum if name == "uniform" else per_datum - model.per_datum(jax.device_get(elsewhere))
+    found = np.einsum("ij,ik,i->jk", values - mean, values - mean, probability)
+    close(found, moments_within(EVEN, LABELS, [1, 2], a), 1e-8)
+    close(probes, values, 1e-10)
+
+
+def test_seats_in_proportion_are_never_worse(x64):
+    """P_c of 0.25 and 0.75, a row of the first and three of the second: less than four rows from anywhere."""
+    p, labels = np.array([0.1, 0.15, 0.2, 0.2, 0.15, 0.2]), np.array([0, 0, 1, 1, 1, 1])
+    a = np.random.default_rng(4).normal(size=(6, 3))
+    plain = (np.einsum("ij,ik,i->jk", a, a, 1 / p) - np.outer(a.sum(0), a.sum(0))) / 4
+    assert np.linalg.eigvalsh(plain - moments_within(p, labels, [1, 3], a)).min() > -1e-12
+    law = by_probability(jnp.asarray(p), strata=jnp.asarray(labels)).of_size(4)
+    np.testing.assert_array_equal(np.asarray(law.places.size), [2, 4, 4, 4])
+
+
+def test_each_place_draws_from_its_own_stratum():
+    """The table of each stratum makes its probabilities; draws of every place are of its stratum's rows."""
+    p = np.array([0.06, 0.17, 0.06, 0.18, 0.06, 0.17, 0.06, 0.18, 0.06])
+    labels = np.array([2, 0, 2, 0, 2, 0, 2, 0, 2])  # the second is empty, the first has fewer rows, of more weight
+    law = by_probability(jnp.asarray(p), strata=jnp.asarray(labels)).of_size(4)
+    table, seats = np.asarray(law.table), []
+    for first, size in zip(*map(np.asarray, law.places), strict=True):
+        rows = table[first : first + size]
+        (label,) = set(labels[rows[:, 1]]) | set(labels[rows[:, 2]])
+        found = np.bincount(rows[:, 1], rows[:, 0], 9) + np.bincount(rows[:, 2], 2.0**32 - rows[:, 0], 9)
+        own = np.where(labels == label, p, 0) / p[labels == label].sum()
+        np.testing.assert_allclose(found / 2**32 / size, own, rtol=1e-6, atol=1e-9)
+        seats.append(label)
+    assert seats == [0, 0, 0, 2]
+    draw = jax.vmap(lambda key: law.draw(key, jnp.zeros((9, 1))))
+    drawn = np.asarray(draw(jax.random.split(jax.random.key(0), 60)))
+    np.testing.assert_array_equal(labels[drawn], np.tile(seats, (60, 1)))
+    assert set(drawn.ravel().tolist()) == set(range(9))
+
+
+def test_rows_that_are_certain_within_their_stratum():
+    """A stratum of one row, and one whose rows are as many as it gets: both in every batch, the others drawn."""
+    labels = np.array([0, 1, 2, 2, 2, 2])
+    law = by_probability(jnp.ones(6), strata=jnp.asarray(labels)).of_size(4)
+    assert law.certain.tolist() == [0, 1]
+    np.testing.assert_allclose(law.weight, [1, 1, 2, 2, 2, 2])
+    all_rows = by_probability(jnp.ones(6), strata=jnp.asarray(labels)).of_size(6)
+    assert all_rows.certain.tolist() == list(range(6))
+
+
+def test_strata_of_a_law_that_is_made_under_a_trace():
+    """A kernel made while a function is traced, its strata known: how many rows they get is not traced."""
+    rows = by_probability(jnp.asarray(EVEN), strata=jnp.asarray(LABELS))
+    drawn = quick_jit(lambda key: rows.of_size(3).draw(key, jnp.zeros((6, 1))))(jax.random.key(0))
+    np.testing.assert_array_equal(drawn, rows.of_size(3).draw(jax.random.key(0), jnp.zeros((6, 1))))
+    assert repr(rows) == "by_probability(probabilities=<float32[6]>, strata=<int32[6]>)"

@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
 from ewsg_jax import _random
-from ewsg_jax.gradients._stratified import allocate
+from ewsg_jax.rows.strata import allocate
 from tests.gradients.test_enumeration import N, as_jax, close, no_weight
 from tests.gradients.test_variance_reduced import MODELS, NAMES, quick_jit, shifted
 from tests.oracles import enumeration

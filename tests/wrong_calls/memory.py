@@ -254,6 +254,7 @@ of(
 
 R = ewsg.rows
 WEIGHTS = "an array (n,) of numbers that are not negative and not all zero"
+LABELS = "whole numbers from 0"
 of(
     "rows.by_probability",
     ("a list", T, "weights", "(list)", WEIGHTS, lambda: R.by_probability([1.0, 2.0])),
@@ -264,6 +265,32 @@ of(
     ("infinite", V, "weights", "of sum inf", WEIGHTS, lambda: R.by_probability(np.array([1.0, np.inf]))),
     ("complex", V, "weights", "complex128", WEIGHTS, lambda: R.by_probability(np.ones(3) * 1j)),
     ("a matrix", V, "weights", "shape (2, 2)", WEIGHTS, lambda: R.by_probability(np.ones((2, 2)))),
+    ("strata as a list", T, "strata", "(list)", LABELS, lambda: R.by_probability(np.ones(3), strata=[0, 0, 1])),
+    (
+        "strata of other rows",
+        V,
+        "strata",
+        "shape (2,)",
+        LABELS,
+        lambda: R.by_probability(np.ones(3), strata=np.zeros(2, int)),
+    ),
+    ("strata of numbers", V, "strata", "float64", LABELS, lambda: R.by_probability(np.ones(3), strata=np.zeros(3))),
+    (
+        "a negative stratum",
+        V,
+        "strata",
+        "got -1",
+        LABELS,
+        lambda: R.by_probability(np.ones(3), strata=np.array([0, -1, 1])),
+    ),
+    (
+        "more strata than rows",
+        V,
+        "batch_size",
+        "got 2",
+        "at least 3: a row of each of the 3 strata",
+        lambda: G.uniform(MODEL, batch_size=2, rows=R.by_probability(np.ones(6), strata=np.arange(6) // 2)),
+    ),
     (
         "of other data",
         V,

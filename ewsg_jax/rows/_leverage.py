@@ -1,0 +1,45 @@
+"""Rows by their norms in the metric of the posterior."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax._types import Array
+from ewsg_jax.rows.probability import RowProbabilities, by_probability
+
+
+def leverage(inputs: Array, covariance: Array) -> RowProbabilities:
+    """Draw rows by their norms in the metric of the posterior, √(xᵢᵀ C xᵢ): those that bear on it, however rare.
+
+    For linear predictors ∇Vᵢ is a multiple of xᵢ. In a metric in which the posterior has width 1 a row's norm says
+    how far one of its kind may move it; a column that few rows have makes theirs large.
+
+    Args:
+        inputs: the xᵢ, shape (n, d).
+        covariance: C, near the posterior's, such as the inverse of the curvature at the mode: (d, d), or its
+            diagonal (d,).
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind.
+
+    Example:
+        >>> import jax.numpy as jnp, ewsg_jax as ewsg
+        >>> x = jnp.array([[1.0, 0.0], [1.0, 0.0], [1.0, 30.0]])
+        >>> law = ewsg.rows.leverage(x, jnp.linalg.inv(x.T @ x + jnp.eye(2)))
+        >>> print((3 * law.probabilities).round(1))  # the third row alone tells of the second column
+        [0.8 0.8 1.4]
+    """
+    for name, value in {"inputs": inputs, "covariance": covariance}.items():
+        if not isinstance(value, jax.Array | np.ndarray) or _check.is_traced(value):
+            raise TypeError(f"{name} must be an array of numbers; got {_check.describe(value)}")
+    x, metric = np.asarray(inputs, np.float64), np.asarray(covariance, np.float64)
+    if x.ndim != 2:
+        raise ValueError(f"inputs must be an array (n, d); got {_check.describe(inputs)}")
+    d = x.shape[1]
+    if metric.shape not in ((d,), (d, d)):
+        raise ValueError(f"covariance must have the shape ({d},) or ({d}, {d}); got {_check.describe(covariance)}")
+    squares = x**2 @ metric if metric.ndim == 1 else np.einsum("ij,jk,ik->i", x, metric, x, optimize=True)
+    if not np.isfinite(squares).all() or (squares < 0).any():
+        raise ValueError("covariance must be finite, without negative eigenvalues; got one that is not")
+    return by_probability(jnp.asarray(np.sqrt(squares)))
