@@ -50,7 +50,7 @@ MUTANTS = [
         "ewsg_jax/gradients/anchored.py",
         "(1, anchor_gradient), (-1, at_anchor)",
         "(1, anchor_gradient), (-0.5, at_anchor)",
-        "tests/dynamics/test_stationary_law_with_memory.py::test_control_variates_have_the_law_worked_out_by_hand[splitting]",
+        "tests/gradients/test_variance_reduced.py::test_mean_and_covariance_over_all_batches[custom-svrg]",
     ),
     Mutant(
         "svrg: the anchor moves, its gradient stays behind",
@@ -107,10 +107,24 @@ MUTANTS = [
     Mutant(
         "anchor's gradients added",
         G + "anchored.py",
-        "(1, anchor_gradient), (-1, at_anchor)",
-        "(1, anchor_gradient), (1, at_anchor)",
+        "(1, there), (-1, at_anchor)",
+        "(1, there), (1, at_anchor)",
         VR + "test_mean_and_covariance_over_all_batches[linear_regression-svrg]",
         True,
+    ),
+    Mutant(
+        "anchored: two large sums, each rounded",
+        G + "anchored.py",
+        "(1, posterior.estimate_from_rows(differences, part, data, weights)),",
+        "(1, estimator.batch_gradient(batch, point, data)), (-1, estimator.batch_gradient(batch, anchor, data)),",
+        "tests/gradients/test_anchored.py::test_near_its_anchor_an_estimate_is_as_exact_as_the_difference[random]",
+    ),
+    Mutant(
+        "anchored: a probe with the anchor's rows added",
+        G + "anchored.py",
+        "(1, anchor_gradient), (-1, of_batch)",
+        "(1, anchor_gradient), (1, of_batch)",
+        VR + "test_probe_is_the_same_batch_and_memory_elsewhere[logistic_regression-svrg]",
     ),
     Mutant(
         "probe without the anchor",
