@@ -73,10 +73,7 @@ def reference(x: np.ndarray, y: np.ndarray, num_draws: int, seed: int = 0) -> Re
         {"x": x[away][:, rest], "y": y[away]},
         progress=False,
     )
-    curvature = mode.curvature
-    assert curvature is not None
-    assert curvature.inverse is not None
-    root = np.linalg.cholesky(curvature.inverse / curvature.scale[:, None] / curvature.scale)
+    root = np.linalg.cholesky(np.asarray(mode.covariance))
     half = rng.standard_normal((num_draws // 2, len(rest)))
     normal = np.stack([half, -half], axis=1).reshape(num_draws, -1)
     moved = normal @ root.T

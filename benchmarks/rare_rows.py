@@ -62,10 +62,7 @@ def at_mode(data: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     start = jnp.zeros(data["x"].shape[1])
     posterior = ewsg.models.logistic_regression()
     mode = ewsg.find_mode(jax.random.key(0), posterior, start, data, progress=False)
-    curvature = mode.curvature
-    assert curvature is not None
-    assert curvature.inverse is not None
-    return np.asarray(mode.position), curvature.inverse / curvature.scale[:, None] / curvature.scale
+    return np.asarray(mode.position), np.asarray(mode.covariance)
 
 
 def stiffest(x: np.ndarray, covariance: np.ndarray) -> float:

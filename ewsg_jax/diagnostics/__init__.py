@@ -2,6 +2,7 @@
 
 summary: mean, standard deviation, R-hat, effective sample size and Monte Carlo error of each coordinate.
 distance: a run against a reference.
+inverse_mass: for the next run, from a pilot's draws and the curvature at the mode.
 predictive: held-out accuracy and log likelihood of the mean prediction.
 log_predictive_density: of each held-out row.
 trajectory: held-out accuracy and log likelihood, draw by draw.
@@ -13,6 +14,7 @@ from ewsg_jax.diagnostics._calibration import Calibration as Calibration
 from ewsg_jax.diagnostics._calibration import calibration as calibration
 from ewsg_jax.diagnostics._distance import Distance as Distance
 from ewsg_jax.diagnostics._distance import distance as distance
+from ewsg_jax.diagnostics._inverse_mass import inverse_mass as inverse_mass
 from ewsg_jax.diagnostics._predictive import Predictive as Predictive
 from ewsg_jax.diagnostics._predictive import log_predictive_density as log_predictive_density
 from ewsg_jax.diagnostics._predictive import predictive as predictive

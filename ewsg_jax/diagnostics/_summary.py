@@ -107,7 +107,7 @@ def summary(samples: Samples, names: Names = None) -> Summary:
     """
     if names is not None:
         _check.texts("names", names)
-    _check_size(samples)
+    check_size(samples)
     draws, own_names = coordinates(samples, names)
     statistics = array_statistics()
     num_chains, num_draws, size = draws.shape
@@ -138,7 +138,7 @@ def summary(samples: Samples, names: Names = None) -> Summary:
         )
 
 
-def _check_size(samples: Samples) -> None:
+def check_size(samples: Samples) -> None:
     """Check that there are not too many coordinates, from shapes alone."""
     _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns")
     size = sum(math.prod(leaf.shape[2:]) for leaf in samples.named().values())

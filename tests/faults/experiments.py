@@ -2,6 +2,9 @@
 
 from tests.faults.mutant import Mutant
 
+IM = "ewsg_jax/diagnostics/_inverse_mass.py"
+MD = "tests/diagnostics/test_inverse_mass.py::"
+
 MUTANTS = [
     Mutant(
         "calibration: bins closed on the other side",
@@ -68,8 +71,57 @@ MUTANTS = [
     Mutant(
         "the size of a summary is looked at too late",
         "ewsg_jax/diagnostics/_summary.py",
-        "    _check_size(samples)\n",
+        "    check_size(samples)\n",
         "",
         "tests/wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[diagnostics.summary: a network]",
+    ),
+    Mutant(
+        "a mass from draws: draws counted as if independent",
+        IM,
+        "n = min(count, float(_ess(along)), _draws_of(along), slowest if values[k] < 1 else np.inf)",
+        "n = count",
+        MD + "test_few_or_correlated_draws_of_it_leave_it_as_it_is[8-100-50-0.9]",
+    ),
+    Mutant(
+        "a mass from draws: the least variance by its own draws",
+        IM,
+        "slowest if values[k] < 1 else np.inf)",
+        "np.inf)",
+        MD + "test_few_or_correlated_draws_of_it_leave_it_as_it_is[4-100-20-0.97]",
+    ),
+    Mutant(
+        "a mass from draws: as if there were one direction",
+        IM,
+        "reach = (np.sqrt(d) + ",
+        "reach = (1 + ",
+        MD + "test_few_or_correlated_draws_of_it_leave_it_as_it_is[2-25-60-0.5]",
+    ),
+    Mutant(
+        "a mass from draws: chains that do not agree",
+        IM,
+        "FEWEST_EFFECTIVE * len(white)",
+        "FEWEST_EFFECTIVE / 10",
+        MD + "test_chains_that_do_not_agree_say_nothing",
+    ),
+    Mutant(
+        "a mass from draws: eigenvalues as they are",
+        IM,
+        "variances.append(_unspread(values[k], d / n))",
+        "variances.append(values[k])",
+        MD + "test_a_spread_that_is_of_few_draws_is_taken_off",
+    ),
+    Mutant(
+        "a mass from draws: whitened by a low rank's own values",
+        IM,
+        "(scaled @ self.basis * (self.values**-0.5 - 1))",
+        "(scaled @ self.basis * (self.values**0.5 - 1))",
+        MD + "test_draws_of_the_covariance_leave_it_as_it_is[low rank]",
+    ),
+    Mutant(
+        "a mass from draws: corrected in coordinates of width 1",
+        IM,
+        "moved = directions + self.basis @ ((self.values**0.5 - 1)[:, None] * (self.basis.T @ directions))",
+        "moved = directions",
+        MD + "test_directions_that_differ_are_corrected_and_no_others[low rank]",
     ),
 ]

@@ -110,3 +110,34 @@ of(
     ),
     ("bins", V, "num_bins", "got 0", WHOLE, lambda: diagnostics.calibration(PROBABILITIES, LABELS, num_bins=0)),
 )
+ONE = np.eye(2)
+A_COVARIANCE = "covariance must be"
+
+
+def massed(draws=None, covariance=ONE, **options):
+    """A mass from draws, with something wrong."""
+    samples = SAMPLES if draws is None else dataclasses.replace(SAMPLES, draws=draws)
+    return diagnostics.inverse_mass(samples, covariance, **options)
+
+
+of(
+    "diagnostics.inverse_mass",
+    ("draws", T, "samples", "shape (2, 4, 2)", A_RUN, lambda: diagnostics.inverse_mass(SAMPLES.position, ONE)),
+    ("a network", V, "samples", "got 1,000,000,000,002", "sample(…, keep=…)", lambda: massed(HUGE)),
+    ("three draws", V, "samples", "got 3", "at least 4 draws", lambda: massed(np.zeros((2, 3, 2)))),
+    ("NaN", V, "samples", "got 16 numbers", "must be finite", lambda: massed(np.full((2, 4, 2), np.nan))),
+    ("a number", T, "covariance", "2.0 (float)", "a matrix (d, d)", lambda: massed(covariance=2.0)),
+    (
+        "of other numbers",
+        V,
+        "covariance",
+        "over 3 numbers",
+        "a position of 2",
+        lambda: massed(covariance=np.eye(3)),
+    ),
+    ("another tree", V, "covariance", "(3,)", A_COVARIANCE, lambda: massed(covariance=np.ones(3))),
+    ("negative", V, "covariance", "eigenvalue -1", A_COVARIANCE, lambda: massed(covariance=-ONE)),
+    ("no rate", V, "error_rate", "got 0", "a positive number", lambda: massed(error_rate=0)),
+    ("a rate of 1", V, "error_rate", "got 1", "not including 1", lambda: massed(error_rate=1)),
+    ("a text", T, "error_rate", "'1%' (str)", "a positive number", lambda: massed(error_rate="1%")),
+)

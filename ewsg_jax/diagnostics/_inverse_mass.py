@@ -1,0 +1,193 @@
+"""An inverse mass from a pilot's draws, where the posterior is wider or narrower than its curvature at the mode.
+
+In coordinates in which the given covariance C is I, draws of N(0, I) have a sample covariance whose eigenvalues are
+not 1 either: those of n draws in d dimensions spread from about (1 − √(d/n))² to (1 + √(d/n))². With probability
+1 − α all lie within
+
+    (1 ± (√(d/n) + √(2 log(2/α)/n)))²
+
+for independent Gaussian draws (Davidson & Szarek 2001). A direction u is told apart from C only beyond that, n
+being how many independent draws would know mean and variance along u as well as these do, and only where chains
+agree. What is then taken for its variance is not the eigenvalue λ, which is too far out, but the ℓ with
+λ = ℓ + (d/n) ℓ/(ℓ − 1) (a spiked covariance, Johnstone 2001).
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax._types import Array
+from ewsg_jax.diagnostics._summary import FEWEST_DRAWS, array_statistics, check_size
+from ewsg_jax.diagnostics.coordinates import coordinates
+from ewsg_jax.dynamics.mass import InverseMass
+from ewsg_jax.factors import LowRank, factor_of, is_number
+from ewsg_jax.sampling import Samples
+
+FEWEST_EFFECTIVE = 10
+"""Effective draws of each chain along a direction. Chains that do not agree have one each, or fewer."""
+
+
+def inverse_mass(samples: Samples, covariance: InverseMass, *, error_rate: float = 0.01) -> Array | LowRank:
+    """Return a covariance, corrected in those directions in which draws differ from it by more than their error.
+
+    Few correlated draws leave it as it is: never a bare covariance of draws. It is as right as the draws are: a
+    pilot that is too hot, or has not got everywhere, makes a mass for where it was. What is sampled does not depend
+    on the mass; the step that is stable and the steps that a chain needs do.
+
+    Args:
+        samples: what `ewsg_jax.sample` returned, of whole positions, best of several chains.
+        covariance: of the posterior, as far as it was known: `covariance` of `ewsg_jax.find_mode`'s result, or
+            anything that `inverse_mass=` takes but a bare number.
+        error_rate: α, how often a direction is told apart where there is none.
+
+    Returns:
+        A matrix (d, d) where one was given, else a `dynamics.LowRank`, as `inverse_mass=` takes it; what was given
+        where no direction is told apart. In the precision of the position.
+
+    Raises:
+        ImportError: arviz-stats is not installed.
+        TypeError, ValueError: an argument is of the wrong kind, draws are not finite, or there are fewer than four
+            of a chain.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> data = jax.random.normal(jax.random.key(0), (50, 2))
+        >>> kernel = ewsg.uld(ewsg.models.gaussian_location(), 5e-2, friction=10.0)
+        >>> pilot = ewsg.sample(jax.random.key(1), kernel, jnp.zeros(2), data, 2_000, num_chains=4, burn_in=200)
+        >>> guess = jnp.diag(jnp.array([1 / 50, 1.0]))  # the second is 1/50 too
+        >>> found = ewsg.diagnostics.inverse_mass(pilot, guess)
+        >>> print(found.round(2))
+        [[0.02 0.  ]
+         [0.   0.02]]
+    """
+    check_size(samples)
+    _check.positive("error_rate", error_rate)
+    _check.decay("error_rate", error_rate)
+    if is_number(covariance):
+        raise TypeError(
+            "covariance must be a tree like the position, a matrix (d, d) or a LowRank; got "
+            f"{_check.describe(covariance)}"
+        )
+    position = jax.tree.map(lambda leaf: jnp.asarray(leaf[0, 0]), samples.draws) if samples.num_draws else None
+    draws, _ = coordinates(samples)
+    if draws.shape[1] < FEWEST_DRAWS:
+        raise ValueError(f"samples must have at least {FEWEST_DRAWS} draws of each chain; got {draws.shape[1]}")
+    if not np.isfinite(draws).all():
+        raise ValueError(f"samples must be finite; got {np.sum(~np.isfinite(draws)):,} numbers that are not")
+    factor_of(covariance, "covariance").check("covariance", position)
+    widths = _widths(covariance)
+    directions, values = _told_apart(widths.whitened(draws - draws.mean((0, 1))), float(error_rate))
+    found = widths.corrected(directions, values) if len(values) else covariance
+    dtype = jnp.result_type(float, *(leaf.dtype for leaf in jax.tree.leaves(position)))
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype), found)
+
+
+class _Dense(NamedTuple):
+    """A matrix L Lᵀ, as L."""
+
+    root: np.ndarray
+
+    def whitened(self, draws: np.ndarray) -> np.ndarray:
+        """Return L⁻¹ of each draw."""
+        return np.linalg.solve(self.root, draws.reshape(-1, draws.shape[-1]).T).T.reshape(draws.shape)
+
+    def corrected(self, directions: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Return L (I + U (Λ − I) Uᵀ) Lᵀ."""
+        moved = self.root @ directions
+        return self.root @ self.root.T + (moved * (values - 1)) @ moved.T
+
+
+class _Low(NamedTuple):
+    """A matrix D^½ M D^½, M = I + B (V − I) Bᵀ, whose symmetric root is I + B (V^½ − I) Bᵀ."""
+
+    diagonal: np.ndarray
+    basis: np.ndarray
+    values: np.ndarray
+
+    def whitened(self, draws: np.ndarray) -> np.ndarray:
+        """Return M^−½ D^−½ of each draw."""
+        scaled = draws / np.sqrt(self.diagonal)
+        return scaled + (scaled @ self.basis * (self.values**-0.5 - 1)) @ self.basis.T
+
+    def corrected(self, directions: np.ndarray, values: np.ndarray) -> LowRank:
+        """Return D^½ M^½ (I + U (Λ − I) Uᵀ) M^½ D^½, all of whose directions lie within B and M^½ U."""
+        moved = directions + self.basis @ ((self.values**0.5 - 1)[:, None] * (self.basis.T @ directions))
+        span, _ = np.linalg.qr(np.column_stack([self.basis, moved]))
+        both = [(span.T @ vectors, size) for vectors, size in ((self.basis, self.values), (moved, values))]
+        within = np.eye(span.shape[1]) + sum((v * (size - 1)) @ v.T for v, size in both)
+        sizes, axes = np.linalg.eigh(within)
+        return LowRank(self.diagonal, span @ axes, sizes)  # type: ignore[arg-type]
+
+
+def _widths(covariance: Any) -> _Dense | _Low:
+    """Return a covariance that was looked at, in float64."""
+    if isinstance(covariance, LowRank):
+        return _Low(*(np.asarray(part, np.float64) for part in covariance))
+    leaves = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(covariance)]
+    if isinstance(covariance, jax.Array | np.ndarray) and leaves[0].ndim == 2 and len(set(leaves[0].shape)) == 1:
+        return _Dense(np.linalg.cholesky(leaves[0]))
+    diagonal = np.concatenate([leaf.ravel() for leaf in leaves])
+    return _Low(diagonal, np.zeros((len(diagonal), 0)), np.zeros(0))
+
+
+def _told_apart(white: np.ndarray, error_rate: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the directions (d, r) whose variance is not 1, and their variances.
+
+    Args:
+        white: draws of mean zero and, were it not for them, of covariance I, shape (chain, draw, d).
+        error_rate: α.
+    """
+    flat = white.reshape(-1, white.shape[-1])
+    (count, d), log_rate = flat.shape, 2 * np.log(2 / error_rate)
+    values, vectors = _eigen(flat)
+    suspects = [k for k, value in enumerate(values) if _is_beyond(value, d, count, log_rate)]
+    # The least variance is found along what happens to hold none of the slow motion, and looks like many draws.
+    slowest = _ess(white).min() if any(values[k] < 1 for k in suspects) else np.inf
+    directions, variances = [], []
+    for k in suspects:
+        along = white @ vectors[:, k]
+        n = min(count, float(_ess(along)), _draws_of(along), slowest if values[k] < 1 else np.inf)
+        if n >= FEWEST_EFFECTIVE * len(white) and _is_beyond(values[k], d, n, log_rate):
+            directions.append(vectors[:, k])
+            variances.append(_unspread(values[k], d / n))
+    return np.array(directions).reshape(-1, d).T, np.array(variances)
+
+
+def _ess(draws: np.ndarray) -> np.ndarray:
+    """Return the effective number of draws (chain, draw, …); 0 where it cannot be had."""
+    with np.errstate(all="ignore"):
+        found = array_statistics().ess(draws, chain_axis=0, draw_axis=1, method="mean")
+    return np.nan_to_num(np.asarray(found, np.float64), nan=0.0)
+
+
+def _eigen(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return eigenvalues and eigenvectors of the covariance of draws; of more numbers than draws those not 0."""
+    count, d = flat.shape
+    if d <= count:
+        values, vectors = np.linalg.eigh(flat.T @ flat / count)
+        return values, vectors
+    values, left = np.linalg.eigh(flat @ flat.T / count)
+    values, left = values[values > 1e-10 * values[-1]], left[:, values > 1e-10 * values[-1]]
+    return values, flat.T @ left / np.sqrt(count * values)
+
+
+def _is_beyond(value: float, d: int, n: float, log_rate: float) -> bool:
+    """Return whether an eigenvalue is none of n draws of N(0, I)."""
+    reach = (np.sqrt(d) + np.sqrt(log_rate)) / np.sqrt(n)
+    return np.sqrt(value) > 1 + reach or np.sqrt(value) < 1 - reach
+
+
+def _draws_of(along: np.ndarray) -> float:
+    """Return how many independent Gaussian draws would know the variance as well as these do."""
+    error = float(array_statistics().mcse(along**2, chain_axis=0, draw_axis=1, method="mean"))
+    return 2 * float(np.mean(along**2)) ** 2 / error**2 if error > 0 else 0.0
+
+
+def _unspread(value: float, ratio: float) -> float:
+    """Return the variance whose sample eigenvalue this is, d/n being the ratio."""
+    middle = value + 1 - ratio
+    apart = np.sqrt(max(middle**2 - 4 * value, 0.0))
+    return (middle + apart if value > 1 else middle - apart) / 2
