@@ -1,9 +1,13 @@
 """The experiment of rare rows: its reference against quadrature, and what its page says of its numbers."""
 
+import json
+import re
+
 import numpy as np
 import pytest
 
 from benchmarks import by_importance
+from benchmarks.pages import mass_and_rows
 
 SEPARATED = 1
 
@@ -52,3 +56,61 @@ def test_columns_that_are_not_separated(change):
     else:
         x[:, SEPARATED] *= -1  # the larger value is that of 37 rows
     assert by_importance.separated_columns(x, y) == []
+
+
+# The page.
+
+
+def stored():
+    return json.loads(mass_and_rows.NUMBERS.read_text())
+
+
+def test_the_page_tells_its_numbers():
+    text = mass_and_rows.PAGE.read_text()
+    assert mass_and_rows.page(text) == text, "run python -m benchmarks.pages.mass_and_rows: the page is out of date"
+    result = stored()
+    assert not result["quick"]
+    assert f"{result['stiffest']:,} times that at the mode" in text
+    assert f"2/√{result['stiffest']:,} = {2 / result['stiffest'] ** 0.5:.3f}" in text
+
+
+def test_what_the_page_claims():
+    result = stored()
+    assert result["reference"]["ess"] > 17_000
+    assert max(result["reference"]["halves"]) < 0.03
+    uniform, leverage = (mass_and_rows.run(result, rows) for rows in ("uniform", "leverage"))
+    assert uniform["worst_rhat"] < 1.01
+    by_column = dict(zip(result["columns"], uniform["sd_ratio"], strict=True))
+    assert by_column["Soil_Type15"] > 70
+    assert by_column["Soil_Type7"] > 7
+    assert by_column["intercept"] > 2.5
+    for run in (leverage, mass_and_rows.run(result, "leverage", 0.006)):
+        assert 0.96 < min(run["sd_ratio"]) < max(run["sd_ratio"]) < 1.05
+        assert max(map(abs, run["mean_off"])) < 0.05
+    wall = mass_and_rows.run(result, "leverage", 0.08)
+    assert max(wall["sd_ratio"]) > 2.5
+    assert wall["worst_rhat"] < 1.01
+    assert all(run["diverged"] == 0 for run in result["runs"])
+
+
+def test_where_no_row_says_anything_the_posterior_is_the_prior():
+    """All soil types' raw coefficients together: the means of the reference and of the right run are 0 along it."""
+    result = stored()
+    soil = [j for j, name in enumerate(result["columns"]) if name.startswith("Soil")]
+    share = np.array([result["rows_of_column"][j] for j in soil]) / result["rows_of_column"][-1]
+    along = np.zeros(len(result["columns"]))
+    along[soil] = np.sqrt(share * (1 - share))  # of a standardised column, per unit of the raw one
+    along /= np.linalg.norm(along)
+    mean, sd = (np.array(result["reference"][name]) for name in ("mean", "sd"))
+    leverage = mass_and_rows.run(result, "leverage")
+    assert abs(along @ mean) < 4 / np.sqrt(result["reference"]["ess"])
+    assert abs(along @ (mean + sd * leverage["mean_off"])) < 4 / np.sqrt(leverage["least_ess"])
+
+
+def test_the_picture_says_what_it_shows():
+    from PIL import Image
+
+    assert mass_and_rows.PICTURE.stat().st_size < 120_000
+    with Image.open(mass_and_rows.PICTURE) as picture:
+        assert picture.text["Description"] == mass_and_rows.caption(stored())
+        assert len(re.findall(r"\d\.\d", picture.text["Description"])) == 5

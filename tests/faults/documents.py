@@ -48,4 +48,25 @@ MUTANTS = [
         "ewsg.sgld(ewsg.models.logistic_regression(), 1e-3, batch_size=50)",
         "tests/methods/test_documentation.py::test_the_step_of_the_example_goes_with_its_rows[sgld]",
     ),
+    Mutant(
+        "importance sampling: a prior too wide",
+        "benchmarks/by_importance.py",
+        "- 0.5 * (theta**2).sum(1)",
+        "- 0.4 * (theta**2).sum(1)",
+        "tests/test_rare_rows.py::test_importance_sampling_is_the_posterior",
+    ),
+    Mutant(
+        "importance sampling: the law that separated weights are drawn from left out",
+        "benchmarks/by_importance.py",
+        "log_drawn += log_density",
+        "log_drawn += 0 * log_density",
+        "tests/test_rare_rows.py::test_importance_sampling_is_the_posterior",
+    ),
+    Mutant(
+        "a page with another run's numbers",
+        "docs/mass_and_rows.md",
+        "| leverage | 0.08 |",
+        "| uniform | 0.08 |",
+        "tests/test_rare_rows.py::test_the_page_tells_its_numbers",
+    ),
 ]
