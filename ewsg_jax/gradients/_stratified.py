@@ -21,7 +21,7 @@ from ewsg_jax._types import Array, Data, Key, P, Position
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows import gathering
-from ewsg_jax.rows.gathering import Batch, num_rows
+from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.rows.strata import allocate
 from ewsg_jax.tags import saved_as
 
@@ -78,20 +78,14 @@ class Stratified(GradientEstimator[P]):
         place = _random.scaled(randomness, memory.size.astype(jnp.uint32))
         indices = _tree.take(memory.order, memory.first + place)
         batch = gathering.gather(data, indices)
-        return Estimate(self._gradient(batch, memory.weight, point, data), (indices, memory.weight)), ()
+        return Estimate(self.gradient_on(batch, memory.weight, point, data), (indices, memory.weight)), ()
 
     def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
         indices, weights = estimate.batch
-        return self._gradient(indices, weights, position, data)
+        return self.gradient_on(indices, weights, position, data)
 
     def evaluations(self, data: Data) -> Evaluations:
         return Evaluations(self.batch_size, self.batch_size)
-
-    def _gradient(self, batch: Batch | Array, weights: Array, position: Position, data: Data) -> Position:
-        return _tree.combine(
-            (1, self.posterior.prior_gradient(position)),
-            (1, self.posterior.batch_gradient(position, data, batch, weights, widened=True)),
-        )
 
 
 def stratified(

@@ -138,6 +138,13 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
         """Return ∇V₀, the part of every estimate that is no estimate."""
         return self.posterior.prior_gradient(position)
 
+    def gradient_on(self, batch: Batch | Array, weights: Array | None, position: P, data: Data) -> P:
+        """Return ∇V₀(θ) + Σ_{i∈I} wᵢ ∇Vᵢ(θ), or (n/b) Σ ∇Vᵢ without weights, at least in float32."""
+        return _tree.combine(
+            (1, self.posterior.prior_gradient(position)),
+            (1, self.posterior.batch_gradient(position, data, batch, weights, widened=True)),
+        )
+
     def check(self, position: P, data: Data) -> None:
         """Raise what is wrong with a position and data, by type, shape and dtype."""
         self.posterior.check(position, data)
@@ -207,9 +214,7 @@ class OfRows(GradientEstimator[P]):
 
     def plain_gradient(self, batch: Batch | Array, position: P, data: Data) -> P:
         """Return ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ)."""
-        return _tree.combine(
-            (1, self.posterior.prior_gradient(position)), (1, self.batch_gradient(batch, position, data))
-        )
+        return self.gradient_on(batch, self.weights_of(batch), position, data)
 
     def draw(self, key: Key, data: Data) -> PyTree:
         return self.law.draw(key, data)
