@@ -4,6 +4,7 @@
 # pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -23,40 +24,50 @@ from tests.wrong_calls.table import (
     of,
 )
 
-SAMPLES = ewsg.sample(KEY, ewsg.ld(LOGISTIC, 0.1), POINT, ROWS, 4, num_chains=2, progress=False)
 A_RUN, TEST_ROWS = "a Samples (what ewsg_jax.sample returns)", 'must be {"x": (n, d), "y": (n,)}'
 diagnostics = ewsg.diagnostics
-SUMMARY = diagnostics.summary(SAMPLES)
 HUGE = {"a": np.broadcast_to(np.float32(0), (2, 4, 10**6, 10**6)), "b": np.zeros((2, 4, 2))}
 """Draws of more coordinates than any memory holds: whatever looks at one of them fails."""
 A_SUMMARY = "a Summary (what ewsg_jax.diagnostics.summary returns)"
+
+
+@functools.cache
+def samples() -> ewsg.Samples:
+    return ewsg.sample(KEY, ewsg.ld(LOGISTIC, 0.1), POINT, ROWS, 4, num_chains=2, progress=False)
+
+
+@functools.cache
+def summary() -> diagnostics.Summary:
+    return diagnostics.summary(samples())
+
+
 of(
     "diagnostics.summary",
-    ("draws", T, "samples", "shape (2, 4, 2)", A_RUN, lambda: diagnostics.summary(SAMPLES.position)),
-    ("ArviZ", T, "samples", "(", A_RUN, lambda: diagnostics.summary(SAMPLES.to_arviz())),
-    ("names one text", T, "names", "'ab' (str)", NAMES, lambda: diagnostics.summary(SAMPLES, "ab")),
-    ("names numbers", T, "names", "0 (int)", NAMES, lambda: diagnostics.summary(SAMPLES, [0, 1])),
-    ("one name", V, "names", "got 1", "must be 2, one for each", lambda: diagnostics.summary(SAMPLES, ["a"])),
+    ("draws", T, "samples", "shape (2, 4, 2)", A_RUN, lambda: diagnostics.summary(samples().position)),
+    ("ArviZ", T, "samples", "(", A_RUN, lambda: diagnostics.summary(samples().to_arviz())),
+    ("names one text", T, "names", "'ab' (str)", NAMES, lambda: diagnostics.summary(samples(), "ab")),
+    ("names numbers", T, "names", "0 (int)", NAMES, lambda: diagnostics.summary(samples(), [0, 1])),
+    ("one name", V, "names", "got 1", "must be 2, one for each", lambda: diagnostics.summary(samples(), ["a"])),
     (
         "a network",
         V,
         "samples",
         "got 1,000,000,000,002",
         "sample(…, keep=…)",
-        lambda: diagnostics.summary(dataclasses.replace(SAMPLES, draws=HUGE)),
+        lambda: diagnostics.summary(dataclasses.replace(samples(), draws=HUGE)),
     ),
 )
 of(
     "diagnostics.distance",
-    ("samples", T, "run", "Samples(", A_SUMMARY, lambda: diagnostics.distance(SAMPLES, SUMMARY)),
-    ("no reference", T, "reference", "None", A_SUMMARY, lambda: diagnostics.distance(SUMMARY, None)),
+    ("samples", T, "run", "Samples(", A_SUMMARY, lambda: diagnostics.distance(samples(), summary())),
+    ("no reference", T, "reference", "None", A_SUMMARY, lambda: diagnostics.distance(summary(), None)),
     (
         "other coordinates",
         V,
         "reference",
         "'a'",
         "must have the same coordinates",
-        lambda: diagnostics.distance(SUMMARY, diagnostics.summary(SAMPLES, ["a", "b"])),
+        lambda: diagnostics.distance(summary(), diagnostics.summary(samples(), ["a", "b"])),
     ),
 )
 WITHOUT_Y, WIDE = {"x": ROWS["x"]}, ROWS | {"x": np.ones((6, 3), np.float32)}
@@ -66,17 +77,17 @@ def judged(name: str) -> tuple:
     """Rows of a function that takes samples and held-out rows of logistic regression."""
     call = getattr(diagnostics, name)
     return (
-        ("draws", T, "samples", "shape (2, 4, 2)", A_RUN, lambda: call(SAMPLES.position, ROWS)),
-        ("chunks", V, "chunk_size", "got 0", WHOLE, lambda: call(SAMPLES, ROWS, chunk_size=0)),
+        ("draws", T, "samples", "shape (2, 4, 2)", A_RUN, lambda: call(samples().position, ROWS)),
+        ("chunks", V, "chunk_size", "got 0", WHOLE, lambda: call(samples(), ROWS, chunk_size=0)),
         (
             "other features",
             V,
             "samples",
             "shapes [(2,)]",
             "shape (3,), one weight for each",
-            lambda: call(SAMPLES, WIDE),
+            lambda: call(samples(), WIDE),
         ),
-        ("no data", V, "data", "None", ROWS_SHARED, lambda: call(SAMPLES, None)),
+        ("no data", V, "data", "None", ROWS_SHARED, lambda: call(samples(), None)),
     )
 
 
@@ -85,9 +96,9 @@ of("diagnostics.predictive", *judged("predictive"))
 density = diagnostics.log_predictive_density
 of(
     "diagnostics.log_predictive_density",
-    ("draws", T, "samples", "shape (2, 4, 2)", A_RUN, lambda: density(SAMPLES.position, LOGISTIC, ROWS)),
-    ("a kernel", T, "posterior", "kernel(", A_POSTERIOR, lambda: density(SAMPLES, KERNEL, ROWS)),
-    ("chunks", V, "chunk_size", "got 0", WHOLE, lambda: density(SAMPLES, LOGISTIC, ROWS, chunk_size=0)),
+    ("draws", T, "samples", "shape (2, 4, 2)", A_RUN, lambda: density(samples().position, LOGISTIC, ROWS)),
+    ("a kernel", T, "posterior", "kernel(", A_POSTERIOR, lambda: density(samples(), KERNEL, ROWS)),
+    ("chunks", V, "chunk_size", "got 0", WHOLE, lambda: density(samples(), LOGISTIC, ROWS, chunk_size=0)),
 )
 PROBABILITIES, LABELS = np.array([0.1, 0.9]), np.array([0, 1])
 of(

@@ -3,6 +3,7 @@
 # The arguments are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
 
+import equinox as eqx
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -23,7 +24,6 @@ from tests.wrong_calls.table import (
     KEY,
     KEYS,
     LANGEVIN,
-    MLP,
     MODEL,
     NAN,
     OLD_KEY,
@@ -86,7 +86,7 @@ of(
         "position",
         "position.activation is",
         "keep the arrays only",
-        lambda: KERNEL.init(KEY, MLP, DATA),
+        lambda: KERNEL.init(KEY, eqx.nn.MLP(2, 1, 4, 1, key=KEY), DATA),
     ),
     ("a linen module", T, "position", "Dense(", A_TREE, lambda: KERNEL.init(KEY, nn.Dense(2), DATA)),
     ("texts", T, "position", "dtype <U1", A_TREE, lambda: KERNEL.init(KEY, np.array(["a"]), DATA)),

@@ -3,6 +3,7 @@
 # The arguments are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,12 @@ class Start(nn.Module):
     """A module whose class is taken for a function of a key."""
 
 
-LAST_STATE = sampled().state
 A_FUNCTION, A_STATE = "a function of a key", "samples.state of a run of this kernel"
+
+
+@functools.cache
+def last_state() -> Any:
+    return sampled().state
 
 
 def started(position: Any) -> Any:
@@ -98,14 +103,14 @@ of(
     ("a function that gives text", V, "position", "TypeError", A_FUNCTION, lambda: started(lambda key: "here")),
     ("a function, stacked", V, "stacked", "got True", "must be False", lambda: sampled(position=len, stacked=True)),
     ("neither", V, "position", "neither", "either position or state", lambda: sampled(position=None)),
-    ("both", V, "state", "both", "either position or state", lambda: sampled(state=LAST_STATE)),
+    ("both", V, "state", "both", "either position or state", lambda: sampled(state=last_state())),
     (
         "a state of other data",
         V,
         "data",
         "got 3",
         "all 6 rows that init saw",
-        lambda: sampled(position=None, state=LAST_STATE, data=DATA[:3]),
+        lambda: sampled(position=None, state=last_state(), data=DATA[:3]),
     ),
     ("a position for a state", T, "state", "shape (2,)", A_STATE, lambda: sampled(position=None, state=POINT)),
     (

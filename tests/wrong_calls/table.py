@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -54,7 +53,6 @@ TOO_MANY = np.broadcast_to(np.uint8(1), (3_000_000_000, 2))
 MODEL = ewsg.models.gaussian_location()
 LOGISTIC = ewsg.models.logistic_regression()
 KERNEL = ewsg.sgld(MODEL, 0.1, batch_size=2)
-MLP = eqx.nn.MLP(2, 1, 4, 1, key=KEY)
 
 
 def likelihood(position: Any, x: Any) -> Any:

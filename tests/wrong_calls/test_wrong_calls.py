@@ -9,50 +9,10 @@ import jax
 import pytest
 
 import ewsg_jax as ewsg
-from tests.wrong_calls import (
-    adaptive,
-    datasets,
-    diagnostics,
-    dynamics,
-    estimators,
-    every_method,
-    exact,
-    experiments,
-    kernel,
-    memory,
-    memory_methods,
-    methods,
-    models,
-    parts,
-    posterior,
-    preparation,
-    quasi_newton,
-    real_posteriors,
-    sampling,
-)
+from tests import lists, wrong_calls
 from tests.wrong_calls.table import WRONG
 
-LISTS = [
-    adaptive,
-    datasets,
-    diagnostics,
-    dynamics,
-    estimators,
-    every_method,
-    exact,
-    experiments,
-    kernel,
-    memory,
-    memory_methods,
-    methods,
-    models,
-    parts,
-    posterior,
-    preparation,
-    quasi_newton,
-    real_posteriors,
-    sampling,
-]
+lists.modules_of(wrong_calls)
 """They add their rows to the table."""
 
 PACKAGE = str(Path(ewsg.__file__).parent)
@@ -143,11 +103,6 @@ def assert_raised_by_the_library(error, runs_in_jax):
     if not runs_in_jax:
         assert not any(file.startswith(JAX) for file in files)
         assert not getattr(error, "__notes__", [])
-
-
-def test_every_list_is_run():
-    here = {path.stem for path in Path(__file__).parent.glob("*.py")} - {"__init__", "table", "test_wrong_calls"}
-    assert {module.__name__.split(".")[-1] for module in LISTS} == here
 
 
 def test_the_table_is_wide():
