@@ -8,10 +8,13 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-# Most of the suite's time is compiling. The compiler of jaxlib 0.10 knows a second way to write fused loops, which
-# takes it half the time; later ones end at the unknown flag.
+# Most of the suite's time is compiling. A program in one part takes less of it than one in a part for each thread,
+# and the compiler of jaxlib 0.10 knows a second way to write fused loops, which takes half the time. A flag that a
+# version does not know ends the process.
+if importlib.metadata.version("jaxlib").startswith(("0.10.", "0.11.", "0.12.")):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_parallel_codegen_split_count=1"
 if importlib.metadata.version("jaxlib").startswith("0.10."):
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false"
+    os.environ["XLA_FLAGS"] = f"{os.environ['XLA_FLAGS']} --xla_cpu_use_fusion_emitters=false"
 
 import jax
 import jax.numpy as jnp
@@ -112,10 +115,12 @@ def linearize(x64):
     return _linearize
 
 
-def _linearize(kernel, dimension, data, batches=None):
-    start = kernel.init(jax.random.key(0), jnp.zeros(dimension), data)
+# Most of the time of these tests is compilation: do not optimise. One program for all kernels of one structure.
+@functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+def _maps(kernel, start, some_noise, data, batches):
     names = [name for name in start.dynamics._fields if name != "step"]
-    some_noise, unravel = ravel_pytree(kernel.draw(jax.random.key(1), start, data).noise)
+    dimension = start.position.size
+    some_noise, unravel = ravel_pytree(some_noise)
 
     def step(z, noise, batch):
         parts = dict(zip(names, z.reshape(len(names), dimension), strict=True))
@@ -126,8 +131,6 @@ def _linearize(kernel, dimension, data, batches=None):
     z, other_z = jnp.linspace(-1.0, 1.5, len(names) * dimension), jnp.linspace(2.0, -3.0, len(names) * dimension)
     noise = jnp.zeros_like(some_noise)
 
-    # Most of the time of these tests is compilation: do not optimise.
-    @functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
     def maps(batch):
         jacobians = jax.jacfwd(lambda *at: (step(*at, batch),) * 2, argnums=(0, 1), has_aux=True)
         (matrix, factor), end = jacobians(z, noise)
@@ -136,7 +139,13 @@ def _linearize(kernel, dimension, data, batches=None):
             matrix @ other_z + shift + factor @ some_noise
         )
 
-    found, curvature = jax.vmap(maps)(batches) if batches is not None else maps(())
+    return jax.vmap(maps)(batches) if batches is not None else maps(())
+
+
+def _linearize(kernel, dimension, data, batches=None):
+    start = kernel.init(jax.random.key(0), jnp.zeros(dimension), data)
+    some_noise = kernel.draw(jax.random.key(1), start, data).noise
+    found, curvature = _maps(kernel, start, some_noise, data, batches)
     np.testing.assert_allclose(curvature, 0, atol=1e-10, err_msg="the step is not affine")
     maps_by_batch = (np.asarray(x) if batches is not None else np.asarray(x)[None] for x in found)
     return AffineMaps(*maps_by_batch)

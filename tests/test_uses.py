@@ -67,8 +67,9 @@ def test_blackjax_loop(name, options):
     assert positions.shape == (6, 3)
     cost = kernel.evaluations(data)
     assert np.asarray(evaluations).tolist() == [cost.of_steps(t, 1) for t in range(6)]
+    step = jax.jit(kernel.step)
     for key in jax.random.split(KEY, 6):
-        state, _ = jax.jit(kernel.step)(key, state, data)
+        state, _ = step(key, state, data)
     np.testing.assert_allclose(last.position, state.position, rtol=2e-5, atol=1e-6)
     assert int(last.step) == 6
 

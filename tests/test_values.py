@@ -288,8 +288,9 @@ def test_a_kernel_is_an_argument_or_a_constant(x64, name):
     def given(kernel, state):
         return scanned(kernel, key, state, data, 4)[0]
 
-    close(given(made, state), chain(made))
-    close(given(made.hoisted(), state), chain(made))
+    stepped = chain(made)
+    close(given(made, state), stepped)
+    close(given(made.hoisted(), state), stepped)
     assert made.hoisted() is not made or not hasattr(made, "dynamics")
 
 

@@ -48,12 +48,13 @@ def test_sharing_a_memory_changes_no_chain(x64):
     """Chains that hold a centre each, all the same one, are the chains that share it."""
     kernel = control_variate(center=CENTER)
     shared = run(kernel, STARTS, stacked=True)
+    step = jax.jit(kernel.step)
     _, run_key, _ = jax.random.split(KEY, 3)
     for chain in range(4):
         state = kernel.init(KEY, jnp.asarray(STARTS[chain]), DATA)
         for t in range(30):
             step_key = jax.random.fold_in(jax.random.fold_in(run_key, chain), t)
-            state, _ = jax.jit(kernel.step)(step_key, state, DATA)
+            state, _ = step(step_key, state, DATA)
         np.testing.assert_allclose(shared.position[chain, -1], state.position, rtol=1e-10)
 
 
@@ -132,9 +133,9 @@ def test_evaluations_of_draws_are_exact():
     """SVRG: 2b a step and n at steps 0, K, 2K, …; what the compiled steps themselves report adds up to it."""
     kernel = ewsg.svrg_ld(MODEL, 0.05, batch_size=2, refresh_every=7)
     samples = run(kernel, CENTER, 40, num_chains=2, burn_in=3, thin=4)
-    state, each = kernel.init(KEY, CENTER, DATA), []
+    step, state, each = jax.jit(kernel.step), kernel.init(KEY, CENTER, DATA), []
     for t in range(40):
-        state, info = jax.jit(kernel.step)(jax.random.fold_in(KEY, t), state, DATA)
+        state, info = step(jax.random.fold_in(KEY, t), state, DATA)
         each.append(int(info.gradient_evaluations))
     assert each == [4 + 12 * (t % 7 == 0) for t in range(40)]
     np.testing.assert_array_equal(samples.evaluations, np.cumsum(each)[samples.step - 1])
