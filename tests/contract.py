@@ -1,5 +1,6 @@
 """The combinations that the contract tests go through, made from the table of methods."""
 
+import functools
 import inspect
 import itertools
 
@@ -58,14 +59,21 @@ def pairwise(every):
     return chosen
 
 
+@functools.cache
+def met_in_pairs():
+    """Every combination, and the places of those that `pairwise` chooses."""
+    every = list(combinations())
+    return every, sorted(pairwise(every))
+
+
 def every_kernel(shift):
     """Parametrise a test over all combinations; outside the sweep over every fourth of the pairwise ones.
 
     Tests take different shifts, so that each of these meets some of the promises in every run.
     """
     parameters = []
-    every = list(combinations())
-    in_every_run = [k for place, k in enumerate(sorted(pairwise(every))) if place % 4 == shift % 4]
+    every, met = met_in_pairs()
+    in_every_run = [k for place, k in enumerate(met) if place % 4 == shift % 4]
     for k, (name, options) in enumerate(every):
         label = "-".join([name, *(f"{value}" for _, value in chosen_for(name, options))])
         marks = [] if k in in_every_run else [pytest.mark.sweep]

@@ -97,17 +97,24 @@ def test_it_is_the_same_dynamics_in_other_coordinates(x64, name, kind):
         return jax.lax.scan(step, state, jax.random.split(jax.random.key(1), 7))
 
     @jax.jit
-    def both(data):
-        found = {}
-        for structure, (inverse_mass, L) in given.items():
+    def with_each(data):
+        def end(inverse_mass):
             kernel = ewsg.kernel(dynamics_of(name, inverse_mass=inverse_mass), estimator_of(kind, posterior, name))
-            plain = ewsg.kernel(dynamics_of(name), estimator_of(kind, in_its_coordinates(L), name))
-            at = tree(jnp.asarray(np.linalg.solve(L, START)))
-            found[structure] = run(kernel, tree(jnp.asarray(START)), data), run(plain, at, data)
-        return found
+            return run(kernel, tree(jnp.asarray(START)), data)
 
-    for structure, ((end, accepted), (plain, same)) in both(jnp.asarray(ROWS)).items():
-        L = given[structure][1]
+        return [end(inverse_mass) for inverse_mass, _ in given.values()]
+
+    @jax.jit
+    @functools.partial(jax.vmap, in_axes=(0, None))
+    def in_coordinates(L, data):
+        plain = ewsg.kernel(dynamics_of(name), estimator_of(kind, in_its_coordinates(L), name))
+        return run(plain, tree(jnp.linalg.solve(L, START)), data)
+
+    data = jnp.asarray(ROWS)
+    plains = in_coordinates(np.stack([L for _, L in given.values()]), data)
+    for place, (end, accepted) in enumerate(with_each(data)):
+        plain, same = jax.tree.map(lambda x, place=place: np.asarray(x)[place], plains)
+        structure, (_, L) = list(given.items())[place]
         np.testing.assert_array_equal(accepted, same)
         position = np.asarray(flat(end.position))
         assert np.abs(position - START).max() > 0.05
