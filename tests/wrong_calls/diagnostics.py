@@ -127,13 +127,13 @@ A_COVARIANCE = "covariance must be"
 
 def massed(draws=None, covariance=ONE, **options):
     """A mass from draws, with something wrong."""
-    samples = SAMPLES if draws is None else dataclasses.replace(SAMPLES, draws=draws)
-    return diagnostics.inverse_mass(samples, covariance, **options)
+    given = samples() if draws is None else dataclasses.replace(samples(), draws=draws)
+    return diagnostics.inverse_mass(given, covariance, **options)
 
 
 of(
     "diagnostics.inverse_mass",
-    ("draws", T, "samples", "shape (2, 4, 2)", A_RUN, lambda: diagnostics.inverse_mass(SAMPLES.position, ONE)),
+    ("draws", T, "samples", "shape (2, 4, 2)", A_RUN, lambda: diagnostics.inverse_mass(samples().position, ONE)),
     ("a network", V, "samples", "got 1,000,000,000,002", "sample(…, keep=…)", lambda: massed(HUGE)),
     ("three draws", V, "samples", "got 3", "at least 4 draws", lambda: massed(np.zeros((2, 3, 2)))),
     ("NaN", V, "samples", "got 16 numbers", "must be finite", lambda: massed(np.full((2, 4, 2), np.nan))),
