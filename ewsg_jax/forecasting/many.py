@@ -17,6 +17,7 @@ from ewsg_jax._types import Data, Position
 from ewsg_jax.factors import Diagonal, Factor, Number, factor_of
 from ewsg_jax.forecasting import batches, law, stability
 from ewsg_jax.forecasting.known import known
+from ewsg_jax.forecasting.near import PLACES
 from ewsg_jax.forecasting.result import Forecast
 from ewsg_jax.forecasting.step import AffineStep, maps, state_at
 from ewsg_jax.gradients.protocol import GradientEstimator
@@ -66,9 +67,9 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
     def tree(flat: np.ndarray) -> Position:
         return jax.tree.map(jnp.asarray, layout.tree(flat))
 
-    half = law.normal(17, 2, len(curvature))
     wide = factor_of(mode.inverse_mass, "covariance")
-    places = np.stack([vector(wide.times(tree(place))) for place in np.concatenate([half, 2 * half])])
+    half = law.normal(17, 2, len(curvature))
+    places = np.stack([vector(wide.times(tree(place))) for width in PLACES for place in width * half])
     of = Of(kernel.estimator.posterior, layout, CHUNK_SIZE, False)
     steepest = stability.largest_curvature(of, dynamics.mass, mode.position, places, data)
     evaluations, n = kernel.evaluations(data), num_rows(data)
@@ -133,7 +134,7 @@ def _alone(kernel: Pair, step: int, data: Data) -> AffineStep:
     with jax.enable_x64(True):
         state = state_at(dynamics, jnp.zeros(1), step, None)
         size = sum(name in state._fields for name in ("position", "momentum"))
-        made, _ = maps(dynamics, kernel.estimator, state, (), np.zeros((1, size + 1)), data)
+        made, _ = maps(dynamics, kernel.estimator.posterior, state, (), np.zeros((1, size + 1)), data)
         return AffineStep(*(np.asarray(part, float)[0] for part in made))
 
 

@@ -40,6 +40,8 @@ TARGET_ROUNDS = 2
 """Rounds of the target's own covariance and the curvature that it sees."""
 MOST_ROUNDS, SETTLED = 6, 0.01
 """Rounds of law and noise, and the relative change of a variance that ends them."""
+PLACES = (1.0, 2.0)
+"""Widths of the normal approximation at which walls are looked for, on either side."""
 SMALL = 1e-4
 """Part of a step at which there is no bias."""
 CANDIDATES = 8
@@ -162,7 +164,7 @@ class Near:
         with jax.enable_x64(True):
             terms = weight_terms(
                 self.dynamics,
-                self.kernel.estimator,
+                self.kernel.estimator.posterior,
                 self.wide_state(None),
                 self.reported(noise),
                 None if named else told.frozen_noise,
@@ -197,7 +199,9 @@ class Near:
             points = np.concatenate([draws / self.scale, draws[:, : self.d] @ self.hessian * self.unit], axis=1)
         with jax.enable_x64(True):
             state = self.wide_state(thermostat)
-            made, _ = maps(self.dynamics, self.kernel.estimator, state, self.reported(noise), points, self.data)
+            made, _ = maps(
+                self.dynamics, self.kernel.estimator.posterior, state, self.reported(noise), points, self.data
+            )
             parts = [np.asarray(part, float) for part in made]
         found = [AffineStep(*each).scaled(self.scale) for each in zip(*parts, strict=True)]
         if is_fixed:
@@ -253,8 +257,11 @@ class Near:
     @functools.cached_property
     def steepest(self) -> float:
         """The largest curvature that chains meet, in the coordinates of the mass."""
-        half = law.normal(17, 2, self.d)
-        places = np.concatenate([half, 2 * half]) @ law.root(self.target) / self.unit
+        places = (
+            np.concatenate([width * law.normal(17, 2, self.d) for width in PLACES])
+            @ law.root(self.target)
+            / self.unit
+        )
         of = Of(self.kernel.estimator.posterior, self.layout, CHUNK_SIZE, False)
         return stability.largest_curvature(of, self.dynamics.mass, self.mode.position, places, self.data)
 

@@ -31,7 +31,7 @@ class Forecast:
             its own law sees; None likewise.
         direction_ratios: the least and the largest of the same ratio over all directions, not coordinates alone.
         step_size: h of the kernel.
-        largest_step: the largest stable h for the largest curvature met at draws of up to twice the width of the
+        largest_step: the largest stable h for the largest curvature met at draws of once and twice the width of the
             normal approximation; NaN for a dynamics whose step depends on the position by itself.
         passes_per_step: evaluations of ∇Vᵢ in a step over n, refreshes with their share.
         passes_at_start: the same, once.

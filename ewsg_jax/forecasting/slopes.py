@@ -20,7 +20,7 @@ from ewsg_jax.forecasting.law import normal
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import gather, num_rows
 
-MOST_EVALUATIONS = 2**21
+MOST_EVALUATIONS = 2**20
 """∇Vᵢ; rows, evenly spaced, stand for all."""
 PLACES = 256
 NEAR = 0.05

@@ -18,12 +18,12 @@ from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics.mass import Mass
 from ewsg_jax.factors import Number
-from ewsg_jax.forecasting.step import at, names_of
+from ewsg_jax.forecasting.step import UNOPTIMISED, at, names_of
 from ewsg_jax.gradients.covariance import Covariance
 from ewsg_jax.gradients.protocol import Estimate
 from ewsg_jax.preparation.programs import Of, product_with
 
-NUM_PRODUCTS = 8
+NUM_PRODUCTS = 6
 """Products of the Hessian with vectors at each place, of Lanczos' method."""
 BISECTIONS = 40
 
@@ -107,7 +107,7 @@ def largest_step(dynamics: Dynamics, state: Any, curvature: float, noise: float)
     return low
 
 
-@jax.jit
+@functools.partial(jax.jit, compiler_options=UNOPTIMISED)
 def _jacobian(dynamics: Dynamics, state: Any, curvature: Array, covariance: Any, step_size: Array) -> Array:
     made = dataclasses.replace(dynamics, step_size=Constant(value=step_size))
     noise = jax.tree.map(jnp.zeros_like, made.draw(jax.random.key(0), state))

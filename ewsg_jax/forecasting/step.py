@@ -16,12 +16,15 @@ from jax.flatten_util import ravel_pytree
 from ewsg_jax._types import Array, Data, Position, PyTree
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.gradients.covariance import Covariance, Structure
-from ewsg_jax.gradients.protocol import Estimate, GradientEstimator
+from ewsg_jax.gradients.protocol import Estimate
+from ewsg_jax.posterior import Posterior
 
 MOVING = ("position", "momentum")
 """Fields of a state that make up z."""
 HELD = ("step", "thermostat")
 """Fields that are held."""
+UNOPTIMISED: dict[str, bool | int | str] = {"xla_backend_optimization_level": 0}
+"""For small programs that are run once: most of their time is compiling."""
 NUM_POINTS = 64
 """Points around the mode over which a map is averaged that depends on the position."""
 
@@ -67,15 +70,15 @@ def at(state: Any, flat: Array) -> Any:
     return state._replace(**parts)
 
 
-@functools.partial(jax.jit, static_argnames="estimator")
+@functools.partial(jax.jit, static_argnames="posterior", compiler_options=UNOPTIMISED)
 def maps(
-    dynamics: Dynamics, estimator: GradientEstimator, state: Any, covariance: PyTree, points: Array, data: Data
+    dynamics: Dynamics, posterior: Posterior, state: Any, covariance: PyTree, points: Array, data: Data
 ) -> Any:
     """Return A, G, B and W at points z with the gradients there, and the drift, each with a leading axis.
 
     Args:
         dynamics: whose step it is.
-        estimator: whose prior gradient a dynamics may ask for.
+        posterior: whose prior gradient a dynamics may ask for.
         state: at the mode, at rest.
         covariance: what an estimate reports, `()` for nothing.
         points: pairs (z, g), shape (count, m + d).
@@ -89,7 +92,7 @@ def maps(
 
     def moved(z: Array, g: Array, xi: Array) -> Array:
         here = at(state, z)
-        prepared = dynamics.prepare(here, estimator.prior_gradient, data)
+        prepared = dynamics.prepare(here, posterior.prior_gradient, data)
         estimate = Estimate(unravel(g), (), covariance=covariance)
         end = dynamics.moved(unravel_noise(xi), prepared, estimate, lambda position: unravel(g))
         return jnp.concatenate([ravel_pytree(getattr(end, name))[0] for name in names_of(state)]) - origin
@@ -128,10 +131,10 @@ class Weight(NamedTuple):
         return np.einsum("pcd,pcd->pc", gradients, 0.5 * gradients @ self.square + slope[:, None])
 
 
-@functools.partial(jax.jit, static_argnames=("estimator", "name"))
+@functools.partial(jax.jit, static_argnames=("posterior", "name"), compiler_options=UNOPTIMISED)
 def weight_terms(
     dynamics: Dynamics,
-    estimator: GradientEstimator,
+    posterior: Posterior,
     state: Any,
     covariance: PyTree,
     frozen: PyTree,
@@ -143,7 +146,7 @@ def weight_terms(
     size = len(names_of(state)) * flat.shape[0]
 
     def weight(g: Array, z: Array) -> Array:
-        prepared = dynamics.prepare(at(state, z), estimator.prior_gradient, data)
+        prepared = dynamics.prepare(at(state, z), posterior.prior_gradient, data)
         estimate = Estimate(unravel(g), (), covariance=covariance)
         return dynamics.weighed(prepared, estimate, frozen if name is None else name)
 

@@ -128,8 +128,8 @@ MUTANTS = [
     Mutant(
         "forecast: the curvature at the mode for the walls'",
         "ewsg_jax/forecasting/near.py",
-        "np.concatenate([half, 2 * half])",
-        "np.concatenate([0 * half, 0 * half])",
+        "[width * law.normal(17, 2, self.d) for width in PLACES]",
+        "[0 * width * law.normal(17, 2, self.d) for width in PLACES]",
         "tests/forecasting/test_forecast.py::test_walls_away_from_the_mode_set_the_largest_step",
         sweep=True,
     ),
