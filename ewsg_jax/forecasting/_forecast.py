@@ -98,6 +98,7 @@ def _told(near: Near) -> Forecast:
         covariance=whole / near.unit / near.unit[:, None],
         target=near.target / near.unit / near.unit[:, None],
         direction_ratios=directions,
+        curvature_seen=(1 + near.bends[0], 1 + near.bends[1]),
         step_size=near.step_size,
         largest_step=near.largest_step(noise),
         passes_per_step=per_step / n,

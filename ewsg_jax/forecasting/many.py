@@ -80,6 +80,7 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
         covariance=None,
         target=None,
         direction_ratios=(float(ratio.min()), float(ratio.max())),
+        curvature_seen=(np.nan, np.nan),
         step_size=float(dynamics.step_size_at(jnp.int32(step))),
         largest_step=stability.largest_step(dynamics, _single(kernel, step), steepest, 0.0),
         passes_per_step=evaluations.per_step / n,

@@ -15,6 +15,7 @@ from ewsg_jax._types import Data
 from ewsg_jax.forecasting import anchors, batches, law, stability
 from ewsg_jax.forecasting.batches import Noise, Weighing
 from ewsg_jax.forecasting.known import Known, known
+from ewsg_jax.forecasting.result import NORMAL
 from ewsg_jax.forecasting.slopes import Slopes, slopes
 from ewsg_jax.forecasting.step import (
     MOVING,
@@ -36,6 +37,8 @@ MOST_EVALUATIONS = 2**20
 """∇Vᵢ that batches may take, at each round."""
 MOST_POINTS, MOST_NUMBERS, MOST_LISTED = 2**14, 2**22, 64
 """Points at which batches are compared, and numbers of their gradients; batches that are looked at one by one."""
+BENDS = (NORMAL[0] - 1, NORMAL[1] - 1)
+"""By what part of the mode's the curvature that a law sees may differ: beyond it is no longer near normal."""
 TARGET_ROUNDS = 2
 """Rounds of the target's own covariance and the curvature that it sees."""
 MOST_ROUNDS, SETTLED = 6, 0.01
@@ -61,6 +64,8 @@ class Near:
         temperature = getattr(self.dynamics, "temperature", Constant(value=1.0))
         self.temperature = float(temperature(jnp.int32(step)))
         self.fixed_steps: dict[float | None, list[AffineStep]] = {}
+        self.narrow, self.bends = curvature.inverse, (0.0, 0.0)
+        self.widest_bend = np.zeros_like(self.hessian)
         self.last_seen: tuple[np.ndarray, Slopes] | None = None
         self.target = self.temperature * curvature.inverse
         for _ in range(TARGET_ROUNDS):
@@ -78,7 +83,13 @@ class Near:
         unit, posterior = self.unit, self.kernel.estimator.posterior
         widths = law.root(covariance[: self.d, : self.d]) / unit[:, None]
         found = slopes(posterior, self.mode.position, widths, self.data)
-        seen = Slopes(found.mean / unit, found.bend / unit / unit[:, None])
+        inner = law.root(self.narrow)
+        ratios, vectors = np.linalg.eigh(inner @ (found.bend / unit / unit[:, None]) @ inner)
+        if ratios[-1] >= self.bends[1]:
+            self.widest_bend = found.bend / unit / unit[:, None]
+        self.bends = (min(self.bends[0], float(ratios[0])), max(self.bends[1], float(ratios[-1])))
+        outer = np.linalg.inv(inner) @ vectors
+        seen = Slopes(found.mean / unit, outer * np.clip(ratios, *BENDS) @ outer.T)
         self.last_seen = (covariance, seen)
         return seen
 
@@ -256,14 +267,13 @@ class Near:
 
     @functools.cached_property
     def steepest(self) -> float:
-        """The largest curvature that chains meet, in the coordinates of the mass."""
-        places = (
-            np.concatenate([width * law.normal(17, 2, self.d) for width in PLACES])
-            @ law.root(self.target)
-            / self.unit
-        )
-        of = Of(self.kernel.estimator.posterior, self.layout, CHUNK_SIZE, False)
-        return stability.largest_curvature(of, self.dynamics.mass, self.mode.position, places, self.data)
+        """The largest curvature that chains meet, in the coordinates of the mass: at some places, or on average."""
+        widths = law.root(self.temperature * self.narrow) / self.unit
+        places = np.concatenate([width * law.normal(17, 2, self.d) for width in PLACES]) @ widths
+        of, mass = Of(self.kernel.estimator.posterior, self.layout, CHUNK_SIZE, False), self.dynamics.mass
+        met = stability.largest_curvature(of, mass, self.mode.position, places, self.data)
+        seen = self.unit[:, None] * (self.hessian + self.widest_bend) * self.unit
+        return max(met, stability.in_mass(mass, seen, self.layout))
 
     def largest_step(self, noise: Noise) -> float:
         """Return the largest stable step, NaN where it depends on the position."""

@@ -9,6 +9,8 @@ import numpy as np
 from ewsg_jax import _check
 from ewsg_jax._types import Position, PyTree
 
+NORMAL = (0.5, 2.0)
+"""Curvatures, over the mode's, within which a posterior is near normal."""
 MOST_SHOWN = 8
 """Coordinates of which a table shows a row each: the worst."""
 
@@ -30,6 +32,9 @@ class Forecast:
         target: the covariance of the target by the same reckoning, shape (d, d): the inverse of the curvature that
             its own law sees; None likewise.
         direction_ratios: the least and the largest of the same ratio over all directions, not coordinates alone.
+        curvature_seen: the least and the largest curvature of a direction, over the mode's, averaged over the law
+            (and the target's): 1 where the posterior is normal. Outside of ½ … 2 it is far from normal, and what is
+            told is of a posterior that is bent so far at most. NaN above 1,000 numbers.
         step_size: h of the kernel.
         largest_step: the largest stable h for the largest curvature met at draws of once and twice the width of the
             normal approximation; NaN for a dynamics whose step depends on the position by itself.
@@ -46,6 +51,7 @@ class Forecast:
     covariance: np.ndarray | None
     target: np.ndarray | None
     direction_ratios: tuple[float, float]
+    curvature_seen: tuple[float, float]
     step_size: float
     largest_step: float
     passes_per_step: float
@@ -59,6 +65,11 @@ class Forecast:
         """Whether chains stay near the mode: a law was found, and the step is below the largest stable one."""
         found = all(np.isfinite(np.asarray(x)).all() for x in jax.tree.leaves(self.variance_ratio))
         return found and not self.step_size > self.largest_step
+
+    @property
+    def is_near_normal(self) -> bool:
+        """Whether the posterior is as it is taken to be: no curvature seen is half or twice the mode's."""
+        return not (self.curvature_seen[0] < NORMAL[0] or self.curvature_seen[1] > NORMAL[1])
 
     def passes(self, ess: float = 1.0) -> float:
         """Return how many passes over the data so many independent draws cost, for the slowest coordinate's mean.
@@ -84,6 +95,11 @@ class Forecast:
         ]
         if not self.is_stable:
             lines.append("UNSTABLE: chains leave the mode, or orbit around it")
+        if not self.is_near_normal:
+            low, high = self.curvature_seen
+            lines.append(
+                f"NOT NEAR NORMAL: its law sees curvatures {low:.2g} to {high:.2g} times the mode's; run it instead"
+            )
         names, ratio = _flat(self.variance_ratio)
         shift, time = _flat(self.mean_shift)[1], _flat(self.autocorrelation_time)[1]
         order = np.argsort(-np.abs(np.log(ratio)), kind="stable")

@@ -21,7 +21,7 @@ from ewsg_jax.factors import Number
 from ewsg_jax.forecasting.step import UNOPTIMISED, at, names_of
 from ewsg_jax.gradients.covariance import Covariance
 from ewsg_jax.gradients.protocol import Estimate
-from ewsg_jax.preparation.programs import Of, product_with
+from ewsg_jax.preparation.programs import Layout, Of, product_with, vector
 
 NUM_PRODUCTS = 6
 """Products of the Hessian with vectors at each place, of Lanczos' method."""
@@ -49,6 +49,15 @@ def largest_curvature(of: Of, mass: Mass | None, position: Position, places: np.
         matrix = np.diag(alpha[:count]) + np.diag(beside, 1) + np.diag(beside, -1)
         largest = max(largest, float(np.linalg.eigvalsh(matrix)[-1]))
     return largest
+
+
+def in_mass(mass: Mass | None, curvature: np.ndarray, layout: Layout) -> float:
+    """Return the largest eigenvalue of Lᵀ H L of a matrix (d, d)."""
+    if mass is not None:
+        rows = [layout.tree(row, np.float32) for row in np.eye(len(curvature))]
+        turned = np.stack([vector(mass.factor.times(jax.tree.map(jnp.asarray, row))) for row in rows])
+        curvature = turned @ curvature @ turned.T
+    return float(np.linalg.eigvalsh(curvature)[-1])
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -134,6 +134,10 @@ def test_walls_away_from_the_mode_set_the_largest_step():
     assert float(mode.sd[0]) > 0.9
     assert told.largest_step < 2 / 500
     assert not told.is_stable
+    # Its law sees hundreds of times the mode's curvature: no normal posterior.
+    assert told.curvature_seen[1] > 50
+    assert not told.is_near_normal
+    assert "NOT NEAR NORMAL" in repr(told)
 
 
 def test_the_mean_of_a_skewed_posterior_shifts_with_the_heat(x64):
@@ -146,6 +150,8 @@ def test_the_mean_of_a_skewed_posterior_shifts_with_the_heat(x64):
     np.testing.assert_allclose(told.mean_shift[0], -0.5 * excess * 20, rtol=0.02)
     # And the law sees a curvature that is larger than the mode's, by half of the variance.
     np.testing.assert_allclose(told.target[0, 0], 1 / (400 * np.exp(0.5 / 400)), rtol=1e-4)
+    np.testing.assert_allclose(told.curvature_seen[1], np.exp(0.5 * told.covariance[0, 0]), rtol=1e-4)
+    assert told.is_near_normal
 
 
 def test_temperature_and_schedules(x64):
