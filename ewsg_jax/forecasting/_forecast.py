@@ -86,19 +86,19 @@ def _told(near: Near) -> Forecast:
     whole, times, shift = np.full((d, d), np.inf), np.full(d, np.inf), np.full(d, np.nan)
     directions = (np.inf, np.inf)
     if covariance is not None:
-        relative, widths = near.against_target(covariance), law.root(near.target)
+        relative, widths = near.against_target(covariance), law.root(near.target.covariance)
         values = np.linalg.eigvalsh(relative)
         whole, directions = widths @ relative @ widths, (float(values[0]), float(values[-1]))
         times = law.autocorrelation_times(matrix, covariance, d)
         shift = near.mean_shift(covariance, matrix, noise)
-    sd = np.sqrt(np.diag(near.target))
+    sd = np.sqrt(np.diag(near.target.covariance))
     told = {"variance_ratio": np.diag(whole) / sd**2, "mean_shift": shift / sd, "autocorrelation_time": times}
     return Forecast(
         **{name: jax.tree.map(jnp.asarray, near.layout.tree(value)) for name, value in told.items()},
         covariance=whole / near.unit / near.unit[:, None],
-        target=near.target / near.unit / near.unit[:, None],
+        target=near.target.covariance / near.unit / near.unit[:, None],
         direction_ratios=directions,
-        curvature_seen=(1 + near.bends[0], 1 + near.bends[1]),
+        curvature_seen=(1 + near.target.bends[0], 1 + near.target.bends[1]),
         step_size=near.step_size,
         largest_step=near.largest_step(noise),
         passes_per_step=per_step / n,

@@ -17,9 +17,9 @@ from ewsg_jax._types import Data, Position
 from ewsg_jax.factors import Diagonal, Factor, Number, factor_of
 from ewsg_jax.forecasting import batches, law, stability
 from ewsg_jax.forecasting.known import known
-from ewsg_jax.forecasting.near import PLACES
 from ewsg_jax.forecasting.result import Forecast
 from ewsg_jax.forecasting.step import AffineStep, maps, state_at
+from ewsg_jax.forecasting.target import PLACES
 from ewsg_jax.gradients.protocol import GradientEstimator
 from ewsg_jax.pair import Pair
 from ewsg_jax.preparation import Mode

@@ -1,7 +1,6 @@
 """A kernel near a mode: its law, the noise that the law's points make, and what both say together."""
 
 import dataclasses
-import functools
 from typing import Any
 
 import jax
@@ -15,8 +14,6 @@ from ewsg_jax._types import Data
 from ewsg_jax.forecasting import anchors, batches, law, stability
 from ewsg_jax.forecasting.batches import Noise, Weighing
 from ewsg_jax.forecasting.known import Known, known
-from ewsg_jax.forecasting.result import NORMAL
-from ewsg_jax.forecasting.slopes import Slopes, slopes
 from ewsg_jax.forecasting.step import (
     MOVING,
     NUM_POINTS,
@@ -27,24 +24,19 @@ from ewsg_jax.forecasting.step import (
     state_at,
     weight_terms,
 )
+from ewsg_jax.forecasting.target import Target
 from ewsg_jax.pair import Pair
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.curvature import Curvature
-from ewsg_jax.preparation.programs import Layout, Of, vector
-from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.preparation.programs import Layout, vector
+from ewsg_jax.rows.gathering import num_rows
 
 MOST_EVALUATIONS = 2**20
 """∇Vᵢ that batches may take, at each round."""
 MOST_POINTS, MOST_NUMBERS, MOST_LISTED = 2**14, 2**22, 64
 """Points at which batches are compared, and numbers of their gradients; batches that are looked at one by one."""
-BENDS = (NORMAL[0] - 1, NORMAL[1] - 1)
-"""By what part of the mode's the curvature that a law sees may differ: beyond it is no longer near normal."""
-TARGET_ROUNDS = 2
-"""Rounds of the target's own covariance and the curvature that it sees."""
 MOST_ROUNDS, SETTLED = 6, 0.01
 """Rounds of law and noise, and the relative change of a variance that ends them."""
-PLACES = (1.0, 2.0)
-"""Widths of the normal approximation at which walls are looked for, on either side."""
 SMALL = 1e-4
 """Part of a step at which there is no bias."""
 CANDIDATES = 8
@@ -57,41 +49,16 @@ class Near:
     def __init__(self, kernel: Pair, mode: Mode, curvature: Curvature, data: Data, step: int) -> None:
         self.kernel, self.mode, self.data, self.step = kernel, mode, data, step
         self.dynamics, self.known = kernel.dynamics, known(kernel.estimator, data)
-        self.layout = Layout.of(mode.position)
-        self.unit, self.hessian = curvature.scale, curvature.scaled
-        self.d, self.curvature = len(self.unit), curvature
-        assert curvature.inverse is not None
+        self.layout, self.curvature = Layout.of(mode.position), curvature
         temperature = getattr(self.dynamics, "temperature", Constant(value=1.0))
         self.temperature = float(temperature(jnp.int32(step)))
         self.fixed_steps: dict[float | None, list[AffineStep]] = {}
-        self.narrow, self.bends = curvature.inverse, (0.0, 0.0)
-        self.widest_bend = np.zeros_like(self.hessian)
-        self.last_seen: tuple[np.ndarray, Slopes] | None = None
-        self.target = self.temperature * curvature.inverse
-        for _ in range(TARGET_ROUNDS):
-            self.of_target = self.seen(self.target)
-            self.target = self.temperature * np.linalg.inv(self.hessian + self.of_target.bend)
+        self.target = Target(kernel.estimator.posterior, mode, curvature, self.temperature, data)
+        self.unit, self.hessian, self.d = self.target.unit, self.target.hessian, len(self.target.unit)
         self.step_size = float(self.dynamics.step_size_at(jnp.int32(step)))
         self.state = state_at(self.dynamics, mode.position, step, None)
         self.parts = len([name for name in MOVING if name in self.state._fields])
         self.scale = np.concatenate([self.unit, np.ones((self.parts - 1) * self.d)])
-
-    def seen(self, covariance: np.ndarray) -> Slopes:
-        """Return what a law of the position sees more than its mode, worked out once for each."""
-        if self.last_seen is not None and self.last_seen[0] is covariance:
-            return self.last_seen[1]
-        unit, posterior = self.unit, self.kernel.estimator.posterior
-        widths = law.root(covariance[: self.d, : self.d]) / unit[:, None]
-        found = slopes(posterior, self.mode.position, widths, self.data)
-        inner = law.root(self.narrow)
-        ratios, vectors = np.linalg.eigh(inner @ (found.bend / unit / unit[:, None]) @ inner)
-        if ratios[-1] >= self.bends[1]:
-            self.widest_bend = found.bend / unit / unit[:, None]
-        self.bends = (min(self.bends[0], float(ratios[0])), max(self.bends[1], float(ratios[-1])))
-        outer = np.linalg.inv(inner) @ vectors
-        seen = Slopes(found.mean / unit, outer * np.clip(ratios, *BENDS) @ outer.T)
-        self.last_seen = (covariance, seen)
-        return seen
 
     def settled(self) -> tuple[np.ndarray | None, np.ndarray, Noise, bool]:
         """Return the law's covariance with A and the noise there, and whether noise and law have settled.
@@ -101,7 +68,7 @@ class Near:
         d = self.d
         rest = self.temperature * np.eye(len(self.scale))
         covariance = rest.copy()
-        covariance[:d, :d] = self.target
+        covariance[:d, :d] = self.target.covariance
         noise = Noise(np.zeros((d, d)), np.zeros(d), np.zeros((d, len(self.scale))))
         matrix, _ = self.linear(noise, covariance)
         for _ in range(MOST_ROUNDS):
@@ -111,13 +78,13 @@ class Near:
                 return None, matrix, noise, True
             change = float(np.max(np.abs(np.diag(found) / np.diag(covariance) - 1)))
             covariance = found
-            if (self.known.estimator is None and self.dynamics.translates) or change < SETTLED:
+            if change < SETTLED:
                 return covariance, matrix, noise, True
         return covariance, matrix, noise, False
 
     def against_target(self, covariance: np.ndarray) -> np.ndarray:
         """Return P of the position in coordinates in which the target's covariance is I, shape (d, d)."""
-        still = self.target
+        still = self.target.covariance
         if not self.dynamics.translates:
             # A map that is averaged over draws has what these take for the target.
             slow = Constant(value=SMALL * self.step_size)
@@ -125,7 +92,7 @@ class Near:
             near = Near(kernel, self.mode, self.curvature, self.data, self.step)
             near.known = Known(None, "")
             found = near.settled()[0]
-            still = self.target if found is None else found[: self.d, : self.d]
+            still = self.target.covariance if found is None else found[: self.d, : self.d]
         inverse = np.linalg.inv(law.root(still))
         return inverse @ covariance[: self.d, : self.d] @ inverse
 
@@ -155,7 +122,7 @@ class Near:
             None if listed else count,
             self.data,
         )
-        slope = (self.hessian + self.seen(covariance).bend) @ wanted
+        slope = (self.hessian + self.target.seen(covariance).bend) @ wanted
         whole = np.asarray(gradients, float) / self.unit
         made = batches.noise_of(whole, draws, self.weighing(before), slope, not listed)
         if told.lags is None or told.lags.rate is None:
@@ -226,7 +193,7 @@ class Near:
         draws = None
         if not self.dynamics.translates:
             draws = law.normal(13, max(NUM_POINTS, 2 * len(self.scale) + 2), len(self.scale)) @ law.root(covariance)
-        hessian = self.hessian + self.seen(covariance).bend
+        hessian = self.hessian + self.target.seen(covariance).bend
         matrices, noises = [], []
         for step in self.steps(noise, draws, thermostat):
             slope = hessian @ step.wanted + noise.force
@@ -261,19 +228,9 @@ class Near:
 
     def mean_shift(self, covariance: np.ndarray, matrix: np.ndarray, noise: Noise) -> np.ndarray:
         """Return how far the mean of the law is from the target's."""
-        slope = self.seen(covariance).mean - self.of_target.mean
+        slope = self.target.seen(covariance).mean - self.target.own.mean
         by_weights = np.linalg.solve(np.eye(len(matrix)) - matrix, self.linear_step(noise).gradient @ noise.shift)
-        return by_weights[: self.d] - self.target @ slope / self.temperature
-
-    @functools.cached_property
-    def steepest(self) -> float:
-        """The largest curvature that chains meet, in the coordinates of the mass: at some places, or on average."""
-        widths = law.root(self.temperature * self.narrow) / self.unit
-        places = np.concatenate([width * law.normal(17, 2, self.d) for width in PLACES]) @ widths
-        of, mass = Of(self.kernel.estimator.posterior, self.layout, CHUNK_SIZE, False), self.dynamics.mass
-        met = stability.largest_curvature(of, mass, self.mode.position, places, self.data)
-        seen = self.unit[:, None] * (self.hessian + self.widest_bend) * self.unit
-        return max(met, stability.in_mass(mass, seen, self.layout))
+        return by_weights[: self.d] - self.target.covariance @ slope / self.temperature
 
     def largest_step(self, noise: Noise) -> float:
         """Return the largest stable step, NaN where it depends on the position."""
@@ -285,4 +242,4 @@ class Near:
             size = np.abs(gradient).max()
             heat = float(np.linalg.eigvalsh(gradient @ noise.covariance @ gradient.T)[-1]) / size**2
         state = state_at(self.dynamics, jnp.zeros(1), self.step, None)
-        return stability.largest_step(self.dynamics, state, self.steepest, heat)
+        return stability.largest_step(self.dynamics, state, self.target.steepest(self.dynamics.mass), heat)

@@ -1,0 +1,78 @@
+"""The posterior around its mode, as far as it is near normal: what laws of a position see of it.
+
+In coordinates y = D (θ − mode), D² the diagonal of ∇²V.
+"""
+
+import numpy as np
+
+from ewsg_jax._types import Data
+from ewsg_jax.dynamics.mass import Mass
+from ewsg_jax.forecasting import law, stability
+from ewsg_jax.forecasting.result import NORMAL
+from ewsg_jax.forecasting.slopes import Slopes, slopes
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation import Mode
+from ewsg_jax.preparation.curvature import Curvature
+from ewsg_jax.preparation.programs import Layout, Of
+from ewsg_jax.rows.gathering import CHUNK_SIZE
+
+BENDS = (NORMAL[0] - 1, NORMAL[1] - 1)
+"""By what part of the mode's the curvature that a law sees may differ: beyond it is no longer near normal."""
+ROUNDS = 2
+"""Of the target's own covariance and the curvature that it sees."""
+PLACES = (1.0, 2.0)
+"""Widths of the normal approximation at which walls are looked for, on either side."""
+
+
+class Target:
+    """A posterior around its mode.
+
+    Attributes:
+        unit: the diagonal of D, shape (d,).
+        hessian: ∇²V at the mode, shape (d, d).
+        covariance: of the target, by the curvature that its own law sees, shape (d, d).
+        own: what the target's law sees more than its mode.
+        bends: the least and the largest part of the mode's curvature by which that seen has differed so far.
+    """
+
+    def __init__(
+        self, posterior: Posterior, mode: Mode, curvature: Curvature, temperature: float, data: Data
+    ) -> None:
+        self.posterior, self.mode, self.data = posterior, mode, data
+        self.layout = Layout.of(mode.position)
+        self.unit, self.hessian = curvature.scale, curvature.scaled
+        assert curvature.inverse is not None
+        self._narrow, self.bends = curvature.inverse, (0.0, 0.0)
+        self._widest = np.zeros_like(self.hessian)
+        self._last: tuple[np.ndarray, Slopes] | None = None
+        self._widths = temperature * curvature.inverse
+        self.covariance = self._widths
+        for _ in range(ROUNDS):
+            self.own = self.seen(self.covariance)
+            self.covariance = temperature * np.linalg.inv(self.hessian + self.own.bend)
+
+    def seen(self, covariance: np.ndarray) -> Slopes:
+        """Return what a law of the position sees more than the mode, worked out once for each."""
+        if self._last is not None and self._last[0] is covariance:
+            return self._last[1]
+        d, unit = len(self.unit), self.unit
+        widths = law.root(covariance[:d, :d]) / unit[:, None]
+        found = slopes(self.posterior, self.mode.position, widths, self.data)
+        inner, bend = law.root(self._narrow), found.bend / unit / unit[:, None]
+        ratios, vectors = np.linalg.eigh(inner @ bend @ inner)
+        if ratios[-1] >= self.bends[1]:
+            self._widest = bend
+        self.bends = (min(self.bends[0], float(ratios[0])), max(self.bends[1], float(ratios[-1])))
+        outer = np.linalg.inv(inner) @ vectors
+        seen = Slopes(found.mean / unit, outer * np.clip(ratios, *BENDS) @ outer.T)
+        self._last = (covariance, seen)
+        return seen
+
+    def steepest(self, mass: Mass | None) -> float:
+        """Return the largest curvature that chains meet, in the coordinates of a mass: at places, or on average."""
+        widths = law.root(self._widths) / self.unit
+        places = np.concatenate([width * law.normal(17, 2, len(self.unit)) for width in PLACES]) @ widths
+        of = Of(self.posterior, self.layout, CHUNK_SIZE, False)
+        met = stability.largest_curvature(of, mass, self.mode.position, places, self.data)
+        average = self.unit[:, None] * (self.hessian + self._widest) * self.unit
+        return max(met, stability.in_mass(mass, average, self.layout))
