@@ -6,12 +6,13 @@ A kernel is a dynamics that asks an estimator for a gradient: `kernel(dynamics, 
 Posterior, models, bounds, bijectors: what is sampled.
 METHODS, kernel, dynamics, gradients, rows: named methods, and parts to make kernels of.
 sample, moments, load: run, and read runs from files.
+check: how wrong draws are, and what is right.
 diagnostics: what a run is worth.
 find_mode, forecast, cluster, from_sgd: before a run.
 datasets: real data.
 module, static, hyperparameters, method, saved_as: for parts of your own.
 Kernel, KernelState, Info, Randomness: what a kernel is and returns.
-Samples, Moments, Mode, Forecast, SGDMatch, Method: what functions return, and the record of a method.
+Samples, Moments, Mode, Forecast, Report, SGDMatch, Method: what functions return, and the record of a method.
 """
 
 from types import ModuleType as _ModuleType
@@ -31,6 +32,8 @@ from ewsg_jax._kernel import Randomness as Randomness
 from ewsg_jax._module import hyperparameters as hyperparameters
 from ewsg_jax._module import module as module
 from ewsg_jax._module import static as static
+from ewsg_jax.checking import Report as Report
+from ewsg_jax.checking import check as check
 from ewsg_jax.forecasting import Forecast as Forecast
 from ewsg_jax.forecasting import forecast as forecast
 from ewsg_jax.methods import *  # noqa: F403 - every method, so that a new one needs no line here

@@ -24,8 +24,17 @@ def coordinates(samples: Samples, names: Names = None) -> tuple[np.ndarray, tupl
         ValueError: there is another number of names than of coordinates.
     """
     _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns")
+    return flattened(samples.named(), names)
+
+
+def flattened(leaves: dict[str, np.ndarray], names: Names = None) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return the same of named arrays (chain, draw, …).
+
+    Raises:
+        ValueError: as `coordinates`.
+    """
     parts, own = [], []
-    for leaf_name, leaf in samples.named().items():
+    for leaf_name, leaf in leaves.items():
         shape = leaf.shape[2:]
         parts.append(np.asarray(leaf, np.float64).reshape(*leaf.shape[:2], math.prod(shape)))
         places = itertools.product(*map(range, shape))

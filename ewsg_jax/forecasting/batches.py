@@ -4,7 +4,6 @@ import functools
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
@@ -12,7 +11,7 @@ from ewsg_jax import _tree
 from ewsg_jax._types import Array, Data, Position, PyTree
 from ewsg_jax.forecasting.step import Weight
 from ewsg_jax.gradients._svrg import SVRG, SVRGMemory
-from ewsg_jax.gradients.protocol import Estimate, GradientEstimator, OfRows
+from ewsg_jax.gradients.protocol import GradientEstimator, OfRows, no_weight
 from ewsg_jax.rows.gathering import num_rows
 
 SURE = 2.0
@@ -83,17 +82,13 @@ def estimates(
             randomness = jax.vmap(lambda k: estimator.draw(k, data))(jax.random.split(key, count))
 
         def of_batch(drawn: PyTree) -> Array:
-            estimate, _ = estimator.propose(drawn, kept, point, data, _no_weight)
+            estimate, _ = estimator.propose(drawn, kept, point, data, no_weight)
             return ravel_pytree(_tree.widened(estimate.gradient))[0]
 
         return jax.lax.map(of_batch, randomness, batch_size=max(1, ROWS_AT_ONCE // rows))
 
     keys = jax.random.split(jax.random.key(2), points.shape[0])
     return jax.lax.map(of_point, (keys, points, anchors))
-
-
-def _no_weight(estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
-    return jnp.zeros(())
 
 
 def anchored(estimator: GradientEstimator, anchor: Position) -> SVRGMemory:

@@ -3,6 +3,7 @@
 import abc
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol
 
+import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _tree
@@ -34,6 +35,11 @@ class Weight(Protocol):
     """The exponent of the exponential weight of an estimate, up to a constant, at the current state."""
 
     def __call__(self, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array: ...
+
+
+def no_weight(estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
+    """Return 0: the weight of an estimate that is not chosen among others."""
+    return jnp.zeros(())
 
 
 class Evaluations(NamedTuple):

@@ -20,6 +20,12 @@ NAME = "samples"
 """What samples are called in a file."""
 
 
+def named(tree: PyTree, single: str) -> dict[str, np.ndarray]:
+    """Return the leaves by their place in the tree; one that is the whole tree by the name `single`."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {jax.tree_util.keystr(path, simple=True, separator=".") or single: x for path, x in leaves}
+
+
 @saved_as("samples")
 @dataclass(frozen=True, eq=False, repr=False)
 class Samples(Generic[P]):
@@ -114,9 +120,7 @@ class Samples(Generic[P]):
 
         Draws that are a single array are called `position`, or `draws` where they are no positions.
         """
-        leaves = jax.tree_util.tree_leaves_with_path(self.draws)
-        single = "position" if self.keeps_positions else "draws"
-        return {jax.tree_util.keystr(path, simple=True, separator=".") or single: x for path, x in leaves}
+        return named(self.draws, "position" if self.keeps_positions else "draws")
 
     def predict(
         self,

@@ -1,0 +1,231 @@
+"""How wrong draws are, from the model's own gradients at them and no reference.
+
+For the target, and for no other law, E ∇V = 0 and E[∇V (θ − m)ᵀ] = T·I, and so on for every function (Stein's
+identities). What draws lack of them is a bias of the run, once it is more than chance; and with it the moments that
+the draws should have are found.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax._types import Data, Key, PyTree
+from ewsg_jax.checking import coordinatewise, stein
+from ewsg_jax.checking.affine import between, root_of
+from ewsg_jax.checking.correction import TINY, Correction, Moments
+from ewsg_jax.checking.draws import Draws, draws_of
+from ewsg_jax.checking.gradients import Fresh, fresh_gradients
+from ewsg_jax.checking.report import Corrected, Report
+from ewsg_jax.diagnostics._summary import array_statistics
+from ewsg_jax.diagnostics.coordinates import Names
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation import Mode
+from ewsg_jax.rows.named import Rows
+from ewsg_jax.sampling import Samples
+
+NEAR = 0.1
+"""The effect, no chance, above which draws are moved before they are corrected again."""
+WIDE, MOST_ROUNDS, SETTLED = 1.2, 4, 0.02
+"""How wide they are made, in the target's standard deviations; how often; and the change that is none."""
+MOST_RHATS = 256
+"""Coordinates, evenly spaced, whose R-hat is looked at."""
+
+
+def check(
+    key: Key,
+    samples: Samples | PyTree,
+    posterior: Posterior,
+    data: Data,
+    *,
+    mode: Mode | None = None,
+    temperature: float = 1.0,
+    tolerance: float = 0.05,
+    error_rate: float = 0.02,
+    max_draws: int = 8_000,
+    batch_size: int = 1_000,
+    rows: Rows | None = None,
+    names: Names = None,
+) -> Report:
+    """Say how wrong draws are, with errors, in words; and what is right.
+
+    Of draws of any origin: a run of this library or another, a Laplace approximation, variational inference. It
+    compares nothing: the model's gradients at the draws say what the target is. Each draw costs two fresh batches.
+
+    Args:
+        key: a typed PRNG key, for the batches.
+        samples: what `ewsg_jax.sample` returned, or draws of positions, a tree of arrays with the leading axes
+            (chain, draw); several chains, or one of them.
+        posterior: what should have been sampled.
+        data: all n rows.
+        mode: what `find_mode` returned for it, whose covariance gives the directions that are looked at; None: each
+            half of the draws gives those of the other half.
+        temperature: T of the target exp(−V/T).
+        tolerance: how far off, relatively, a standard deviation may be; a mean twice as many of them.
+        error_rate: how often a right run is called wrong.
+        max_draws: draws of all chains together that are looked at, evenly spaced.
+        batch_size: rows for each draw, in two batches; all rows where there are no more.
+        rows: how they are drawn, as `gradients.uniform` takes it. Default: by their norms in the draws' own metric
+            where data enter through linear predictors, else uniformly.
+        names: a name for each coordinate. Default: its place in the tree of the position.
+
+    Raises:
+        ImportError: arviz-stats is not installed.
+        TypeError, ValueError: an argument is of the wrong kind; there are fewer than eight draws of a chain, or
+            none that is finite; the gradient is not finite at a draw.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> model, data = ewsg.models.gaussian_location(), jnp.linspace(-1.0, 1.0, 40)[:, None]
+        >>> kernel = ewsg.sgld(model, 0.02, batch_size=4)  # the posterior's sd is 0.156
+        >>> samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(1), data, 8_000, num_chains=8, burn_in=100)
+        >>> report = ewsg.check(jax.random.key(1), samples, model, data)
+        >>> report.outcome, report.sd_ratio.round(1), report.corrected.sd.round(2)
+        ('wrong', Array([2.], dtype=float32), Array([0.16], dtype=float32))
+    """
+    _check.key(key)
+    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    _check.data(data)
+    if mode is not None:
+        _check.instance("mode", mode, Mode, "made by ewsg_jax.find_mode")
+    for name, value in {"temperature": temperature, "tolerance": tolerance, "error_rate": error_rate}.items():
+        _check.positive(name, value)
+    _check.decay("tolerance", tolerance)
+    _check.decay("error_rate", error_rate)
+    _check.integer("max_draws", max_draws, minimum=64)
+    _check.integer("batch_size", batch_size, minimum=2)
+    if names is not None:
+        _check.texts("names", names)
+    draws = draws_of(samples, names, max_draws)
+    if mode is not None:
+        _check.same_tree(
+            "mode must be of these positions", "mode.position", mode.position, draws.position(draws.flat[0])
+        )
+    data = jax.tree.map(jnp.asarray, data)
+
+    def gradients(number: int, draws: Draws) -> Fresh:
+        return fresh_gradients(
+            jax.random.fold_in(key, number), posterior, draws, data, batch_size, rows, float(temperature)
+        )
+
+    first = gradients(0, draws)
+    if not first.is_finite:
+        lost = int(np.sum(~np.isfinite(first.mean).all(1)))
+        raise ValueError(f"samples must lie where the potential has a gradient; got {lost} draws where it has none")
+    metric = None if mode is None else _metric(mode, float(temperature))
+    return _judged(draws, first, gradients, metric, float(tolerance), float(error_rate))
+
+
+def _judged(
+    draws: Draws,
+    first: Fresh,
+    gradients: Callable[[int, Draws], Fresh],
+    metric: tuple[np.ndarray, np.ndarray] | None,
+    tolerance: float,
+    error_rate: float,
+) -> Report:
+    """Judge draws, and find what is right."""
+    is_dense = draws.size <= coordinatewise.MOST_DENSE
+    scores = _scores(draws, first, metric, error_rate)
+    here, passes, correction = draws, first.data_passes, None
+    if not is_dense:
+        found = coordinatewise.moments(draws.flat, first.mean)
+    else:
+        correction = Correction(draws.flat, first.first, first.second, scores.distance)
+        found = correction.moments()
+        if scores.sure_distance > NEAR:
+            here, correction, found, cost = _nearer(draws, gradients, correction, found)
+            passes += cost
+    mean, sd = draws.flat.mean(0), np.maximum(draws.flat.std(0), TINY)
+    right = np.sqrt(np.diag(found.covariance) if is_dense else found.covariance)
+    corrected = Corrected(
+        mean=draws.position(found.mean),
+        sd=draws.position(right),
+        mean_error=draws.position(found.mean_error),
+        sd_error=draws.position(right * found.sd_error),
+        covariance=found.covariance if is_dense else None,
+        by="coordinate by coordinate" if correction is None else correction.by,
+    )
+    return Report(
+        sd_ratio=draws.position(sd / right),
+        sd_ratio_error=draws.position(sd / right * found.sd_error),
+        mean_shift=draws.position((mean - found.mean) / right),
+        mean_shift_error=draws.position(found.mean_error / right),
+        corrected=corrected,
+        scores=scores,
+        rhat=_worst_rhat(draws.values),
+        num_chains=len(draws.values) + draws.num_lost,
+        num_lost=draws.num_lost,
+        num_draws=draws.num_draws,
+        num_used=len(draws.flat),
+        data_passes=passes,
+        tolerance=tolerance,
+        names=draws.names,
+        correction=correction,
+        draws=here,
+        map=between(draws.flat, found.mean, found.covariance),
+    )
+
+
+def _nearer(
+    draws: Draws, gradients: Callable[[int, Draws], Fresh], correction: Correction, found: Moments
+) -> tuple[Draws, Correction, Moments, float]:
+    """Correct draws that are far off again and again, moved to where they should be and somewhat wider.
+
+    Draws that are too wide see all of the target; those of its own width say by how much that matters.
+    """
+    passes, here, before = 0.0, draws, found
+
+    def at(number: int, width: float) -> bool:
+        nonlocal passes, here, correction, found
+        moved = draws.moved(between(draws.flat, found.mean, width**2 * found.covariance))
+        fresh = gradients(number, moved)
+        passes += fresh.data_passes
+        if fresh.is_finite:
+            here, correction = moved, Correction(moved.flat, fresh.first, fresh.second, 0.0)
+            found = correction.moments()
+        return fresh.is_finite
+
+    for number in range(1, MOST_ROUNDS + 1):
+        before = found
+        if not at(number, WIDE) or found.change_from(before) < SETTLED:
+            break
+    wide = found
+    at(MOST_ROUNDS + 1, 1.0)
+    return here, correction, found.between(wide), passes
+
+
+def _metric(mode: Mode, temperature: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mode and a root of its covariance, flat."""
+    center = np.concatenate([np.asarray(x, float).ravel() for x in jax.tree.leaves(mode.position)])
+    covariance = mode.covariance
+    if not isinstance(covariance, np.ndarray):
+        raise ValueError(
+            f"mode must be of at most {coordinatewise.MOST_DENSE:,} numbers; got one of {len(center):,}"
+        )
+    return center, root_of(temperature * covariance, symmetric=True)
+
+
+def _scores(
+    draws: Draws, fresh: Fresh, metric: tuple[np.ndarray, np.ndarray] | None, error_rate: float
+) -> stein.Scores:
+    slopes = fresh.mean.reshape(draws.values.shape)
+    if metric is not None:
+        directions = stein.by_root(draws.values, slopes, *metric)
+    else:
+        is_dense = draws.size <= min(coordinatewise.MOST_DENSE, len(draws.flat) // 8)
+        directions = stein.by_halves(draws.values, slopes, is_dense)
+    return stein.scores_of(directions, error_rate)
+
+
+def _worst_rhat(values: np.ndarray) -> float:
+    """Return the largest split R-hat of up to so many coordinates, NaN for one chain."""
+    if len(values) < 2:
+        return float("nan")
+    some = np.unique(np.linspace(0, values.shape[2] - 1, MOST_RHATS).astype(int))
+    with np.errstate(all="ignore"):
+        found: Any = array_statistics().rhat(values[..., some], chain_axis=0, draw_axis=1)
+    return float(np.nanmax(np.append(np.asarray(found, float), 0.0)))

@@ -1,0 +1,100 @@
+"""Draws of any origin as one array: chain, draw, coordinate."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax._types import Position, PyTree
+from ewsg_jax.checking.affine import Affine
+from ewsg_jax.diagnostics.coordinates import Names, flattened
+from ewsg_jax.preparation.programs import Layout
+from ewsg_jax.sampling import Samples
+from ewsg_jax.sampling.samples import named
+
+FEWEST = 8
+"""Draws of a chain."""
+MOST_NUMBERS = 2**26
+"""Numbers of all draws that are looked at: 512 MiB in float64."""
+TAKES = "samples must be what ewsg_jax.sample returned, or a tree of arrays with leading axes (chain, draw)"
+
+
+class Draws(NamedTuple):
+    """Draws that are looked at.
+
+    Attributes:
+        values: shape (chain, draw, d), float64.
+        layout: how d numbers are a position.
+        names: of the coordinates.
+        num_lost: chains that are left out, for they are not finite.
+        num_draws: draws of each chain that there are.
+    """
+
+    values: np.ndarray
+    layout: Layout
+    names: tuple[str, ...]
+    num_lost: int
+    num_draws: int
+
+    @property
+    def flat(self) -> np.ndarray:
+        """All draws, chain after chain, shape (draws, d)."""
+        return self.values.reshape(-1, self.values.shape[-1])
+
+    @property
+    def size(self) -> int:
+        """D."""
+        return self.values.shape[-1]
+
+    def moved(self, to: Affine) -> "Draws":
+        """Return the draws, moved."""
+        return self._replace(values=to(self.values))
+
+    def position(self, flat: np.ndarray) -> Position:
+        """Return the position of d numbers."""
+        return jax.tree.map(jnp.asarray, self.layout.tree(flat))
+
+
+def draws_of(samples: Samples | PyTree, names: Names, most: int) -> Draws:
+    """Return at most so many draws of all chains together, evenly spaced.
+
+    Raises:
+        TypeError, ValueError: they are none, or too few.
+    """
+    tree = samples.position if isinstance(samples, Samples) else samples
+    leaves = jax.tree.leaves(tree)
+    if not leaves or not all(isinstance(x, jax.Array | np.ndarray) for x in leaves):
+        raise TypeError(f"{TAKES}; got {_check.describe(samples)}")
+    if not all(jnp.issubdtype(x.dtype, jnp.floating) for x in leaves) or min(x.ndim for x in leaves) < 2:
+        raise ValueError(f"{TAKES} of floating-point numbers; got {_check.listed('samples', _check.shapes(tree))}")
+    if len({x.shape[:2] for x in leaves}) > 1:
+        raise ValueError(f"{TAKES}, the same of all; got {_check.listed('samples', _check.shapes(tree))}")
+    num_chains, num_draws = leaves[0].shape[:2]
+    if num_chains < 1 or num_draws < FEWEST:
+        raise ValueError(
+            f"samples must have a chain, and at least {FEWEST} draws of each; got {num_chains} of {num_draws}"
+        )
+    numbers = sum(x[0, 0].size for x in leaves)
+    most = min(most, max(FEWEST * num_chains, MOST_NUMBERS // max(1, numbers)))
+    kept = np.unique(np.linspace(0, num_draws - 1, min(num_draws, max(FEWEST, most // num_chains))).astype(int))
+    chosen = jax.tree.map(lambda x: np.asarray(x)[:, kept], tree)
+    values, own_names = flattened(named(chosen, "position"), names)
+    finite = np.isfinite(values).all(axis=(1, 2))
+    if isinstance(samples, Samples):
+        finite &= samples.is_finite
+    if not finite.any():
+        raise ValueError("samples must have a chain that stayed finite; got none")
+    layout = Layout.of(jax.tree.map(lambda x: jnp.asarray(x[0, 0]), tree))
+    return Draws(values[finite], layout, own_names, int(np.sum(~finite)), num_draws)
+
+
+def like(samples: Any, values: np.ndarray) -> PyTree:
+    """Return a tree like the draws, of other values (chain, draw, d)."""
+    leaves, structure = jax.tree.flatten(samples)
+    ends = np.cumsum([int(np.prod(x.shape[2:])) for x in leaves])
+    parts = np.split(values, ends[:-1], axis=2)
+    return jax.tree.unflatten(
+        structure, [part.reshape(x.shape).astype(x.dtype) for part, x in zip(parts, leaves, strict=True)]
+    )

@@ -1,0 +1,202 @@
+"""What a check says."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax._types import Position, PyTree
+from ewsg_jax.checking import verdict as verdicts
+from ewsg_jax.checking.affine import Affine
+from ewsg_jax.checking.correction import Correction
+from ewsg_jax.checking.draws import Draws, draws_of, like
+from ewsg_jax.checking.stein import Scores
+from ewsg_jax.sampling import Samples
+
+MOST_SHOWN = 12
+"""Coordinates of which the table shows a row each: those with the largest bias."""
+
+
+@dataclass(frozen=True, eq=False)
+class Corrected:
+    """Moments of the target, as the draws and the gradients at them tell; trees like the position.
+
+    Attributes:
+        mean, sd: of each coordinate.
+        mean_error, sd_error: their standard errors. Chance, and what the correction leaves where draws are far from
+            the target.
+        covariance: shape (d, d), over the numbers of the position, leaf after leaf; None above 1,000 numbers.
+        by: which Stein functions means were found with.
+    """
+
+    mean: Position
+    sd: Position
+    mean_error: Position
+    sd_error: Position
+    covariance: np.ndarray | None
+    by: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Report:
+    """How wrong draws are. Trees are like the position.
+
+    Attributes:
+        sd_ratio: the draws' standard deviations over the target's.
+        sd_ratio_error: its standard error, of the target's side: of these draws, not of others of the kind.
+        mean_shift: the draws' mean less the target's, in standard deviations of the target.
+        mean_shift_error: its standard error.
+        corrected: the moments that the draws should have.
+        scores: Stein's identities: whether what is wrong is more than chance.
+        rhat: the largest split R-hat of a coordinate, NaN of one chain.
+        num_chains: chains there were.
+        num_lost: of these, chains that are left out, for they are not finite.
+        num_draws: draws of each chain.
+        num_used: draws that were looked at, of all chains.
+        data_passes: what the gradients cost, in passes over the data.
+        tolerance: as given.
+        names: of the coordinates.
+    """
+
+    sd_ratio: Position
+    sd_ratio_error: Position
+    mean_shift: Position
+    mean_shift_error: Position
+    corrected: Corrected
+    scores: Scores
+    rhat: float
+    num_chains: int
+    num_lost: int
+    num_draws: int
+    num_used: int
+    data_passes: float
+    tolerance: float
+    names: tuple[str, ...]
+    correction: Correction | None = field(repr=False)
+    draws: Draws = field(repr=False)
+    map: Affine = field(repr=False)
+
+    @property
+    def outcome(self) -> Literal["right", "wrong", "unsure"]:
+        """Whether the draws are right within tolerance, wrong beyond chance, or neither can be told."""
+        return self._found.outcome
+
+    @property
+    def verdict(self) -> str:
+        """The same in words, with what to do."""
+        return self._found.text
+
+    @property
+    def _found(self) -> verdicts.Verdict:
+        return verdicts.of(
+            self.scores,
+            flat(self.sd_ratio),
+            flat(self.sd_ratio_error),
+            flat(self.mean_shift),
+            flat(self.mean_shift_error),
+            self.names,
+            self.rhat,
+            self.tolerance,
+            self.num_lost,
+        )
+
+    def expectation(self, function: Callable[[Any], PyTree]) -> tuple[PyTree, PyTree]:
+        """Return the target's expectation of a function of the position, and its standard error.
+
+        Args:
+            function: `function(position) -> tree of floating-point arrays`, for one draw.
+
+        Raises:
+            TypeError, ValueError: it is no such function, or the position is of more than 1,000 numbers.
+        """
+        _check.function("function", function, "(position) -> tree of arrays")
+        if self.correction is None:
+            raise ValueError("function must be of a position of at most 1,000 numbers; got one of more")
+        layout, correction = self.draws.layout, self.correction
+        places = jnp.asarray(self.draws.flat, jnp.result_type(float, *layout.dtypes))
+        shapes = _check.outputs("function", function, "a position", layout.tree(places[0]))
+        values = jax.jit(lambda x: jax.lax.map(lambda one: function(layout.tree(one)), x, batch_size=256))(places)
+
+        def of(leaf: Any) -> tuple[np.ndarray, np.ndarray]:
+            return correction.expectation(np.asarray(leaf, np.float64).reshape(len(places), -1))
+
+        found = jax.tree.map(of, values)
+
+        def shaped(k: int) -> PyTree:
+            return jax.tree.map(lambda x, pair: jnp.asarray(pair[k].reshape(x.shape), x.dtype), shapes, found)
+
+        return shaped(0), shaped(1)
+
+    def correct(self, samples: Samples | PyTree) -> Any:
+        """Return draws moved by the affine map that takes the checked ones' mean and covariance to the target's.
+
+        Args:
+            samples: those that were checked, or others of the same run; draws beyond bounds are not moved back.
+
+        Raises:
+            TypeError, ValueError: they are no draws of this position.
+        """
+        moved = draws_of(samples, None, 10**12)
+        if moved.layout != self.draws.layout:
+            raise ValueError("samples must be of the position that was checked; got others")
+        values = self.map(moved.values)
+        if isinstance(samples, Samples):
+            return replace(samples, draws=like(samples.draws, values), moments=None)
+        return like(samples, values)
+
+    def worst(self, count: int = MOST_SHOWN) -> np.ndarray:
+        """Return the numbers of the `count` coordinates with the largest bias beside its error."""
+        ratio, shift = np.abs(np.log(flat(self.sd_ratio))), np.abs(flat(self.mean_shift))
+        size = np.maximum(ratio / self.tolerance, shift / (2 * self.tolerance))
+        return np.argsort(-size, kind="stable")[:count]
+
+    def plot(self, path: Any = None) -> Any:
+        """Draw sd ratios and mean shifts of all coordinates with their errors; return the matplotlib figure.
+
+        Args:
+            path: of an image file to write; None: none.
+
+        Raises:
+            ImportError: matplotlib is not installed.
+        """
+        from ewsg_jax.checking.plot import plot
+
+        return plot(self, path)
+
+    def __repr__(self) -> str:
+        return self._table()
+
+    def _table(self) -> str:
+        ratio, ratio_error = flat(self.sd_ratio), flat(self.sd_ratio_error)
+        shift, shift_error = flat(self.mean_shift), flat(self.mean_shift_error)
+        mean, sd = flat(self.corrected.mean), flat(self.corrected.sd)
+        lost = f" ({self.num_lost} lost)" if self.num_lost else ""
+        scores = ", ".join(f"{name}: {score.z:.1f}" for name, score in self.scores.worst.items())
+        lines = [
+            f"Check: {self.verdict}",
+            f"{self.num_chains} chains{lost} of {self.num_draws:,} draws, {self.num_used:,} looked at for "
+            f"{self.data_passes:.3g} passes; R-hat {self.rhat:.3f}, ESS {self.scores.ess:.0f}",
+            f"Stein's identities, worst |z| ({scores}); above {self.scores.bound:.1f} is no chance",
+            f"heat: the target's temperature times {1 + self.scores.excess:.3f} ± {self.scores.excess_error:.3f}, "
+            "averaged over directions",
+        ]
+        shown = self.worst()
+        width = max(len("coordinate"), *(len(self.names[i]) for i in shown))
+        lines.append(f"{'coordinate':{width}}  sd / target's     mean shift (sd)   corrected mean         sd")
+        lines += [
+            f"{self.names[i]:{width}}  {ratio[i]:6.3f} ± {ratio_error[i]:5.3f}  "
+            f"{shift[i]:7.3f} ± {shift_error[i]:5.3f}  {mean[i]:14.4g} {sd[i]:10.4g}"
+            for i in shown
+        ]
+        if len(shown) < len(ratio):
+            lines.append(f"({len(ratio)} coordinates, the {len(shown)} with the largest bias shown)")
+        return "\n".join(lines)
+
+
+def flat(tree: PyTree) -> np.ndarray:
+    """Return the numbers of a tree, leaf after leaf."""
+    return np.concatenate([np.asarray(x, np.float64).ravel() for x in jax.tree.leaves(tree)])

@@ -1,0 +1,183 @@
+"""Stein's identities on draws: E[g φ(u) − φ'(u)] = 0 for every smooth φ of one direction u, whatever the target.
+
+    φ = 1:            E g = 0            the mean is where the potential is level
+    φ = u:            E[g u] = 1         the spread is what the potential's slope allows
+    φ = u²:           E[g u²] = 2 E u    skewness
+    φ = exp(−u²/2):                      what happens near the middle, as orbits that avoid it do
+
+Directions must not come from the draws that they judge: the eigenvectors of a sample covariance are where chance is
+largest. So they come from a mode's covariance, or half of the draws have those of the other half.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from ewsg_jax.checking.affine import root_of
+from ewsg_jax.diagnostics._summary import array_statistics
+
+DRAWS_OF_BLOCK = 16
+"""Effective draws, at least, of a block of successive ones: its mean is nearly independent of the next one's."""
+SHARE = 1 - 0.5 / DRAWS_OF_BLOCK
+"""Of a mean's variance that so long blocks show, of a chain that forgets exponentially."""
+MOST_BLOCKS, FEWEST_BLOCKS = 256, 8
+MOST_ESS = 128
+"""Directions, evenly spaced, whose effective draws are counted."""
+
+
+class Function(NamedTuple):
+    """φ of a direction.
+
+    Attributes:
+        value: φ.
+        slope: φ'.
+        size: what a shift of a normal law's mean by 1 does to its identity; of u, what (variance ratio − 1) does.
+    """
+
+    value: Callable[[np.ndarray], np.ndarray]
+    slope: Callable[[np.ndarray], np.ndarray]
+    size: float
+
+
+FUNCTIONS = {
+    "1": Function(np.ones_like, np.zeros_like, 1.0),
+    "u": Function(lambda u: u, np.ones_like, 1.0),
+    "u²": Function(np.square, lambda u: 2 * u, 1.0),
+    "exp(-u²/2)": Function(lambda u: np.exp(-(u**2) / 2), lambda u: -u * np.exp(-(u**2) / 2), 0.5**0.5),
+}
+
+
+class Score(NamedTuple):
+    """One function's identity, in the direction in which it is worst.
+
+    Attributes:
+        z: how many standard errors it is off 0, the largest over all directions and over their mean.
+        effect: how far it is off there: of u the excess of the variance, of the others the shift of the mean (in
+            standard deviations) that would do as much.
+        resolution: what effect would have been seen there.
+    """
+
+    z: float
+    effect: float
+    resolution: float
+
+
+class Scores(NamedTuple):
+    """All functions.
+
+    Attributes:
+        worst: by the function's name.
+        bound: the z above which a right run is as rare as the error rate says.
+        excess: E[g u] − 1, averaged over all directions: how much hotter than the target the draws are.
+        excess_error: its standard error.
+        ess: effective draws of the direction that has fewest, for its mean or its variance.
+        num_blocks: blocks from which errors come.
+    """
+
+    worst: dict[str, Score]
+    bound: float
+    excess: float
+    excess_error: float
+    ess: float
+    num_blocks: int
+
+    @property
+    def distance(self) -> float:
+        """How far the draws are from the target, in standard deviations: the largest effect, chance or not."""
+        return max(_length(name, score) for name, score in self.worst.items())
+
+    @property
+    def sure_distance(self) -> float:
+        """The same of effects that are no chance; 0 where there is none."""
+        return max((_length(name, x) for name, x in self.worst.items() if x.z > self.bound), default=0.0)
+
+
+def _length(name: str, score: Score) -> float:
+    return abs(score.effect) / (2 if name == "u" else 1)
+
+
+class Directions(NamedTuple):
+    """Some draws along directions.
+
+    Attributes:
+        draws: u, shape (chain, draw, d).
+        gradients: g along the same directions, so that E[g uᵀ] = I: shape (chain, draw, d).
+    """
+
+    draws: np.ndarray
+    gradients: np.ndarray
+
+
+def by_root(values: np.ndarray, gradients: np.ndarray, center: np.ndarray, root: np.ndarray) -> Directions:
+    """Return u = L⁻¹(θ − c) and Lᵀg of draws (chain, draw, d)."""
+    moved = np.linalg.solve(root, (values - center).reshape(-1, len(root)).T).T
+    return Directions(moved.reshape(values.shape), gradients @ root)
+
+
+def by_halves(values: np.ndarray, gradients: np.ndarray, dense: bool) -> Directions:
+    """Return each half of the draws along the directions of the other half's covariance, or by coordinate.
+
+    Halves are of the chains, or of one chain's time. Directions are those nearest to the coordinates, so that the
+    two halves' are nearly the same.
+    """
+    axis = 0 if len(values) > 1 else 1
+    halves = list(zip(*(np.array_split(x, 2, axis=axis) for x in (values, gradients)), strict=True))
+    found = []
+    for (draws, slopes), (others, _) in (halves, halves[::-1]):
+        flat = others.reshape(-1, others.shape[-1])
+        center = flat.mean(0)
+        if dense:
+            root = root_of((flat - center).T @ (flat - center) / len(flat), symmetric=True)
+            found.append(by_root(draws, slopes, center, root))
+        else:
+            scale = np.maximum(flat.std(0), np.finfo(float).tiny)
+            found.append(Directions((draws - center) / scale, slopes * scale))
+    return Directions(*(np.concatenate(parts, axis=axis) for parts in zip(*found, strict=True)))
+
+
+def scores_of(directions: Directions, error_rate: float) -> Scores:
+    """Return how far the draws are off the identities.
+
+    Args:
+        directions: of the draws.
+        error_rate: how often a right run is to be above the bound.
+    """
+    u, g = (x.reshape(-1, x.shape[-1]) for x in directions)
+    ess = least_ess(directions.draws)
+    count = _num_blocks(ess, len(u))
+    bound = float(stats.t.isf(error_rate / 2 / (len(FUNCTIONS) * (u.shape[1] + 1)), count - 1))
+    worst, excess = {}, (0.0, 0.0)
+    for name, function in FUNCTIONS.items():
+        means = _of_blocks((g * function.value(u) - function.slope(u)) / function.size, count)
+        means = np.column_stack([means, means.mean(1)])
+        effect = means.mean(0)
+        error = np.maximum(means.std(0, ddof=1) / np.sqrt(count * SHARE), np.finfo(float).tiny)
+        k = int(np.argmax(np.abs(effect) / error))
+        worst[name] = Score(float(abs(effect[k]) / error[k]), float(effect[k]), float(bound * error[k]))
+        if name == "u":
+            excess = float(effect[-1]), float(error[-1])
+    return Scores(worst, bound, *excess, ess, count)
+
+
+def least_ess(draws: np.ndarray) -> float:
+    """Return the effective number of draws (chain, draw, d) of the direction that has fewest; 0 where unknown."""
+    draws = draws[..., np.unique(np.linspace(0, draws.shape[2] - 1, MOST_ESS).astype(int))]
+    with np.errstate(all="ignore"):
+        found = [
+            array_statistics().ess(x, chain_axis=0, draw_axis=1, method="mean")
+            for x in (draws, (draws - draws.mean((0, 1))) ** 2)
+        ]
+    return float(np.nan_to_num(np.asarray(found, float), nan=0.0).min())
+
+
+def _num_blocks(ess: float, count: int) -> int:
+    """Return how many blocks of so many successive draws are nearly independent."""
+    return int(np.clip(ess / DRAWS_OF_BLOCK, FEWEST_BLOCKS, min(MOST_BLOCKS, count // 2)))
+
+
+def _of_blocks(values: np.ndarray, count: int) -> np.ndarray:
+    """Return the means of so many blocks of successive rows, shape (count, d)."""
+    ends = np.linspace(0, len(values), count + 1).astype(int)
+    return np.add.reduceat(values, ends[:-1], axis=0) / np.diff(ends)[:, None]

@@ -1,0 +1,95 @@
+"""What is said of draws, in words: right within tolerance, wrong, or not to be told."""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from ewsg_jax.checking.stein import Score, Scores
+
+CONVERGED = 1.1
+"""R-hat above which chains are not of one law."""
+FEWEST = 50
+"""Effective draws below which nothing is told."""
+SURE = 2.0
+"""Standard errors within which a number is known."""
+
+
+class Verdict(NamedTuple):
+    """What is said.
+
+    Attributes:
+        outcome: in one word.
+        text: in words, with what to do.
+    """
+
+    outcome: Literal["right", "wrong", "unsure"]
+    text: str
+
+
+def of(
+    scores: Scores,
+    ratio: np.ndarray,
+    ratio_error: np.ndarray,
+    shift: np.ndarray,
+    shift_error: np.ndarray,
+    names: tuple[str, ...],
+    rhat: float,
+    tolerance: float,
+    num_lost: int,
+) -> Verdict:
+    """Judge draws.
+
+    A bias is what Stein's identities see beyond chance. It matters where it is more than the tolerance, in a
+    standard deviation or twice that in a mean; draws without one are right where their moments are near enough to
+    the target's, which finite draws need not be.
+    """
+    seen = {name: score for name, score in scores.worst.items() if score.z > scores.bound}
+    large = {name: score for name, score in seen.items() if _is_large(name, score, tolerance)}
+    lost = f"; {num_lost} chains are lost, and left out" if num_lost else ""
+    # The largest of many is not the most certain: what it is beyond its error.
+    by_ratio = np.maximum(np.abs(ratio - 1) - SURE * ratio_error, 0) / tolerance
+    by_shift = np.maximum(np.abs(shift) - SURE * shift_error, 0) / (2 * tolerance)
+    i, j = int(np.argmax(by_ratio)), int(np.argmax(by_shift))
+    if rhat > CONVERGED:
+        text = f"chains do not agree (R-hat {rhat:.2f}): several modes, or a run far too short{lost}"
+        return Verdict("wrong", f"{text}. Compare the chains; run longer, or start them elsewhere")
+    if scores.ess < FEWEST and not large:
+        return Verdict("unsure", f"not enough draws to tell (ESS {scores.ess:.0f}){lost}. Run longer")
+    if large:
+        parts = []
+        if by_ratio[i] >= 1:
+            word = "wide" if ratio[i] > 1 else "narrow"
+            size = 100 * abs(ratio[i] - 1)
+            parts.append(f"too {word} by {size:.3g} ± {100 * ratio_error[i]:.2g} % ({names[i]})")
+        if by_shift[j] >= 1:
+            parts.append(f"mean off by {abs(shift[j]):.2g} ± {shift_error[j]:.2g} sd ({names[j]})")
+        if not parts:
+            name, score = max(large.items(), key=lambda pair: pair[1].z)
+            parts.append(f"of another shape: E[g φ − φ'] of φ = {name} is {score.effect:.2g} (|z| = {score.z:.1f})")
+        return Verdict("wrong", "; ".join(parts) + lost + f". {_advice(scores, ratio, ratio_error, tolerance)}")
+    off = max(np.max(np.abs(ratio - 1) / tolerance), np.max(np.abs(shift) / (2 * tolerance)))
+    error = max(np.max(SURE * ratio_error / tolerance), np.max(SURE * shift_error / (2 * tolerance)))
+    if off <= 1 and error <= 1:
+        beside = "" if not seen else "; a bias shows, which is smaller than that"
+        within = f"({100 * tolerance:.3g} % of sds, {2 * tolerance:.3g} sd of means)"
+        return Verdict("right", f"right within tolerance {within}{beside}{lost}")
+    k = int(np.argmax(np.maximum(np.abs(ratio - 1) / tolerance, np.abs(shift) / (2 * tolerance))))
+    text = f"no bias seen, but not enough draws to tell: sd × {ratio[k]:.3g} ± {ratio_error[k]:.2g}, mean off by "
+    text += f"{shift[k]:.2g} ± {shift_error[k]:.2g} sd ({names[k]}){lost}"
+    return Verdict("unsure", f"{text}. Run longer, or take report.corrected")
+
+
+def _is_large(name: str, score: Score, tolerance: float) -> bool:
+    """Return whether an effect is more than the tolerance."""
+    if name == "u":
+        return not (1 - tolerance) ** 2 <= 1 + score.effect <= (1 + tolerance) ** 2
+    return abs(score.effect) > 2 * tolerance
+
+
+def _advice(scores: Scores, ratio: np.ndarray, ratio_error: np.ndarray, tolerance: float) -> str:
+    """Return what to do about it."""
+    if scores.excess > scores.bound * scores.excess_error or np.median(ratio) > 1 + tolerance:
+        return "Halve the step, take more rows a step, or take report.corrected"
+    if np.median(ratio) < 1 - tolerance:
+        return "Halve the step (a scheme may be too cold), run longer, or take report.corrected"
+    return "Run longer from over-dispersed starts, halve the step, or take report.corrected"
