@@ -27,6 +27,7 @@ ORDER = [
     ["preparation", "sampling"],
     ["forecasting"],
     ["diagnostics"],
+    ["checking"],
     ["experiments"],
     ["__main__"],
 ]

@@ -17,7 +17,7 @@ from ewsg_jax._types import Data, Key, PyTree
 from ewsg_jax.checking import coordinatewise, stein
 from ewsg_jax.checking.affine import between, root_of
 from ewsg_jax.checking.correction import TINY, Correction, Moments
-from ewsg_jax.checking.draws import Draws, draws_of
+from ewsg_jax.checking.draws import Draws, draws_of, flat
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.checking.report import Corrected, Report
 from ewsg_jax.diagnostics._summary import array_statistics
@@ -45,7 +45,7 @@ def check(
     temperature: float = 1.0,
     tolerance: float = 0.05,
     error_rate: float = 0.02,
-    max_draws: int = 8_000,
+    max_draws: int = 4_000,
     batch_size: int = 1_000,
     rows: Rows | None = None,
     names: Names = None,
@@ -135,7 +135,7 @@ def _judged(
         found = coordinatewise.moments(draws.flat, first.mean)
     else:
         correction = Correction(draws.flat, first.first, first.second, scores.distance)
-        found = correction.moments()
+        found = correction.moments
         if scores.sure_distance > NEAR:
             here, correction, found, cost = _nearer(draws, gradients, correction, found)
             passes += cost
@@ -186,7 +186,7 @@ def _nearer(
         passes += fresh.data_passes
         if fresh.is_finite:
             here, correction = moved, Correction(moved.flat, fresh.first, fresh.second, 0.0)
-            found = correction.moments()
+            found = correction.moments
         return fresh.is_finite
 
     for number in range(1, MOST_ROUNDS + 1):
@@ -200,7 +200,7 @@ def _nearer(
 
 def _metric(mode: Mode, temperature: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the mode and a root of its covariance, flat."""
-    center = np.concatenate([np.asarray(x, float).ravel() for x in jax.tree.leaves(mode.position)])
+    center = flat(mode.position)
     covariance = mode.covariance
     if not isinstance(covariance, np.ndarray):
         raise ValueError(

@@ -14,6 +14,7 @@ Errors come from how groups of successive draws differ, and from what the regres
 draws are from the target.
 """
 
+import functools
 import itertools
 from typing import NamedTuple
 
@@ -92,52 +93,66 @@ class Regression:
 
     def __init__(self, basis: Basis, white: White) -> None:
         self.basis = basis
-        self._first = basis.values(white.u, white.first)
-        same = white.first is white.second
-        self._second = self._first if same else basis.values(white.u, white.second)
-        self._parts = groups(len(white.u))
-        halves = [np.zeros((basis.size, basis.size)) for _ in range(2)]
-        for number, part in enumerate(self._parts):
-            halves[number % 2] += symmetric(self._first[part].T @ self._second[part])
-        self._halves = halves
-        self._whole = _factored(halves[0] + halves[1])
+        self._white = white
+        cut = len(white.u) // 2
+        self._halves = slice(0, cut), slice(cut, len(white.u))
+        first, second = self._functions
+        grams = [symmetric(first[half].T @ second[half]) for half in self._halves]
+        self._factors = [_factored(gram) for gram in (*grams, grams[0] + grams[1])]
         one = np.zeros(basis.size)
         one[0] = 1.0
-        row = scipy.linalg.lu_solve(self._whole, one)
-        self.weights = (self._first @ row + self._second @ row) / 2
+        row = scipy.linalg.lu_solve(self._factors[2], one)
+        self.weights = (first @ row + second @ row) / 2
 
-    def left_elsewhere(self, targets: np.ndarray) -> float:
-        """Return the mean square of what a fit to every second group leaves of functions in the others."""
-        sides = [sum(self._side(part, targets) for part in self._parts[half::2]) for half in (0, 1)]
-        squares = 0.0
-        for half in (0, 1):
-            found = scipy.linalg.lu_solve(_factored(self._halves[half]), sides[half])
-            for part in self._parts[1 - half :: 2]:
-                first, second = self._left(part, targets, found)
-                squares += float(np.sum(first * second))
-        return squares / targets.size
+    @functools.cached_property
+    def _functions(self) -> tuple[np.ndarray, np.ndarray]:
+        """Stein functions at the draws, on both batches, shape (draws, size)."""
+        white = self._white
+        first = self.basis.values(white.u, white.first)
+        return first, first if white.first is white.second else self.basis.values(white.u, white.second)
+
+    def forget(self) -> None:
+        """Give back the memory of what can be worked out again."""
+        vars(self).pop("_functions", None)
+
+    def left_elsewhere(self, targets: np.ndarray) -> np.ndarray:
+        """Return the mean squares of what fits to one half of the draws leave of functions in the other, (q,)."""
+        total = np.zeros(targets.shape[1])
+        for number, (mine, other) in enumerate((self._halves, self._halves[::-1])):
+            first, second = self._left(other, targets, self._fitted(number, mine, targets))
+            total += np.sum(first * second, axis=0)
+        return total / len(targets)
 
     def fit(self, targets: np.ndarray) -> Fit:
         """Return expectations of functions, known at the draws, shape (draws, q)."""
         whole = slice(None)
-        found = scipy.linalg.lu_solve(self._whole, self._side(whole, targets))
+        found = self._fitted(2, whole, targets)
         first, second = self._left(whole, targets, found)
         freedom = max(1, len(targets) - self.basis.size)
         pull = self.weights[:, None] * (first + second) / 2
-        sums = np.stack([pull[part].sum(0) for part in self._parts])
+        sums = np.stack([pull[group].sum(0) for group in groups(len(pull))])
         error = np.sqrt(np.sum(sums**2, axis=0)) * len(targets) / freedom
         return Fit(found[0], error, np.sqrt(np.maximum(np.sum(first * second, axis=0), 0.0) / freedom))
 
-    def _side(self, part: slice, targets: np.ndarray) -> np.ndarray:
-        return (self._first[part] + self._second[part]).T @ targets[part] / 2
+    def _fitted(self, number: int, part: slice, targets: np.ndarray) -> np.ndarray:
+        first, second = self._functions
+        side = first[part].T @ targets[part]
+        if second is not first:
+            side = (side + second[part].T @ targets[part]) / 2
+        return scipy.linalg.lu_solve(self._factors[number], side)
 
     def _left(self, part: slice, targets: np.ndarray, found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        first = targets[part] - self._first[part] @ found
-        return first, first if self._second is self._first else targets[part] - self._second[part] @ found
+        one, other = self._functions
+        first = targets[part] - one[part] @ found
+        return first, first if other is one else targets[part] - other[part] @ found
 
 
 class Correction:
     """Draws, corrected.
+
+    Attributes:
+        moments: of the target.
+        by: the name of the Stein functions that its means were found with.
 
     Args:
         flat: shape (draws, d).
@@ -146,46 +161,59 @@ class Correction:
     """
 
     def __init__(self, flat: np.ndarray, first: np.ndarray, second: np.ndarray, distance: float) -> None:
+        # Every second group of successive draws first: the halves then see all of the run.
+        order = [np.arange(len(flat))[group] for group in groups(len(flat))]
+        self._order = np.concatenate(order[::2] + order[1::2])
         self._center = flat.mean(0)
-        self._moved = flat - self._center
+        self._moved = (flat - self._center)[self._order]
         self._sd = np.maximum(self._moved.std(0), TINY)
         self._distance = min(distance, 1.0)
         values, vectors = np.linalg.eigh(self._moved.T @ self._moved / len(flat))
         sizes = np.sqrt(np.maximum(values, 1e-12 * values[-1]))
         self._root = vectors * sizes
-        slopes = first @ self._root
-        again = slopes if first is second else second @ self._root
+        slopes = (first @ self._root)[self._order]
+        again = slopes if first is second else (second @ self._root)[self._order]
         self._white = White(self._moved @ (vectors / sizes), slopes, again)
-        scaled = self._moved / self._sd
-        tried = [Regression(basis, self._white) for basis in candidates(self._white)]
-        self._regression = min(tried, key=lambda each: each.left_elsewhere(scaled))
-
-    @property
-    def by(self) -> str:
-        """Which Stein functions."""
-        return self._regression.basis.name
+        self._regressions = [Regression(basis, self._white) for basis in candidates(self._white)]
+        self.by, self.moments = self._moments()
+        for each in self._regressions:
+            each.forget()
 
     def expectation(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the target's expectations of functions, known at the draws (draws, q), and their errors."""
         level = values.mean(0)
         size = np.maximum(values.std(0), TINY)
-        found = self._regression.fit((values - level) / size)
-        return level + size * found.expectation, size * np.hypot(found.error, self._distance * found.left)
+        scaled = ((values - level) / size)[self._order]
+        best = min(self._regressions, key=lambda each: each.left_elsewhere(scaled).mean())
+        found = best.fit(scaled)
+        for each in self._regressions:
+            each.forget()
+        return level + size * found.expectation, size * self._error(found)
 
-    def moments(self) -> Moments:
-        """Return means and covariance."""
-        mean, mean_error = self.expectation(self._moved)
-        mean = np.clip(mean, -MOST_SHIFT * self._sd, MOST_SHIFT * self._sd)
-        if self._regression.basis.is_whole:
-            u, weights = self._white.u, self._regression.weights
+    def _error(self, found: Fit) -> np.ndarray:
+        return np.hypot(found.error, self._distance * found.left)
+
+    def _moments(self) -> tuple[str, Moments]:
+        """Return means and covariance, and which Stein functions the means were found with."""
+        d, scaled = len(self._sd), self._moved / self._sd
+        both = np.concatenate([scaled, scaled**2], axis=1)
+        left = [each.left_elsewhere(both) for each in self._regressions]
+        best, most = (
+            self._regressions[int(np.argmin([each[part].mean() for each in left]))]
+            for part in (slice(None, d), slice(d, None))
+        )
+        found = best.fit(scaled)
+        if most.basis.is_whole:
+            u, weights = self._white.u, most.weights
             off = weights @ u
             inner = _bounded((u * weights[:, None]).T @ u - np.outer(off, off))
             variance = self._widths(inner) ** 2
-            squares = self._regression.fit((self._moved / self._sd) ** 2)
-            error = np.hypot(squares.error, self._distance * squares.left) / 2 / np.minimum(variance, 1.0)
+            error = self._error(most.fit(scaled**2)) / 2 / np.minimum(variance, 1.0)
         else:
             inner, error = self._by_spread()
-        return Moments(self._center + mean, self._root @ inner @ self._root.T, mean_error, error)
+        mean = self._sd * np.clip(found.expectation, -MOST_SHIFT, MOST_SHIFT)
+        covariance = self._root @ inner @ self._root.T
+        return best.basis.name, Moments(self._center + mean, covariance, self._sd * self._error(found), error)
 
     def _by_spread(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the covariance of the target in u as K⁻¹, and relative errors of the standard deviations of θ."""

@@ -63,7 +63,11 @@ def draws_of(samples: Samples | PyTree, names: Names, most: int) -> Draws:
     Raises:
         TypeError, ValueError: they are none, or too few.
     """
-    tree = samples.position if isinstance(samples, Samples) else samples
+    if isinstance(samples, Samples) and not samples.keeps_positions:
+        raise ValueError(
+            "samples must hold positions to be checked; got a run that was asked to keep something else"
+        )
+    tree = samples.draws if isinstance(samples, Samples) else samples
     leaves = jax.tree.leaves(tree)
     if not leaves or not all(isinstance(x, jax.Array | np.ndarray) for x in leaves):
         raise TypeError(f"{TAKES}; got {_check.describe(samples)}")
@@ -98,3 +102,8 @@ def like(samples: Any, values: np.ndarray) -> PyTree:
     return jax.tree.unflatten(
         structure, [part.reshape(x.shape).astype(x.dtype) for part, x in zip(parts, leaves, strict=True)]
     )
+
+
+def flat(tree: PyTree) -> np.ndarray:
+    """Return the numbers of a tree, leaf after leaf."""
+    return np.concatenate([np.asarray(x, np.float64).ravel() for x in jax.tree.leaves(tree)])

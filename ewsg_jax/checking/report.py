@@ -13,7 +13,8 @@ from ewsg_jax._types import Position, PyTree
 from ewsg_jax.checking import verdict as verdicts
 from ewsg_jax.checking.affine import Affine
 from ewsg_jax.checking.correction import Correction
-from ewsg_jax.checking.draws import Draws, draws_of, like
+from ewsg_jax.checking.draws import Draws, draws_of, flat, like
+from ewsg_jax.checking.plot import Panel, plot
 from ewsg_jax.checking.stein import Scores
 from ewsg_jax.sampling import Samples
 
@@ -108,7 +109,7 @@ class Report:
         """Return the target's expectation of a function of the position, and its standard error.
 
         Args:
-            function: `function(position) -> tree of floating-point arrays`, for one draw.
+            function: `function(position) -> tree of arrays`, for one draw; of a probability, true or false.
 
         Raises:
             TypeError, ValueError: it is no such function, or the position is of more than 1,000 numbers.
@@ -127,7 +128,11 @@ class Report:
         found = jax.tree.map(of, values)
 
         def shaped(k: int) -> PyTree:
-            return jax.tree.map(lambda x, pair: jnp.asarray(pair[k].reshape(x.shape), x.dtype), shapes, found)
+            return jax.tree.map(
+                lambda x, pair: jnp.asarray(pair[k].reshape(x.shape), jnp.result_type(float, x.dtype)),
+                shapes,
+                found,
+            )
 
         return shaped(0), shaped(1)
 
@@ -163,9 +168,12 @@ class Report:
         Raises:
             ImportError: matplotlib is not installed.
         """
-        from ewsg_jax.checking.plot import plot
-
-        return plot(self, path)
+        ratio, shift = flat(self.sd_ratio), flat(self.mean_shift)
+        panels = [
+            Panel("sd / target's", ratio, flat(self.sd_ratio_error), 1.0, self.tolerance),
+            Panel("mean shift (sd)", shift, flat(self.mean_shift_error), 0.0, 2 * self.tolerance),
+        ]
+        return plot(self.verdict, panels, path)
 
     def __repr__(self) -> str:
         return self._table()
@@ -195,8 +203,3 @@ class Report:
         if len(shown) < len(ratio):
             lines.append(f"({len(ratio)} coordinates, the {len(shown)} with the largest bias shown)")
         return "\n".join(lines)
-
-
-def flat(tree: PyTree) -> np.ndarray:
-    """Return the numbers of a tree, leaf after leaf."""
-    return np.concatenate([np.asarray(x, np.float64).ravel() for x in jax.tree.leaves(tree)])

@@ -1,0 +1,318 @@
+"""How wrong draws are: against targets whose moments are known, and Stein's identities by themselves."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+import ewsg_jax as ewsg
+from ewsg_jax.checking import affine, basis, coordinatewise, stein, verdict
+from ewsg_jax.checking.correction import Correction
+from ewsg_jax.checking.draws import draws_of
+from ewsg_jax.checking.gradients import fresh_gradients
+from tests.oracles import real_posteriors
+
+KEY = jax.random.key(0)
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(60, 4)) @ [
+    [1.0, 0.9, 0.0, 0.0],
+    [0.0, 0.4, 0.0, 0.0],
+    [0.0, 0.0, 30.0, 0.0],
+    [0.2, 0.0, 0.0, 0.1],
+]
+ROWS = {"x": X, "y": X @ [0.3, -0.5, 0.02, 1.0] + RNG.normal(size=60)}
+LINEAR = ewsg.models.linear_regression(noise_scale=1.0, prior_scale=5.0)
+COVARIANCE = np.linalg.inv(X.T @ X + np.eye(4) / 25)
+MEAN = COVARIANCE @ X.T @ ROWS["y"]
+SD = np.sqrt(np.diag(COVARIANCE))
+# Draws of no normal law, too wide and elsewhere: uniform ones, a coordinate of them squared.
+ODD = RNG.uniform(-2, 2, (4, 60, 4)) ** [1, 1, 2, 1] @ np.linalg.cholesky(COVARIANCE).T + MEAN + 0.5 * SD
+
+
+@pytest.mark.parametrize("count", [60, 12], ids=["all polynomials", "by the spread"])
+def test_the_moments_of_a_normal_target_are_exact_whatever_the_draws(count):
+    """With all rows there is no noise, and Stein functions of a normal target span its moments."""
+    report = ewsg.check(KEY, ODD[:, :count], LINEAR, ROWS)
+    right = report.corrected
+    np.testing.assert_allclose((right.mean - MEAN) / SD, 0, atol=2e-4)
+    np.testing.assert_allclose(right.covariance / SD / SD[:, None], COVARIANCE / SD / SD[:, None], atol=1e-3)
+    flat = ODD[:, :count].reshape(-1, 4)
+    np.testing.assert_allclose(report.sd_ratio, flat.std(0) / SD, rtol=1e-3)
+    np.testing.assert_allclose(report.mean_shift, (flat.mean(0) - MEAN) / SD, atol=1e-3)
+
+
+@pytest.mark.parametrize("count", [240, 40], ids=["all polynomials", "by the spread"])
+def test_one_correction_is_exact_for_a_normal_target(count):
+    flat = ODD.reshape(-1, 4)[:count]
+    slopes = (flat - MEAN) @ np.linalg.inv(COVARIANCE)
+    found = Correction(flat, slopes, slopes, 0.0).moments
+    np.testing.assert_allclose((found.mean - MEAN) / SD, 0, atol=1e-8)
+    np.testing.assert_allclose(found.covariance / SD / SD[:, None], COVARIANCE / SD / SD[:, None], atol=1e-8)
+
+
+def test_expectations_of_squares_are_exact_and_draws_are_moved_to_them():
+    report = ewsg.check(KEY, ODD, LINEAR, ROWS)
+    found, error = report.expectation(lambda w: {"square": w[0] ** 2, "all": w})
+    np.testing.assert_allclose(found["square"], COVARIANCE[0, 0] + MEAN[0] ** 2, rtol=1e-4)
+    np.testing.assert_allclose(found["all"], MEAN, atol=2e-4 * SD.max())
+    above, _ = report.expectation(lambda w: w[0] > MEAN[0])
+    assert abs(above - 0.5) < 0.1
+    assert float(error["square"]) < 1e-3 * found["square"]
+    moved = report.correct(ODD).reshape(-1, 4)
+    np.testing.assert_allclose((moved.mean(0) - MEAN) / SD, 0, atol=1e-3)
+    np.testing.assert_allclose(np.cov(moved.T, ddof=0) / SD / SD[:, None], COVARIANCE / SD / SD[:, None], atol=2e-3)
+
+
+def test_a_temperature_scales_the_target():
+    hot = ewsg.check(KEY, ODD, LINEAR, ROWS, temperature=4.0)
+    np.testing.assert_allclose(hot.corrected.sd, 2 * SD, rtol=1e-3)
+    np.testing.assert_allclose((hot.corrected.mean - MEAN) / SD, 0, atol=1e-3)
+
+
+def test_positions_that_are_trees():
+    """The same numbers as for one array, in the tree of the position."""
+    posterior = ewsg.Posterior(
+        lambda p, row: -0.5 * (row["y"] - row["x"][:3] @ p["w"] - row["x"][3] * p["b"]) ** 2,
+        lambda p: -0.02 * (jnp.sum(p["w"] ** 2) + p["b"] ** 2),
+    )
+    draws = {"b": ODD[..., 3], "w": ODD[..., :3]}
+    report = ewsg.check(KEY, draws, posterior, ROWS)
+    np.testing.assert_allclose((report.corrected.mean["w"] - MEAN[:3]) / SD[:3], 0, atol=5e-4)
+    np.testing.assert_allclose((report.corrected.sd["b"]) / SD[3], 1, atol=1e-3)
+    assert report.sd_ratio["b"].shape == ()
+    assert report.names == ("b", "w[0]", "w[1]", "w[2]")
+    assert report.correct(draws)["w"].shape == (4, 60, 3)
+
+
+def test_coordinate_by_coordinate():
+    """Above 1,000 numbers; exact for a normal target without correlations."""
+    sd = np.exp(np.linspace(-2, 2, 6))
+    flat = RNG.uniform(-2, 3, (400, 6)) * sd
+    found = coordinatewise.moments(flat, flat / sd**2)
+    np.testing.assert_allclose(found.covariance, sd**2, rtol=1e-9)
+    np.testing.assert_allclose(found.mean / sd, 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", stein.FUNCTIONS)
+def test_functions_of_steins_identity(name):
+    """Zero under N(0, 1), of size 1 for what their effects are told in, and slopes are derivatives."""
+    function = stein.FUNCTIONS[name]
+    at = np.linspace(-2, 2, 9)
+    slope = (function.value(at + 1e-5) - function.value(at - 1e-5)) / 2e-5
+    np.testing.assert_allclose(function.slope(at), slope, atol=1e-8)
+
+    def identity(mean, scale):
+        law = stats.norm(mean, scale).pdf
+        inside = lambda u: (u * function.value(np.array(u)) - function.slope(np.array(u))) / function.size * law(u)
+        return integrate.quad(inside, -12, 12)[0]
+
+    assert abs(identity(0.0, 1.0)) < 1e-9
+    effect = identity(0.0, 1.02**0.5) / 0.02 if name == "u" else identity(1e-4, 1.0) / 1e-4
+    assert effect == pytest.approx(1.0, abs=1e-3)
+
+
+def autocorrelated(rng, shape, sd=1.0, memory=0.75):
+    """Draws of N(0, sd²) along chains that forget exponentially: an effective draw in seven."""
+    chains, draws, d = shape
+    noise = rng.standard_normal((draws, chains, d)) * (1 - memory**2) ** 0.5
+    values, here = [], rng.standard_normal((chains, d))
+    for step in noise:
+        here = memory * here + step
+        values.append(here)
+    return np.stack(values, axis=1) * sd
+
+
+def alarms(sd, runs, d, seed, directions=stein.by_halves):
+    """In which of some runs of N(0, sd²) a score for N(0, I) is above its bound, at a rate of 2 %."""
+    rng, found = np.random.default_rng(seed), []
+    for _ in range(runs):
+        draws = autocorrelated(rng, (8, 1000, d), sd)
+        slopes = draws + 0.3 * rng.standard_normal(draws.shape)
+        scores = stein.scores_of(directions(draws, slopes, True), 0.02)
+        found.append(any(score.z > scores.bound for score in scores.worst.values()))
+    return np.array(found)
+
+
+def test_right_runs_are_seldom_called_wrong():
+    # At 2 % of 60 more than nine are rarer than 1e-6.
+    assert alarms(1.0, 60, 12, seed=1).sum() <= 9
+
+
+def test_an_sd_ten_percent_off_is_found():
+    """Of one coordinate of four, with 1,000 effective draws: in 95 of 100. Less than 20 of 30 are rarer than 1e-6."""
+    assert alarms(np.array([1.1, 1.0, 1.0, 1.0]), 30, 4, seed=2).sum() >= 20
+    assert alarms(np.array([1.0, 0.9, 1.0, 1.0]), 30, 4, seed=3).sum() >= 20
+
+
+def test_directions_of_the_same_draws_would_raise_alarm():
+    """Why halves change places: eigenvectors of a sample covariance are where chance is largest."""
+    rng = np.random.default_rng(4)
+    draws = autocorrelated(rng, (8, 250, 20))
+    slopes = draws + 0.1 * rng.standard_normal(draws.shape)
+    flat = draws.reshape(-1, 20)
+    own = stein.by_root(draws, slopes, flat.mean(0), affine.root_of(np.cov(flat.T)))
+    scores = stein.scores_of(own, 0.02)
+    assert scores.worst["u"].z > scores.bound
+    scores = stein.scores_of(stein.by_halves(draws, slopes, True), 0.02)
+    assert scores.worst["u"].z < scores.bound
+
+
+def test_two_batches_undo_the_attenuation_by_their_noise():
+    """Of a normal target: with one noisy gradient twice the means would be a tenth of the shift off."""
+    rng = np.random.default_rng(5)
+    draws = 1.0 + 1.3 * rng.standard_normal((6_000, 3))
+    first, second = (draws + 0.8 * rng.standard_normal(draws.shape) for _ in range(2))
+    both = Correction(draws, first, second, 0.0).moments
+    np.testing.assert_allclose(both.mean, 0, atol=5 * both.mean_error.max())
+    assert both.mean_error.max() < 0.04
+    np.testing.assert_allclose(np.sqrt(np.diag(both.covariance)), 1, atol=5 * both.sd_error.max())
+    once = Correction(draws, first, first.copy(), 0.0).moments
+    assert np.abs(once.mean).min() > 0.1
+
+
+def test_bases_have_mean_zero_under_their_target():
+    """All Stein functions of N(0, C), summed over its Gauss-Hermite points."""
+    points, weights = np.polynomial.hermite_e.hermegauss(6)
+    grid = np.stack(np.meshgrid(points, points, indexing="ij"), -1).reshape(-1, 2)
+    mass = np.outer(weights, weights).ravel() / weights.sum() ** 2
+    root = np.array([[1.3, 0.0], [-0.4, 0.7]])
+    u = grid @ root.T
+    h = u @ np.linalg.inv(root @ root.T)
+    for one in basis.candidates(basis.White(np.tile(u, (9, 1)), np.tile(h, (9, 1)), np.tile(h, (9, 1)))):
+        sums = mass @ one.values(u, h)
+        np.testing.assert_allclose(sums, np.eye(one.size)[0], atol=1e-9)
+
+
+def test_a_map_between_covariances():
+    flat = ODD.reshape(-1, 4)
+    to = affine.between(flat, MEAN, COVARIANCE)
+    np.testing.assert_allclose(np.cov(to(flat).T, ddof=0), COVARIANCE, atol=1e-9 * COVARIANCE.max())
+    same = affine.between(flat, flat.mean(0), np.cov(flat.T, ddof=0))
+    np.testing.assert_allclose(same(flat), flat, atol=1e-9 * np.abs(flat).max())
+
+
+def skewed():
+    """A logistic regression of few rows, and its moments by importance sampling."""
+    rng = np.random.default_rng(6)
+    x = np.column_stack([rng.standard_normal((60, 2)), np.ones(60)])
+    y = (rng.random(60) < 1 / (1 + np.exp(-x @ [2.0, -1.0, 2.0]))).astype(float)
+    return {"x": x, "y": y}, real_posteriors.logistic(x, y, 100_000, 10.0)
+
+
+def test_a_hot_run_of_a_skewed_posterior():
+    """Sds half as wide again, means 0.3 sd off: found, and put right to the few percent that are told."""
+    data, known = skewed()
+    model = ewsg.models.logistic_regression()
+    mode = ewsg.find_mode(KEY, model, jnp.zeros(3), data, progress=False)
+    kernel = ewsg.kernel(
+        ewsg.dynamics.splitting(0.4, friction=1.5, inverse_mass=mode.inverse_mass),
+        ewsg.gradients.uniform(model, batch_size=8),
+    )
+    run = ewsg.sample(KEY, kernel, mode.start, data, 3_000, num_chains=8, burn_in=200, thin=7, progress=False)
+    raw = run.position.std((0, 1)) / known.sd
+    assert raw.min() > 1.2
+    report = ewsg.check(KEY, run, model, data, mode=mode)
+    assert report.outcome == "wrong"
+    assert "too wide by" in report.verdict
+    assert "Halve the step" in report.verdict
+    right = report.corrected
+    # Errors of the truth are below 0.01 sd.
+    assert np.abs((right.mean - known.mean) / known.sd).max() < 0.03
+    assert np.abs(right.sd / known.sd - 1).max() < 0.04
+    np.testing.assert_allclose(report.sd_ratio, raw, rtol=0.04)
+    assert np.all(np.abs(right.mean - known.mean) < 4 * np.hypot(right.mean_error, 0.005 * known.sd))
+    assert np.all(np.abs(right.sd - known.sd) < 4 * np.hypot(right.sd_error, 0.005 * known.sd))
+    # Three times as wide still: a correction at once is a fifth off.
+    far = run.position.mean((0, 1)) + 3 * (run.position - run.position.mean((0, 1)))
+    again = ewsg.check(KEY, far, model, data, mode=mode).corrected
+    assert np.abs((again.mean - known.mean) / known.sd).max() < 0.05
+    assert np.abs(again.sd / known.sd - 1).max() < 0.08
+    moved = report.correct(run)
+    assert moved.num_draws == run.num_draws
+    assert moved.state is run.state
+    np.testing.assert_allclose(moved.position.std((0, 1)), right.sd, rtol=2e-3)
+
+
+def test_batches_of_many_rows():
+    """Fresh batches, by leverage, of a run that is right: what all rows say, and no alarm."""
+    rng = np.random.default_rng(7)
+    x = np.column_stack([rng.standard_normal((6_000, 2)), np.ones(6_000)])
+    data = {"x": x, "y": (rng.random(6_000) < 0.5).astype(float)}
+    model = ewsg.models.logistic_regression()
+    mode = ewsg.find_mode(KEY, model, jnp.zeros(3), data, progress=False)
+    draws = jax.vmap(jax.vmap(lambda key: mode.start(key, 1.0)))(jax.random.split(jax.random.key(1), (4, 250)))
+    fresh = fresh_gradients(KEY, model, draws_of(draws, None, 1000), data, 100, None, 1.0)
+    apart = (fresh.first - fresh.second) * np.asarray(mode.sd)
+    assert 0.01 < apart.std() < 1.0
+    assert abs(apart.mean()) < 5 * apart.std() / 3000**0.5
+    report = ewsg.check(KEY, draws, model, data, batch_size=100)
+    assert report.data_passes == pytest.approx(1 + 1000 * 100 / 6000)
+    assert report.outcome == "right"
+    np.testing.assert_allclose(report.corrected.sd / mode.sd, 1, atol=0.03)
+    np.testing.assert_allclose((report.corrected.mean - mode.position) / mode.sd, 0, atol=0.03)
+
+
+@dataclasses.dataclass
+class Said:
+    """What a verdict is made of, of two coordinates."""
+
+    ratio: tuple[float, float] = (1.01, 0.99)
+    shift: tuple[float, float] = (0.01, -0.02)
+    error: float = 0.01
+    z: float = 1.0
+    effect: float = 0.02
+    name: str = "u"
+    rhat: float = 1.0
+    ess: float = 2_000.0
+    lost: int = 0
+
+    def verdict(self):
+        """What is said."""
+        worst = dict.fromkeys(stein.FUNCTIONS, stein.Score(1.0, 0.01, 0.05))
+        worst |= {self.name: stein.Score(self.z, self.effect, 0.05)}
+        scores = stein.Scores(worst, 4.0, 0.0, 0.01, self.ess, 60)
+        errors = np.full(2, self.error)
+        ratio, shift = np.array(self.ratio), np.array(self.shift)
+        return verdict.of(scores, ratio, errors, shift, errors, ("a", "b"), self.rhat, 0.05, self.lost)
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome", "words"),
+    [
+        (Said(), "right", "within tolerance"),
+        (Said(z=5.0), "right", "a bias shows, which is smaller"),
+        (Said(z=9.0, effect=0.6, ratio=(1.3, 1.0)), "wrong", "too wide by 30 ± 1 % (a)"),
+        (Said(z=9.0, effect=-0.4, ratio=(1.0, 0.8)), "wrong", "too narrow by 20 ± 1 % (b)"),
+        (Said(z=9.0, effect=0.3, name="1", shift=(0.3, 0.0)), "wrong", "mean off by 0.3 ± 0.01 sd (a)"),
+        (Said(z=14.0, effect=0.4, name="exp(-u²/2)"), "wrong", "of another shape"),
+        (Said(ratio=(1.12, 1.0)), "unsure", "not enough draws to tell: sd × 1.12"),
+        (Said(error=0.08), "unsure", "not enough draws to tell"),
+        (Said(ess=20.0), "unsure", "not enough draws to tell (ESS 20)"),
+        (Said(rhat=1.6), "wrong", "chains do not agree (R-hat 1.60)"),
+        (Said(lost=2), "right", "2 chains are lost"),
+    ],
+)
+def test_verdicts(said, outcome, words):
+    found = said.verdict()
+    assert found.outcome == outcome
+    assert words in found.text
+
+
+def test_a_report_is_a_table_with_the_largest_bias_first(tmp_path):
+    report = ewsg.check(KEY, ODD * [1, 1, 1, 3], LINEAR, ROWS, names=["one", "two", "three", "four"])
+    lines = str(report).splitlines()
+    assert lines[0] == f"Check: {report.verdict}"
+    assert lines[5].startswith("four")
+    assert report.plot(tmp_path / "check.png") is not None
+    assert (tmp_path / "check.png").stat().st_size > 1000
+
+
+def test_lost_chains_are_left_out():
+    draws = np.concatenate([ODD, np.full((1, *ODD.shape[1:]), np.nan)])
+    report, whole = ewsg.check(KEY, draws, LINEAR, ROWS), ewsg.check(KEY, ODD, LINEAR, ROWS)
+    assert (report.num_chains, report.num_lost) == (5, 1)
+    assert "1 chains are lost" in report.verdict
+    np.testing.assert_array_equal(report.corrected.mean, whole.corrected.mean)
