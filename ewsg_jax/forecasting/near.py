@@ -6,8 +6,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
-import scipy.optimize
 
 from ewsg_jax._module import Constant
 from ewsg_jax._types import Data
@@ -223,7 +221,9 @@ class Near:
             low /= 2
         if not (np.isfinite(excess(low)) and excess(low) > 0 > excess(high)):
             return None, at(high)
-        value: float = scipy.optimize.brentq(excess, low, high, xtol=1e-6 * low)  # type: ignore[assignment]
+        from scipy.optimize import brentq  # it takes as long to import as this library
+
+        value: float = brentq(excess, low, high, xtol=1e-6 * low)  # type: ignore[assignment]
         return law.stationary(at(value), heat), at(value)
 
     def mean_shift(self, covariance: np.ndarray, matrix: np.ndarray, noise: Noise) -> np.ndarray:
