@@ -4,6 +4,7 @@ import functools
 import inspect
 import itertools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -69,7 +70,8 @@ def met_in_pairs():
 def every_kernel(shift):
     """Parametrise a test over all combinations; outside the sweep over every fourth of the pairwise ones.
 
-    Tests take different shifts, so that each of these meets some of the promises in every run.
+    Tests take different shifts, so that each of these meets some of the promises in every run; those that share a
+    program share their shift.
     """
     parameters = []
     every, met = met_in_pairs()
@@ -78,7 +80,14 @@ def every_kernel(shift):
         label = "-".join([name, *(f"{value}" for _, value in chosen_for(name, options))])
         marks = [] if k in in_every_run else [pytest.mark.sweep]
         parameters.append(pytest.param(name, options, id=label, marks=marks))
-    return pytest.mark.parametrize(("name", "options"), parameters)
+    # By module, so that what a combination has compiled is still there for its next test.
+    return pytest.mark.parametrize(("name", "options"), parameters, scope="module")
+
+
+@functools.cache
+def compiled_step(kernel):
+    """One program for all tests of a kernel, and of those that equal it."""
+    return jax.jit(kernel.step)
 
 
 def data(dtype=None):

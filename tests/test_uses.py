@@ -20,12 +20,12 @@ def same(a, b):
         np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
 
 
-@contract.every_kernel(shift=1)
+@contract.every_kernel(shift=3)
 def test_donated_states(name, options):
     """A loop that gives its state away at every step goes where the loop that keeps it goes."""
     kernel, data = contract.build(name, options), contract.data(jnp.float32)
     position = jnp.asarray(contract.POSITION, jnp.float32)
-    keeping, giving = jax.jit(kernel.step), jax.jit(kernel.step, donate_argnums=1)
+    keeping, giving = contract.compiled_step(kernel), jax.jit(kernel.step, donate_argnums=1)
     kept, given = kernel.init(KEY, position, data), kernel.init(KEY, position, data)
     for t in range(5):
         key = jax.random.fold_in(KEY, t)
@@ -67,7 +67,7 @@ def test_blackjax_loop(name, options):
     assert positions.shape == (6, 3)
     cost = kernel.evaluations(data)
     assert np.asarray(evaluations).tolist() == [cost.of_steps(t, 1) for t in range(6)]
-    step = jax.jit(kernel.step)
+    step = contract.compiled_step(kernel)
     for key in jax.random.split(KEY, 6):
         state, _ = step(key, state, data)
     np.testing.assert_allclose(last.position, state.position, rtol=2e-5, atol=1e-6)

@@ -47,6 +47,7 @@ def server():
     """The process whose forks run the tests, with one thread."""
     one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     quick = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    quick["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     # Without -P the names of the lists, `types` among them, would stand for modules of Python.
     with subprocess.Popen(
         [sys.executable, "-P", str(Path(__file__).with_name("server.py"))],
