@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ewsg_jax import _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, chain_axes
@@ -70,7 +71,7 @@ def call(
     """Make the steps of `advance`; `counted` as there, by default where it can be and is of use."""
     if counted is None:
         counted = layout.accelerator and num_steps % layout.block_size == 0
-    steps = jnp.int32(done), jnp.int32(num_steps)
+    steps = np.int32(done), np.int32(num_steps)
     parts = kernel, layout, chain_keys, shared_key, data, plan
     return advance(*parts, *steps, state, alive, guarded=guarded, counted=counted)
 

@@ -33,6 +33,7 @@ class Watch:
 
     Attributes:
         alive: shape (chain,).
+        start: the position of the first chain at the start.
         diverged_at: the step whose result was not finite, −1 for a chain that is alive; shape (chain,).
     """
 
@@ -42,7 +43,7 @@ class Watch:
         self.diverged_at = np.full(num_chains, -1, np.int64)
         self._replay_from = first, 0
         # One chain's, for all of them may be large.
-        self._start = _tree.take(first.position, 0)
+        self.start = _tree.take(first.position, 0)
         self._next_copy = time.perf_counter() + _tree.num_bytes(first) / BYTES_PER_SECOND / COPYING_SHARE
 
     def keep(self, state: KernelState, done: int) -> None:
@@ -102,7 +103,7 @@ class Watch:
             first = lost[np.argmin(self.diverged_at[lost])]
             why = causes.of_schedules(kernel, int(self.diverged_at[first]) - 1) or "a smaller step_size may help"
             all_lost = lost.size == self.alive.size
-            if all_lost and causes.falls(kernel, self._start, _tree.take(state.position, 0), data):
+            if all_lost and causes.falls(kernel, self.start, _tree.take(state.position, 0), data):
                 why += "; the potential falls without bound along the chain: has the likelihood the right sign?"
             warnings.warn(
                 f"{lost.size} of {self.alive.size} chains diverged, the first (chain {first}) at step "

@@ -24,7 +24,7 @@ from ewsg_jax.sampling.layout import Layout, choose_layout, on_accelerator
 from ewsg_jax.sampling.loop import Outcome
 from ewsg_jax.sampling.request import Chains, Manner, Wanted, check_kept, check_length
 from ewsg_jax.sampling.samples import Samples
-from ewsg_jax.sampling.starts import chain_keys, first_state, is_function
+from ewsg_jax.sampling.starts import chain_keys, first_state, is_function, split
 
 DRAW_MEMORY = 64 * 2**20
 """Bytes of kept draws that one call holds on the device."""
@@ -64,7 +64,7 @@ def plan(chains: Chains, wanted: Wanted, manner: Manner) -> tuple[Planned, Outco
         TypeError, ValueError: arguments do not go together; the message names one.
     """
     kernel, data = chains.kernel, chains.data
-    init_key, run_key, shared_key = jax.random.split(chains.key, 3)
+    init_key, run_key, shared_key = split(chains.key)
     began = time.perf_counter()
     shapes, shared_memory, make_first = first_state(
         init_key, kernel, chains.position, data, chains.state, chains.num_chains, chains.stacked
@@ -97,13 +97,14 @@ def plan(chains: Chains, wanted: Wanted, manner: Manner) -> tuple[Planned, Outco
     memory.check(needs, num_chains, manner.memory_limit)
     room = jax.tree.map(lambda x: np.empty((num_chains, num_draws, *x.shape[1:]), x.dtype), one_draw)
     first = make_first()
+    watch = Watch(num_chains, shared_memory, first)
     if manner.check_data:
-        kernel.check(jax.tree.map(lambda x: x[0], first.position), data)
+        kernel.check(watch.start, data)
     run_keys = chain_keys(run_key, num_chains)
     advance = functools.partial(chunks.call, kernel.hoisted(), layout, run_keys, shared_key, data, kept)
     planned = Planned(advance, num_steps, num_chains, first_step, kept, layout, cost, began)
     # Calls take the memory of the state that they are given; the first state stays, to replay from.
-    return planned, Outcome(_tree.copy(first), Watch(num_chains, shared_memory, first), room)
+    return planned, Outcome(_tree.copy(first), watch, room)
 
 
 def run(planned: Planned, outcome: Outcome, progress: bool) -> float:
@@ -130,7 +131,7 @@ def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, 
     step = first_step + wanted.burn_in + wanted.thin * np.arange(1, num_draws + 1)
     # Made up to a power of two: runs of other lengths share a program.
     steps = np.pad(step - 1, (0, (1 << num_draws.bit_length()) - num_draws))
-    step_size = _step_sizes(chains.kernel, jnp.asarray(steps, jnp.int32))[:num_draws]
+    step_size = np.asarray(_step_sizes(chains.kernel, steps.astype(np.int32)))[:num_draws]
     made = max(outcome.done, 1)
     spent = functools.partial(_spent, cost, outcome, num_chains, first_step)
     one_start = chains.state is None and not chains.stacked and not is_function(chains.position)

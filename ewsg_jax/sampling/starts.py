@@ -38,7 +38,7 @@ def first_state(
     num_chains = jax.tree.leaves(shapes)[0].shape[0]
     common = not stacked and not is_function(position)
     shared_memory = kernel.sharing.of == "data" or (kernel.sharing.of == "start" and common)
-    keys = chain_keys.eval_shape(key, num_chains)
+    keys = jax.ShapeDtypeStruct((num_chains,), key.dtype)
     states = start.eval_shape(kernel, keys, shapes, data, shared_memory)
     if kernel.sharing.limit is not None:
         needed = _tree.num_bytes(states.memory)
@@ -47,8 +47,7 @@ def first_state(
     def make() -> KernelState:
         positions = make_starts(key, position, num_chains, stacked)
         _check.finite("position", positions)
-        keys = chain_keys(jax.random.fold_in(key, 1), num_chains)
-        return start(kernel, keys, positions, data, shared_memory)
+        return start(kernel, chain_keys(key, num_chains, 1), positions, data, shared_memory)
 
     return states, shared_memory, make
 
@@ -66,7 +65,7 @@ def _earlier_state(
         raise ValueError(f"state must be {made_by}{wanted}; got positions {_check.listed('state', state.position)}")
     check_rows(state, data)
     kernel.check(jax.tree.map(lambda x: jnp.asarray(x)[0], state.position), data)
-    keys = chain_keys.eval_shape(jax.random.key(0), chains)
+    keys = jax.ShapeDtypeStruct((chains,), jax.random.key(0).dtype)
     shared_memory = kernel.sharing.of == "data" or (kernel.sharing.of == "start" and _shares_memory(state))
     like = start.eval_shape(kernel, keys, _check.shapes(state.position), _check.shapes(data), shared_memory)
     _check.same_tree(f"state must be {made_by}", "state", state, like)
@@ -126,7 +125,7 @@ def make_starts(
 ) -> Position:
     """Return starting positions with a leading chain axis, as `check_starts` found them."""
     if is_function(position):
-        return jax.vmap(position)(chain_keys(jax.random.fold_in(key, 0), num_chains))
+        return jax.vmap(position)(chain_keys(key, num_chains, 0))
     checked = _check.position(position)
     return checked if stacked else jax.tree.map(lambda x: jnp.broadcast_to(x, (num_chains, *x.shape)), checked)
 
@@ -136,7 +135,14 @@ def _of_each_chain(tree: PyTree, num_chains: int) -> PyTree:
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_chains, *x.shape), x.dtype), tree)
 
 
-@functools.partial(jax.jit, static_argnums=1)
-def chain_keys(key: Key, num_chains: int) -> Array:
-    """Return one key per chain, that of chain c a function of (key, c) alone."""
+@jax.jit
+def split(key: Key) -> tuple[Key, Key, Key]:
+    """Return the keys of a run's start, of its chains, and of what they share."""
+    return tuple(jax.random.split(key, 3))  # pyright: ignore[reportReturnType]
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def chain_keys(key: Key, num_chains: int, use: int | None = None) -> Array:
+    """Return one key per chain, that of chain c a function of (key, use, c) alone."""
+    key = key if use is None else jax.random.fold_in(key, use)
     return jax.vmap(lambda chain: jax.random.fold_in(key, chain))(jnp.arange(num_chains))
