@@ -15,6 +15,8 @@ import ewsg_jax as ewsg
 from tests.chains import run
 from tests.oracles import transition
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 Z = 5.33  # two-sided 1e-7
 H, TEMPERATURE, DECAY, DAMPING = 0.03, 0.6, 0.8, 0.3
 
