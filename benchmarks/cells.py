@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.ours import GAUSSIAN, Ours, Variant, device_data, program_size
+from benchmarks.ours import GAUSSIAN, Ours, Variant, device_data, program_size, user_loops
 from benchmarks.remote import Worker
 from benchmarks.timing import (
     Pair,
@@ -35,6 +35,7 @@ SHORT = Target(2.5, 2.2)
 SHORT_THOUSAND = Target(5.0, 4.0)
 FIRST_DRAW = Target(3.0, 4.0, higher_is_better=False)
 FIRST_DRAW_PROCESSES = 5
+USER_LOOP = Target(1.1, 1.3, higher_is_better=False)
 PROGRAM_SIZE = Target(1.0, 1.0, higher_is_better=False)
 PROGRAM_ROWS = (464_809, 929_618)
 
@@ -105,6 +106,21 @@ class Bench:
         for noise, target in NETWORK.items():
             case = Case("network", "sghmc", 1, 240, False)
             self._against("network", case, self.peers, target, Variant(noise=noise))
+
+    def user_loop(self) -> None:
+        """A jitted `kernel.step` in a user's loop in Python, against a jitted step written by hand."""
+        for method in ("sgld", "sghmc"):
+            case = self._short(Case("logistic", method, 1, 5_000, False))
+            pairs = interleave(*user_loops(case, self._rows(case)), self.pairs)
+            self._add(
+                "user_loop",
+                f"jitted steps in a loop in Python, {method}",
+                times_the_cost(pairs),
+                USER_LOOP,
+                "time ratio",
+                microseconds=_microseconds(pairs, "ours", "by hand"),
+                case=case._asdict(),
+            )
 
     def first_draw(self) -> None:
         """A fresh process, from the call of `sample` with one step to its draw."""
@@ -194,6 +210,7 @@ CELLS: dict[str, Callable[[Bench], None]] = {
     "weighted": Bench.weighted,
     "network": Bench.network,
     "calls": Bench.calls,
+    "user_loop": Bench.user_loop,
     "first_draw": Bench.first_draw,
     "program_size": Bench.program_size,
 }

@@ -8,6 +8,7 @@ import json
 import re
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -15,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
+from benchmarks.by_hand import by_hand
 from benchmarks.workload import FRICTION, PRIOR_VARIANCE, STEP_SIZE, WORKLOADS, Case, Workload
 
 
@@ -125,6 +127,36 @@ class Ours:
             shared_minibatch=self._variant.shared,
             check_data=self._variant.check_data,
         )
+
+
+def user_loops(case: Case, data: Any) -> tuple[Callable[[], float], Callable[[], float]]:
+    """Return what times a loop in Python over a jitted step, ours and written by hand: microseconds per step.
+
+    Both make their row numbers alike, have the same keys, and wait for the last state alone.
+    """
+    workload = WORKLOADS[case.workload]()
+    built, hand = kernel(case, GAUSSIAN, workload), by_hand(workload, case.method, wide=True)
+    keys = list(jax.random.split(jax.random.key(0), case.num_steps))
+    position = jnp.asarray(workload.position)
+    ours, theirs = jax.jit(built.step), jax.jit(hand.step)
+
+    def run_ours() -> float:
+        state = built.init(keys[0], position, data)
+        started = time.perf_counter()
+        for key in keys:
+            state, _ = ours(key, state, data)
+        jax.block_until_ready(state)
+        return (time.perf_counter() - started) / len(keys) * 1e6
+
+    def run_theirs() -> float:
+        state = hand.init(keys[0], position, data)
+        started = time.perf_counter()
+        for key in keys:
+            state = theirs(key, state, data)
+        jax.block_until_ready(state)
+        return (time.perf_counter() - started) / len(keys) * 1e6
+
+    return run_ours, run_theirs
 
 
 def device_data(name: str) -> Any:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 # Most of the suite's time is compiling. A program in one part takes less of it than one in a part for each thread,
-# and the compiler of jaxlib 0.10 knows a second way to write fused loops, which takes half the time. What is optimised,
-# notebooks among it, is so at the lowest level: it runs as fast, and compiles in half the time. A flag that a version
-# does not know ends the process.
+# and the compiler of jaxlib 0.10 knows a second way to write fused loops, which takes half the time. What is
+# optimised, notebooks among it, is so at the lowest level: it compiles in half the time, and runs as fast. A flag
+# that a version does not know ends the process.
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=1"
 if importlib.metadata.version("jaxlib").startswith(("0.10.", "0.11.", "0.12.")):
     os.environ["XLA_FLAGS"] = f"{os.environ['XLA_FLAGS']} --xla_cpu_parallel_codegen_split_count=1"
