@@ -28,7 +28,7 @@ MUTANTS = [
     Mutant(
         "sample does not look at labels",
         "ewsg_jax/sampling/parts.py",
-        "        kernel.check(jax.tree.map(lambda x: x[0], first.position), data)\n",
+        "        kernel.check(watch.start, data)\n",
         "        pass\n",
         "tests/models/test_models.py::test_labels_of_another_kind_are_refused[signs]",
     ),

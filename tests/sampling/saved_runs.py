@@ -112,9 +112,6 @@ def contents(value, path=""):
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
     if names is not None:
-        # A field that was added later, which the file says nothing of, has its default.
-        added = [name for name, default in getattr(value, "_field_defaults", {}).items() if default is None]
-        names = [name for name in names if name not in added or getattr(value, name) is not None]
         parts = {f".{name}": getattr(value, name) for name in names}
         return [[path, "fields", *names], *_each(parts, path)]
     if isinstance(value, dict):
