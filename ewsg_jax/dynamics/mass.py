@@ -24,6 +24,11 @@ class Mass(Part):
     factor: Factor
 
 
+def is_one(inverse_mass: Any) -> bool:
+    """Return whether an inverse mass is the number 1, of which no factor is worked out."""
+    return isinstance(inverse_mass, int | float) and not isinstance(inverse_mass, bool) and inverse_mass == 1
+
+
 def mass_of(inverse_mass: Any) -> Mass | None:
     """Check an inverse mass and return it with its factor, worked out in float64 where it is known; None for 1.
 
@@ -39,6 +44,6 @@ def mass_of(inverse_mass: Any) -> Mass | None:
         >>> ewsg.dynamics.mass_of(4.0).factor.root
         2.0
     """
-    if isinstance(inverse_mass, int | float) and not isinstance(inverse_mass, bool) and inverse_mass == 1:
+    if is_one(inverse_mass):
         return None
     return Mass(given=inverse_mass, factor=factor_of(inverse_mass, "inverse_mass"))

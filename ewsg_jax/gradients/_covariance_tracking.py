@@ -159,9 +159,6 @@ class CovarianceTracking(WithCovariance[P]):
         receipt = TrackingReceipt(seen, part, np.int32(n), was_clipped, self.law.advance(memory.rows, data))
         return Estimate(gradient, batch.indices, covariance=covariance), receipt
 
-    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        return self.plain_gradient(estimate.batch, position, data)
-
     def commit(self, receipt: TrackingReceipt, memory: TrackingMemory) -> TrackingMemory:
         # Here and not in `propose`: the anchor is looked at for the accepted batch alone.
         here = self.posterior.flat_rows(receipt.row_gradients, receipt.batch) - memory.center

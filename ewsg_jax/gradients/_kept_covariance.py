@@ -77,9 +77,6 @@ class KeptCovariance(WithCovariance[P]):
         gradient = self.plain_gradient(batch, point, data)
         return Estimate(gradient, batch.indices, covariance=memory.covariance), self.law.advance(memory.rows, data)
 
-    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        return self.plain_gradient(estimate.batch, position, data)
-
     def commit(self, receipt: PyTree, memory: KeptMemory) -> KeptMemory:
         return memory._replace(rows=receipt)
 

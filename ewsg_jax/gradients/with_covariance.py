@@ -7,7 +7,7 @@ from ewsg_jax._module import module, static
 from ewsg_jax._types import Data, P, Position
 from ewsg_jax.gradients.covariance import STRUCTURES, Structure
 from ewsg_jax.gradients.period import Period, checked_period, epoch, period_at
-from ewsg_jax.gradients.protocol import OfRows
+from ewsg_jax.gradients.protocol import Estimate, OfRows
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.blocks import Blocks
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
@@ -46,6 +46,9 @@ class WithCovariance(OfRows[P]):
     def check(self, position: Position, data: Data) -> None:
         super().check(position, data)
         self.period(data)
+
+    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
+        return self.plain_gradient(estimate.batch, position, data)
 
 
 def checked(

@@ -6,7 +6,7 @@ from ewsg_jax import _check, dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, P
-from ewsg_jax.dynamics.mass import InverseMass, mass_of
+from ewsg_jax.dynamics.mass import InverseMass, is_one
 from ewsg_jax.gradients.covariance import Covariance, Structure
 from ewsg_jax.gradients.period import Period
 from ewsg_jax.pair import kernel
@@ -118,7 +118,7 @@ def nc_sghmc(
     shared = {"friction": friction, "temperature": temperature, "noise": noise, "integrator": integrator}
     if balance == "friction":
         own = dynamics.noise_corrected(step_size, covariance=given, inverse_mass=inverse_mass, **shared)
-    elif mass_of(inverse_mass) is None:
+    elif is_one(inverse_mass):
         own = dynamics.noise_reduced(step_size, covariance=given, **shared)
     else:
         raise ValueError(f"inverse_mass must be 1 with balance='noise'; got {_check.describe(inverse_mass)}")
