@@ -37,7 +37,7 @@ QUICK = re.compile(
     r"faults/test_faults.py::test_(names|mutant_can)|"
     r"dynamics/test_stationary_law.py::test_full_gradient_in_one|"
     r"gradients/test_enumeration.py::test_(uniform|full)|"
-    r"test_values.py::test_(?!a_stack|a_kernel_is))"
+    r"test_values.py::test_(?!a_kernel_is))"
 )
 """Some of every kind of proof, in under two minutes: `pytest -m quick`."""
 

@@ -278,22 +278,6 @@ def test_a_second_step_size_and_a_second_equal_model_compile_nothing():
     assert chunks.advance._cache_size() == 2, "another prior is another program"
 
 
-@pytest.mark.parametrize("name", ewsg.METHODS)
-def test_a_kernel_is_an_argument_or_a_constant(x64, name):
-    """The same chain, whether a program holds the numbers, is given them, or is given what no step changes."""
-    made, data, key = kernel(name), contract.data(), jax.random.key(0)
-    state = made.init(key, jnp.asarray(contract.POSITION), data)
-
-    @jax.jit
-    def given(kernel, state):
-        return scanned(kernel, key, state, data, 4)[0]
-
-    stepped = chain(made)
-    close(given(made, state), stepped)
-    close(given(made.hoisted(), state), stepped)
-    assert made.hoisted() is not made or not hasattr(made, "dynamics")
-
-
 def test_a_schedule_is_not_worked_out_once():
     made = ewsg.sgld(MODELS["logistic_regression"](), halved, batch_size=2)
     assert made.hoisted() == made
@@ -304,19 +288,34 @@ def test_a_schedule_is_not_worked_out_once():
 
 
 @pytest.mark.parametrize("name", ewsg.METHODS)
-def test_a_stack_of_kernels_is_each_of_them(x64, name):
+def test_a_kernel_is_an_argument_a_constant_or_one_of_a_stack(x64, name):
+    """The same chain, whether a program holds the numbers, is given them, or is given what no step changes."""
     sizes = [0.02, 0.05]
-    stack = jax.tree.map(lambda *x: jnp.stack(x), *(kernel(name, step_size=h) for h in sizes))
+    kernels = [kernel(name, step_size=h) for h in sizes]
+    stack = jax.tree.map(lambda *x: jnp.stack(x), *kernels)
     made = jax.vmap(lambda h: kernel(name, step_size=h))(jnp.array(sizes))
     close(made, stack)
-    data, key = contract.data(), jax.random.key(1)
+    data, key = contract.data(), jax.random.key(0)
+    start = kernels[1].init(key, jnp.asarray(contract.POSITION), data)
+
+    @jax.jit
+    def given(kernel, state):
+        return scanned(kernel, key, state, data, 4)
+
+    stepped = chain(kernels[1])
+    close(given(kernels[1], start)[0], stepped)
+    close(given(kernels[1].hoisted(), start)[0], stepped)
+    assert kernels[1].hoisted() is not kernels[1] or not hasattr(kernels[1], "dynamics")
 
     def run(kernel):
-        return scanned(kernel, key, kernel.init(key, jnp.asarray(contract.POSITION), data), data, 2)
+        state = kernel.init(key, jnp.asarray(contract.POSITION), data)
+        return state, scanned(kernel, key, state, data, 4)
 
-    found = jax.jit(jax.vmap(run))(stack)
-    for place, h in enumerate(sizes):
-        close(jax.tree.map(lambda x, place=place: x[place], found), jax.jit(run)(kernel(name, step_size=h)), 1e-9)
+    starts, found = jax.jit(jax.vmap(run))(stack)
+    for place, one in enumerate(kernels):
+        mine, its_start = (jax.tree.map(lambda x, place=place: x[place], tree) for tree in (found, starts))
+        close(its_start, one.init(key, jnp.asarray(contract.POSITION), data), 1e-9)
+        close(mine, given(one, its_start), 1e-9)
     np.testing.assert_allclose(found[1].step_size, sizes)
 
 

@@ -31,7 +31,7 @@ MUTANTS = [
         "ewsg_jax/dynamics/_langevin.py",
         "return Coefficients(-h, xp.sqrt(2 * h * t), xp.sqrt(h / (2 * t)))",
         "return Coefficients(-h, xp.sqrt(2 * h * t) * (2 - (step > 0)), xp.sqrt(h / (2 * t)))",
-        VALUES + "test_a_kernel_is_an_argument_or_a_constant[sgld]",
+        VALUES + "test_a_kernel_is_an_argument_a_constant_or_one_of_a_stack[sgld]",
     ),
     Mutant(
         "a run compiles for each kernel",
