@@ -127,11 +127,12 @@ def test_help_names_what_is_public(room):
 
 
 def test_import_is_light():
-    """Importing the library brings in no plotting, diagnostics or network library."""
+    """Importing the library brings in no plotting, diagnostics or network library, and no experiments."""
     import subprocess
     import sys
 
     heavy = ["arviz", "arviz_stats", "matplotlib", "sklearn", "flax", "equinox", "tqdm", "pandas", "xarray"]
+    heavy += ["scipy.optimize", "ewsg_jax.experiments"]
     code = f"import ewsg_jax, sys; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -69,4 +69,12 @@ MUTANTS = [
         "| uniform | 0.08 |",
         "tests/test_rare_rows.py::test_the_page_tells_its_numbers",
     ),
+    Mutant(
+        "an import as long as the library's own",
+        "ewsg_jax/forecasting/near.py",
+        "import numpy as np\n\n",
+        "import numpy as np\nimport scipy.optimize\n\n",
+        "tests/test_docs.py::test_import_is_light",
+        sweep=True,
+    ),
 ]
