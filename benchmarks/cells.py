@@ -1,5 +1,6 @@
 """What is measured, against which goal and floor."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -109,12 +110,12 @@ class Bench:
 
     def user_loop(self) -> None:
         """A jitted `kernel.step` in a user's loop in Python, against a jitted step written by hand."""
-        for method in ("sgld", "sghmc"):
+        for method, with_info in itertools.product(("sgld", "sghmc"), (False, True)):
             case = self._short(Case("logistic", method, 1, 5_000, False))
-            pairs = interleave(*user_loops(case, self._rows(case)), self.pairs)
+            pairs = interleave(*user_loops(case, self._rows(case), with_info), self.pairs)
             self._add(
                 "user_loop",
-                f"jitted steps in a loop in Python, {method}",
+                f"a jitted step in a loop, {method}, {'with its info' if with_info else 'the state alone'}",
                 times_the_cost(pairs),
                 USER_LOOP,
                 "time ratio",

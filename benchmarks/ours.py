@@ -129,34 +129,34 @@ class Ours:
         )
 
 
-def user_loops(case: Case, data: Any) -> tuple[Callable[[], float], Callable[[], float]]:
+def user_loops(case: Case, data: Any, with_info: bool) -> tuple[Callable[[], float], Callable[[], float]]:
     """Return what times a loop in Python over a jitted step, ours and written by hand: microseconds per step.
 
-    Both make their row numbers alike, have the same keys, and wait for the last state alone.
+    Both make their row numbers alike, have the same keys, and wait for the last state alone. The step by hand
+    returns a state; ours that, or (`with_info`) all that `kernel.step` does.
     """
     workload = WORKLOADS[case.workload]()
     built, hand = kernel(case, GAUSSIAN, workload), by_hand(workload, case.method, wide=True)
     keys = list(jax.random.split(jax.random.key(0), case.num_steps))
     position = jnp.asarray(workload.position)
-    ours, theirs = jax.jit(built.step), jax.jit(hand.step)
 
-    def run_ours() -> float:
-        state = built.init(keys[0], position, data)
-        started = time.perf_counter()
-        for key in keys:
-            state, _ = ours(key, state, data)
-        jax.block_until_ready(state)
-        return (time.perf_counter() - started) / len(keys) * 1e6
+    def timed(init: Callable[..., Any], step: Callable[..., Any], with_info: bool) -> Callable[[], float]:
+        step = jax.jit(step)
 
-    def run_theirs() -> float:
-        state = hand.init(keys[0], position, data)
-        started = time.perf_counter()
-        for key in keys:
-            state = theirs(key, state, data)
-        jax.block_until_ready(state)
-        return (time.perf_counter() - started) / len(keys) * 1e6
+        def run() -> float:
+            state = init(keys[0], position, data)
+            started = time.perf_counter()
+            for key in keys:
+                state = step(key, state, data)
+                if with_info:
+                    state, _ = state
+            jax.block_until_ready(state)
+            return (time.perf_counter() - started) / len(keys) * 1e6
 
-    return run_ours, run_theirs
+        return run
+
+    ours = built.step if with_info else lambda *arguments: built.step(*arguments)[0]
+    return timed(built.init, ours, with_info), timed(hand.init, hand.step, False)
 
 
 def device_data(name: str) -> Any:
