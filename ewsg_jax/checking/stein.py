@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from ewsg_jax.checking.affine import root_of
 from ewsg_jax.diagnostics._summary import array_statistics
@@ -147,7 +147,7 @@ def scores_of(directions: Directions, error_rate: float) -> Scores:
     u, g = (x.reshape(-1, x.shape[-1]) for x in directions)
     ess = least_ess(directions.draws)
     count = _num_blocks(ess, len(u))
-    bound = float(stats.t.isf(error_rate / 2 / (len(FUNCTIONS) * (u.shape[1] + 1)), count - 1))
+    bound = -float(stdtrit(count - 1, error_rate / 2 / (len(FUNCTIONS) * (u.shape[1] + 1))))
     worst, excess = {}, (0.0, 0.0)
     for name, function in FUNCTIONS.items():
         means = _of_blocks((g * function.value(u) - function.slope(u)) / function.size, count)

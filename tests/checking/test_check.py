@@ -142,7 +142,7 @@ def test_right_runs_are_seldom_called_wrong():
 
 
 def test_an_sd_ten_percent_off_is_found():
-    """Of one coordinate of four, with 1,000 effective draws: in 95 of 100. Less than 20 of 30 are rarer than 1e-6."""
+    """Of one coordinate of four, with 1,000 effective draws: in 95 of 100; less than 20 of 30: 1e-6."""
     assert alarms(np.array([1.1, 1.0, 1.0, 1.0]), 30, 4, seed=2).sum() >= 20
     assert alarms(np.array([1.0, 0.9, 1.0, 1.0]), 30, 4, seed=3).sum() >= 20
 

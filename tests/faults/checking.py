@@ -5,11 +5,10 @@ from tests.faults.mutant import Mutant
 TESTS = "tests/checking/test_check.py::"
 MUTANTS = [
     Mutant(
-        "check: each half along its own directions",
+        "check: directions that turn from half to half",
         "ewsg_jax/checking/stein.py",
         "/ len(flat), symmetric=True)",
         "/ len(flat), symmetric=False)",
-        "in ((half, half) for half in halves):",
         TESTS + "test_an_sd_ten_percent_off_is_found",
     ),
     Mutant(
