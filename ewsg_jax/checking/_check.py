@@ -167,6 +167,7 @@ def _judged(
         correction=correction,
         draws=here,
         map=between(draws.flat, found.mean, found.covariance),
+        settled=between(here.flat, found.mean, found.covariance),
     )
 
 

@@ -151,6 +151,7 @@ class Correction:
     """Draws, corrected.
 
     Attributes:
+        is_whole: whether its second moments are a regression's, so that any function's expectation may be.
         moments: of the target.
         by: the name of the Stein functions that its means were found with.
 
@@ -175,7 +176,7 @@ class Correction:
         again = slopes if first is second else (second @ self._root)[self._order]
         self._white = White(self._moved @ (vectors / sizes), slopes, again)
         self._regressions = [Regression(basis, self._white) for basis in candidates(self._white)]
-        self.by, self.moments = self._moments()
+        self.is_whole, self.by, self.moments = self._moments()
         for each in self._regressions:
             each.forget()
 
@@ -193,8 +194,8 @@ class Correction:
     def _error(self, found: Fit) -> np.ndarray:
         return np.hypot(found.error, self._distance * found.left)
 
-    def _moments(self) -> tuple[str, Moments]:
-        """Return means and covariance, and which Stein functions the means were found with."""
+    def _moments(self) -> tuple[bool, str, Moments]:
+        """Return whether second moments are a regression's, the means' Stein functions, and the moments."""
         d, scaled = len(self._sd), self._moved / self._sd
         both = np.concatenate([scaled, scaled**2], axis=1)
         left = [each.left_elsewhere(both) for each in self._regressions]
@@ -213,7 +214,8 @@ class Correction:
             inner, error = self._by_spread()
         mean = self._sd * np.clip(found.expectation, -MOST_SHIFT, MOST_SHIFT)
         covariance = self._root @ inner @ self._root.T
-        return best.basis.name, Moments(self._center + mean, covariance, self._sd * self._error(found), error)
+        moments = Moments(self._center + mean, covariance, self._sd * self._error(found), error)
+        return most.basis.is_whole, best.basis.name, moments
 
     def _by_spread(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the covariance of the target in u as K⁻¹, and relative errors of the standard deviations of θ."""
@@ -230,6 +232,12 @@ class Correction:
         """Return the sds of θ over the draws', of a covariance of u."""
         rows = self._root / self._sd[:, None]
         return np.sqrt(np.sum((rows @ inner) * rows, axis=1))
+
+
+def averages(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return means over draws (draws, q) and their standard errors, from groups."""
+    means = np.stack([values[group].mean(0) for group in groups(len(values))])
+    return values.mean(0), means.std(0, ddof=1) / np.sqrt(len(means))
 
 
 def jackknife(without: np.ndarray) -> np.ndarray:

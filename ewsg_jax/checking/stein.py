@@ -18,7 +18,7 @@ from scipy.special import stdtrit
 from ewsg_jax.checking.affine import root_of
 from ewsg_jax.diagnostics._summary import array_statistics
 
-DRAWS_OF_BLOCK = 16
+DRAWS_OF_BLOCK = 10
 """Effective draws, at least, of a block of successive ones: its mean is nearly independent of the next one's."""
 SHARE = 1 - 0.5 / DRAWS_OF_BLOCK
 """Of a mean's variance that so long blocks show, of a chain that forgets exponentially."""
@@ -102,18 +102,26 @@ class Directions(NamedTuple):
     """Some draws along directions.
 
     Attributes:
-        draws: u, shape (chain, draw, d).
-        gradients: g along the same directions, so that E[g uᵀ] = I: shape (chain, draw, d).
+        draws: u, shape (chain, draw, directions).
+        gradients: g along the same directions, so that E[g u] = 1: of the same shape.
+        whole: the first so many directions are orthogonal ones in which the target is of width 1, nearly.
     """
 
     draws: np.ndarray
     gradients: np.ndarray
+    whole: int
 
 
 def by_root(values: np.ndarray, gradients: np.ndarray, center: np.ndarray, root: np.ndarray) -> Directions:
-    """Return u = L⁻¹(θ − c) and Lᵀg of draws (chain, draw, d)."""
-    moved = np.linalg.solve(root, (values - center).reshape(-1, len(root)).T).T
-    return Directions(moved.reshape(values.shape), gradients @ root)
+    """Return u = L⁻¹(θ − c) and Lᵀg of draws (chain, draw, d), and the same along the coordinates of θ.
+
+    Coordinate j of θ is the direction of row j of L: (θ − c)ⱼ = Lⱼ u, and the slope along it Lⱼ Lᵀg.
+    """
+    moved = np.linalg.solve(root, (values - center).reshape(-1, len(root)).T).T.reshape(values.shape)
+    rows = (root / np.linalg.norm(root, axis=1, keepdims=True)).T
+    slopes = gradients @ root
+    along = np.concatenate([moved, moved @ rows], axis=-1)
+    return Directions(along, np.concatenate([slopes, slopes @ rows], axis=-1), len(root))
 
 
 def by_halves(values: np.ndarray, gradients: np.ndarray, dense: bool) -> Directions:
@@ -133,8 +141,9 @@ def by_halves(values: np.ndarray, gradients: np.ndarray, dense: bool) -> Directi
             found.append(by_root(draws, slopes, center, root))
         else:
             scale = np.maximum(flat.std(0), np.finfo(float).tiny)
-            found.append(Directions((draws - center) / scale, slopes * scale))
-    return Directions(*(np.concatenate(parts, axis=axis) for parts in zip(*found, strict=True)))
+            found.append(Directions((draws - center) / scale, slopes * scale, values.shape[-1]))
+    draws, slopes = (np.concatenate([each[k] for each in found], axis=axis) for k in (0, 1))
+    return Directions(draws, slopes, found[0].whole)
 
 
 def scores_of(directions: Directions, error_rate: float) -> Scores:
@@ -144,14 +153,14 @@ def scores_of(directions: Directions, error_rate: float) -> Scores:
         directions: of the draws.
         error_rate: how often a right run is to be above the bound.
     """
-    u, g = (x.reshape(-1, x.shape[-1]) for x in directions)
+    u, g = (x.reshape(-1, x.shape[-1]) for x in directions[:2])
     ess = least_ess(directions.draws)
     count = _num_blocks(ess, len(u))
     bound = -float(stdtrit(count - 1, error_rate / 2 / (len(FUNCTIONS) * (u.shape[1] + 1))))
     worst, excess = {}, (0.0, 0.0)
     for name, function in FUNCTIONS.items():
         means = _of_blocks((g * function.value(u) - function.slope(u)) / function.size, count)
-        means = np.column_stack([means, means.mean(1)])
+        means = np.column_stack([means, means[:, : directions.whole].mean(1)])
         effect = means.mean(0)
         error = np.maximum(means.std(0, ddof=1) / np.sqrt(count * SHARE), np.finfo(float).tiny)
         k = int(np.argmax(np.abs(effect) / error))

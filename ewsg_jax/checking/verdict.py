@@ -53,9 +53,10 @@ def of(
     if rhat > CONVERGED:
         text = f"chains do not agree (R-hat {rhat:.2f}): several modes, or a run far too short{lost}"
         return Verdict("wrong", f"{text}. Compare the chains; run longer, or start them elsewhere")
-    if scores.ess < FEWEST and not large:
+    is_wrong = bool(large) or (bool(seen) and max(by_ratio[i], by_shift[j]) >= 1)
+    if scores.ess < FEWEST and not is_wrong:
         return Verdict("unsure", f"not enough draws to tell (ESS {scores.ess:.0f}){lost}. Run longer")
-    if large:
+    if is_wrong:
         parts = []
         if by_ratio[i] >= 1:
             word = "wide" if ratio[i] > 1 else "narrow"
@@ -65,7 +66,12 @@ def of(
             parts.append(f"mean off by {abs(shift[j]):.2g} ± {shift_error[j]:.2g} sd ({names[j]})")
         if not parts:
             name, score = max(large.items(), key=lambda pair: pair[1].z)
-            parts.append(f"of another shape: E[g φ − φ'] of φ = {name} is {score.effect:.2g} (|z| = {score.z:.1f})")
+            if name == "u":
+                word = "wide" if score.effect > 0 else "narrow"
+                parts.append(f"too {word} in some direction, the variance × {1 + score.effect:.3g}")
+            else:
+                parts.append(f"of another shape: E[g φ − φ'] of φ = {name} is {score.effect:.2g}")
+            parts[-1] += f" (|z| = {score.z:.1f})"
         return Verdict("wrong", "; ".join(parts) + lost + f". {_advice(scores, ratio, ratio_error, tolerance)}")
     off = max(np.max(np.abs(ratio - 1) / tolerance), np.max(np.abs(shift) / (2 * tolerance)))
     error = max(np.max(SURE * ratio_error / tolerance), np.max(SURE * shift_error / (2 * tolerance)))

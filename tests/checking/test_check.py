@@ -288,6 +288,8 @@ class Said:
         (Said(z=9.0, effect=-0.4, ratio=(1.0, 0.8)), "wrong", "too narrow by 20 ± 1 % (b)"),
         (Said(z=9.0, effect=0.3, name="1", shift=(0.3, 0.0)), "wrong", "mean off by 0.3 ± 0.01 sd (a)"),
         (Said(z=14.0, effect=0.4, name="exp(-u²/2)"), "wrong", "of another shape"),
+        (Said(z=14.0, effect=0.4), "wrong", "too wide in some direction, the variance × 1.4"),
+        (Said(z=5.0, shift=(0.15, 0.0)), "wrong", "mean off by 0.15 ± 0.01 sd (a)"),
         (Said(ratio=(1.12, 1.0)), "unsure", "not enough draws to tell: sd × 1.12"),
         (Said(error=0.08), "unsure", "not enough draws to tell"),
         (Said(ess=20.0), "unsure", "not enough draws to tell (ESS 20)"),
