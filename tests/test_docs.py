@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from benchmarks.pages import choosing, estimators, forecasts, methods
+from benchmarks.pages import checks, choosing, estimators, forecasts, methods
 
 ROOT = Path(__file__).parents[1]
 
@@ -158,6 +158,18 @@ def test_the_page_of_forecasts_tells_its_numbers():
     assert count > 80
     assert quarter > 0.95 * count
     assert half > 0.9 * count
+
+
+def test_the_page_of_checks_tells_its_numbers():
+    """The table is that of the stored numbers, and the text's claims are read off them."""
+    result = json.loads(checks.NUMBERS.read_text())
+    assert checks.page(result) == checks.PAGE.read_text(), "run python -m benchmarks.pages.checks --draw"
+    cells = result["cells"]
+    assert all(cell["outcome"] == "wrong" for kind in checks.HOT for cell in cells[kind].values())
+    assert not any(cell["outcome"] == "wrong" for cell in cells["uld"].values())
+    right, wrong = ([row for row in result["calibration"] if (row["off"] == 1) is of] for of in (True, False))
+    assert sum(row["wrong"] for row in right) <= 0.02 * sum(row["runs"] for row in right)
+    assert sum(row["wrong"] for row in wrong) >= 0.95 * sum(row["runs"] for row in wrong)
 
 
 def test_the_page_of_estimators_tells_its_numbers():
