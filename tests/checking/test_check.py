@@ -125,13 +125,14 @@ def autocorrelated(rng, shape, sd=1.0, memory=0.75):
     return np.stack(values, axis=1) * sd
 
 
-def alarms(sd, runs, d, seed, directions=stein.by_halves):
-    """In which of some runs of N(0, sd²) a score for N(0, I) is above its bound, at a rate of 2 %."""
+def alarms(sd, runs, d, seed, root=None):
+    """In which of some runs of N(0, L sd² Lᵀ) a score for N(0, L Lᵀ) is above its bound, at a rate of 2 %."""
     rng, found = np.random.default_rng(seed), []
+    root = np.eye(d) if root is None else root
     for _ in range(runs):
         draws = autocorrelated(rng, (8, 1000, d), sd)
-        slopes = draws + 0.3 * rng.standard_normal(draws.shape)
-        scores = stein.scores_of(directions(draws, slopes, True), 0.02)
+        slopes = (draws + 0.3 * rng.standard_normal(draws.shape)) @ np.linalg.inv(root)
+        scores = stein.scores_of(stein.by_halves(draws @ root.T, slopes, True), 0.02)
         found.append(any(score.z > scores.bound for score in scores.worst.values()))
     return np.array(found)
 
@@ -145,6 +146,12 @@ def test_an_sd_ten_percent_off_is_found():
     """Of one coordinate of four, with 1,000 effective draws: in 95 of 100; less than 20 of 30: 1e-6."""
     assert alarms(np.array([1.1, 1.0, 1.0, 1.0]), 30, 4, seed=2).sum() >= 20
     assert alarms(np.array([1.0, 0.9, 1.0, 1.0]), 30, 4, seed=3).sum() >= 20
+
+
+def test_an_sd_ten_percent_off_is_found_among_correlated_ones():
+    """In the coordinates of the target's width 1 it is spread over all directions."""
+    root = np.linalg.cholesky(0.8 + 0.2 * np.eye(12))
+    assert alarms(np.array([1.1] + [1.0] * 11), 30, 12, seed=2, root=root).sum() >= 20
 
 
 def test_directions_of_the_same_draws_would_raise_alarm():

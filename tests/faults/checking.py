@@ -5,11 +5,11 @@ from tests.faults.mutant import Mutant
 TESTS = "tests/checking/test_check.py::"
 MUTANTS = [
     Mutant(
-        "check: directions that turn from half to half",
+        "check: no direction is a coordinate's",
         "ewsg_jax/checking/stein.py",
-        "/ len(flat), symmetric=True)",
-        "/ len(flat), symmetric=False)",
-        TESTS + "test_an_sd_ten_percent_off_is_found",
+        "rows = (root / np.linalg.norm(root, axis=1, keepdims=True)).T",
+        "rows = np.eye(len(root))",
+        TESTS + "test_an_sd_ten_percent_off_is_found_among_correlated_ones",
     ),
     Mutant(
         "check: errors from the chains alone",
@@ -42,8 +42,8 @@ MUTANTS = [
     Mutant(
         "check: the gradient in coordinates of the inverse root",
         "ewsg_jax/checking/stein.py",
-        "Directions(moved.reshape(values.shape), gradients @ root)",
-        "Directions(moved.reshape(values.shape), gradients @ np.linalg.inv(root).T)",
+        "slopes = gradients @ root",
+        "slopes = gradients @ np.linalg.inv(root).T",
         TESTS + "test_batches_of_many_rows",
         sweep=True,
     ),
