@@ -16,6 +16,7 @@ from ewsg_jax import _check
 from ewsg_jax._types import Data, Key, PyTree
 from ewsg_jax.checking import coordinatewise, stein
 from ewsg_jax.checking.affine import between, root_of
+from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION
 from ewsg_jax.checking.correction import TINY, Correction, Moments
 from ewsg_jax.checking.draws import Draws, draws_of, flat
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
@@ -75,7 +76,7 @@ def check(
     Raises:
         ImportError: arviz-stats is not installed.
         TypeError, ValueError: an argument is of the wrong kind; there are fewer than eight draws of a chain, or
-            none that is finite; the gradient is not finite at a draw.
+            none that is finite; a coordinate never moves; the gradient is not finite at a draw.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -128,7 +129,7 @@ def _judged(
     error_rate: float,
 ) -> Report:
     """Judge draws, and find what is right."""
-    is_dense = draws.size <= coordinatewise.MOST_DENSE
+    is_dense = draws.size <= min(coordinatewise.MOST_DENSE, len(draws.flat) // DRAWS_OF_FUNCTION - 1)
     scores = _scores(draws, first, metric, error_rate)
     here, passes, correction = draws, first.data_passes, None
     if not is_dense:
@@ -142,18 +143,18 @@ def _judged(
     mean, sd = draws.flat.mean(0), np.maximum(draws.flat.std(0), TINY)
     right = np.sqrt(np.diag(found.covariance) if is_dense else found.covariance)
     corrected = Corrected(
-        mean=draws.position(found.mean),
-        sd=draws.position(right),
-        mean_error=draws.position(found.mean_error),
-        sd_error=draws.position(right * found.sd_error),
+        mean=draws.told(found.mean),
+        sd=draws.told(right),
+        mean_error=draws.told(found.mean_error),
+        sd_error=draws.told(right * found.sd_error),
         covariance=found.covariance if is_dense else None,
         by="coordinate by coordinate" if correction is None else correction.by,
     )
     return Report(
-        sd_ratio=draws.position(sd / right),
-        sd_ratio_error=draws.position(sd / right * found.sd_error),
-        mean_shift=draws.position((mean - found.mean) / right),
-        mean_shift_error=draws.position(found.mean_error / right),
+        sd_ratio=draws.told(sd / right),
+        sd_ratio_error=draws.told(sd / right * found.sd_error),
+        mean_shift=draws.told((mean - found.mean) / right),
+        mean_shift_error=draws.told(found.mean_error / right),
         corrected=corrected,
         scores=scores,
         rhat=_worst_rhat(draws.values),

@@ -56,6 +56,10 @@ class Draws(NamedTuple):
         """Return the position of d numbers."""
         return jax.tree.map(jnp.asarray, self.layout.tree(flat))
 
+    def told(self, flat: np.ndarray) -> Position:
+        """Return d numbers like the position, at least in float32."""
+        return jax.tree.map(jnp.asarray, self.layout.tree(flat, jnp.result_type(jnp.float32, *self.layout.dtypes)))
+
 
 def draws_of(samples: Samples | PyTree, names: Names, most: int) -> Draws:
     """Return at most so many draws of all chains together, evenly spaced.
@@ -69,6 +73,8 @@ def draws_of(samples: Samples | PyTree, names: Names, most: int) -> Draws:
         )
     tree = samples.draws if isinstance(samples, Samples) else samples
     leaves = jax.tree.leaves(tree)
+    if any(map(_check.is_traced, leaves)):
+        raise TypeError("samples must be known: call this outside of jit, vmap and grad; got traced ones")
     if not leaves or not all(isinstance(x, jax.Array | np.ndarray) for x in leaves):
         raise TypeError(f"{TAKES}; got {_check.describe(samples)}")
     if not all(jnp.issubdtype(x.dtype, jnp.floating) for x in leaves) or min(x.ndim for x in leaves) < 2:
@@ -90,8 +96,15 @@ def draws_of(samples: Samples | PyTree, names: Names, most: int) -> Draws:
         finite &= samples.is_finite
     if not finite.any():
         raise ValueError("samples must have a chain that stayed finite; got none")
+    values = values[finite]
+    stuck = [name for name, width in zip(own_names, np.ptp(values, axis=(0, 1)), strict=True) if width == 0]
+    if stuck:
+        raise ValueError(
+            f"samples must move in every coordinate; got {len(stuck)} that are one number in all draws: "
+            f"{', '.join(stuck[:3])}{', …' if len(stuck) > 3 else ''}"
+        )
     layout = Layout.of(jax.tree.map(lambda x: jnp.asarray(x[0, 0]), tree))
-    return Draws(values[finite], layout, own_names, int(np.sum(~finite)), num_draws)
+    return Draws(values, layout, own_names, int(np.sum(~finite)), num_draws)
 
 
 def like(samples: Any, values: np.ndarray) -> PyTree:

@@ -116,11 +116,15 @@ class Report:
             function: `function(position) -> tree of arrays`, for one draw; of a probability, true or false.
 
         Raises:
-            TypeError, ValueError: it is no such function, or the position is of more than 1,000 numbers.
+            TypeError, ValueError: it is no such function; the position is of more than 1,000 numbers, or of more
+                than a quarter of the draws.
         """
         _check.function("function", function, "(position) -> tree of arrays")
         if self.correction is None:
-            raise ValueError("function must be of a position of at most 1,000 numbers; got one of more")
+            raise ValueError(
+                f"function must be of at most 1,000 numbers, four draws for each; got {self.draws.size} and "
+                f"{self.num_used} draws"
+            )
         layout, correction = self.draws.layout, self.correction
         # Where draws are too few for a regression of squares, averages over draws moved to where they should be.
         draws = self.draws if correction.is_whole else self.draws.moved(self.settled)

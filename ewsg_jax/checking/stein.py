@@ -178,7 +178,8 @@ def least_ess(draws: np.ndarray) -> float:
             array_statistics().ess(x, chain_axis=0, draw_axis=1, method="mean")
             for x in (draws, (draws - draws.mean((0, 1))) ** 2)
         ]
-    return float(np.nan_to_num(np.asarray(found, float), nan=0.0).min())
+    known = float(np.nan_to_num(np.asarray(found, float), nan=0.0).min())
+    return min(known, float(draws.shape[0] * draws.shape[1]))
 
 
 def _num_blocks(ess: float, count: int) -> int:

@@ -319,6 +319,17 @@ def test_a_report_is_a_table_with_the_largest_bias_first(tmp_path):
     assert (tmp_path / "check.png").stat().st_size > 1000
 
 
+def test_half_precision_and_few_draws():
+    """Errors are told in float32; without draws for a covariance coordinate by coordinate."""
+    report = ewsg.check(
+        KEY, jnp.asarray(ODD[:, :, :2], jnp.bfloat16), ewsg.models.gaussian_location(), ODD[0, :, :2]
+    )
+    assert report.sd_ratio.dtype == jnp.float32
+    few = ewsg.check(KEY, ODD[:1, :12], LINEAR, ROWS)
+    assert few.corrected.covariance is None
+    assert few.corrected.by == "coordinate by coordinate"
+
+
 def test_lost_chains_are_left_out():
     draws = np.concatenate([ODD, np.full((1, *ODD.shape[1:]), np.nan)])
     report, whole = ewsg.check(KEY, draws, LINEAR, ROWS), ewsg.check(KEY, ODD, LINEAR, ROWS)

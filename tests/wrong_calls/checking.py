@@ -3,6 +3,7 @@
 # The arguments are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -46,6 +47,15 @@ of(
     ),
     ("few draws", V, "samples", "2 of 3", "at least 8 draws", lambda: checked(DRAWS[:, :3])),
     ("no chain", V, "samples", "0 of 20", "must have a chain", lambda: checked(DRAWS[:0])),
+    ("draws that never move", V, "samples", "position[1]", "must move in every", lambda: checked(DRAWS * [1, 0])),
+    (
+        "draws of a jitted function",
+        T,
+        "samples",
+        "traced",
+        "outside of jit",
+        lambda: jax.jit(checked)(jnp.asarray(DRAWS)),
+    ),
     ("no finite chain", V, "samples", "none", "stayed finite", lambda: checked(DRAWS * NAN)),
     ("no positions", V, "samples", "keep something else", "must hold positions", lambda: checked(norms())),
     ("another position", V, "shape", "(2,)", "(3,)", lambda: checked(np.concatenate([DRAWS, DRAWS[..., :1]], 2))),
@@ -100,6 +110,19 @@ of(
     ("no function", T, "function", "3 (int)", "(position)", lambda: REPORT.expectation(3)),
     ("a function that fails", V, "function", "TypeError", "a position", lambda: REPORT.expectation(lambda: 1.0)),
     ("nothing", V, "function", "None", "a tree of arrays", lambda: REPORT.expectation(lambda w: None)),
+)
+of(
+    "Report.expectation",
+    (
+        "few draws",
+        V,
+        "function",
+        "7 and 16 draws",
+        "four draws for each",
+        lambda: checked(
+            np.random.default_rng(0).normal(size=(2, 8, 7)), data=np.ones((3, 7), np.float32)
+        ).expectation(jnp.sum),
+    ),
 )
 of(
     "Report.correct",
