@@ -115,8 +115,8 @@ MUTANTS = [
     Mutant(
         "check: lost chains taken for draws",
         "ewsg_jax/checking/draws.py",
-        "Draws(values[finite], layout",
-        "Draws(np.nan_to_num(values), layout",
+        "values = values[finite]",
+        "values = np.nan_to_num(values)",
         TESTS + "test_lost_chains_are_left_out",
     ),
     Mutant(
