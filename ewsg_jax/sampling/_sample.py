@@ -19,6 +19,7 @@ def sample(
     num_steps: int | None = None,
     *,
     data_passes: float | None = None,
+    seconds: float | None = None,
     num_chains: int = 1,
     burn_in: int = 0,
     thin: int = 1,
@@ -46,6 +47,11 @@ def sample(
         num_steps: steps of each chain, burn-in included.
         data_passes: instead of `num_steps`, the largest number of steps whose evaluations stay within so many
             passes over the data, per chain.
+        seconds: instead of these or beside them, whichever ends first: a bound on the time of sampling, above 0.
+            The compiled call in which it is up, of about half a second or of one block of steps, is the last one;
+            time to compile does not count. The draws are those of a run of `samples.num_steps` steps.
+            Alone, it knows no number of draws beforehand: room for them doubles as it fills, and when it would no
+            longer fit in memory the run ends there with a warning, `interrupted`.
         num_chains: chains run side by side; with `stacked=True` or `state` it follows from them.
         burn_in: first steps that are not kept.
         thin: keep every thin-th step after the burn-in.
@@ -70,7 +76,8 @@ def sample(
         none is left the run ends.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; the message names it.
+        TypeError, ValueError: an argument is of the wrong kind, or `seconds` are over before a draw is kept; the
+            message names it.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -86,13 +93,13 @@ def sample(
         array([210, 300])
     """
     asked = Chains(key, kernel, position, data, num_chains, state, stacked)
-    wanted = Wanted(num_steps, data_passes, burn_in, thin, keep, moments)
+    wanted = Wanted(num_steps, data_passes, seconds, burn_in, thin, keep, moments)
     manner = Manner(shared_minibatch, progress, randomness_memory, memory_limit, check_data)
 
     chains = check(asked, wanted, manner)
     del asked, data  # The run goes on with arrays of JAX: data that the caller does not keep are freed.
     planned, outcome = parts.plan(chains, wanted, manner)
-    compiled = parts.run(planned, outcome, progress)
+    compiled = parts.run(planned, outcome, seconds, progress)
     outcome.watch.warn(chains.kernel, outcome.state, chains.data)
     samples = parts.collect(chains, wanted, planned, outcome, compiled)
     warn_of_overflow(samples.overflow)

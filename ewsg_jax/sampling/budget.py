@@ -1,4 +1,4 @@
-"""A budget in passes over the data, turned into steps."""
+"""A budget, turned into steps."""
 
 import bisect
 import math
@@ -6,6 +6,9 @@ import numbers
 
 from ewsg_jax import _check
 from ewsg_jax.gradients import Evaluations
+
+MOST_STEPS = 2**31 - 1
+"""Steps are counted in 32 bits."""
 
 
 def steps_within(cost: Evaluations, n: int, data_passes: float, first_step: int = 0) -> int:
@@ -45,17 +48,26 @@ def steps_reaching(cost: Evaluations, n: int, data_passes: float, first_step: in
 
 
 def num_steps_of(
-    cost: Evaluations, n: int, num_steps: int | None, data_passes: float | None, first_step: int = 0
+    cost: Evaluations,
+    n: int,
+    num_steps: int | None,
+    data_passes: float | None,
+    seconds: float | None,
+    first_step: int = 0,
 ) -> int:
-    """Return the number of steps, given in either of its two forms.
+    """Return the number of steps, given in either of its two forms; for seconds alone all that can be counted.
 
     Raises:
-        TypeError, ValueError: neither or both are given, or what is given allows no step.
+        TypeError, ValueError: none or both are given, or what is given allows no step.
     """
-    if (num_steps is None) == (data_passes is None):
+    given = (num_steps is not None) + (data_passes is not None)
+    if given == 2 or (given == 0 and seconds is None):
         raise ValueError(
-            f"give either num_steps or data_passes; got num_steps={num_steps!r} and data_passes={data_passes!r}"
+            f"give either num_steps or data_passes, or seconds; got num_steps={num_steps!r}, "
+            f"data_passes={data_passes!r} and seconds={seconds!r}"
         )
+    if not given:
+        return MOST_STEPS - first_step
     if data_passes is not None and cost.counted:
         raise ValueError(
             f"data_passes must be None for a method whose steps cost what they turn out to: give num_steps; got "

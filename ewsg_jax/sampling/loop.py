@@ -13,7 +13,6 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._kernel import KernelState
-from ewsg_jax._types import PyTree
 from ewsg_jax.progress import Progress
 from ewsg_jax.sampling._moments import MomentPlan, Sums
 from ewsg_jax.sampling.chunks import Call
@@ -21,6 +20,7 @@ from ewsg_jax.sampling.health import Watch
 from ewsg_jax.sampling.interrupts import Interrupts
 from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import Layout
+from ewsg_jax.sampling.room import Room
 
 SECONDS_PER_CALL = 0.5
 
@@ -30,14 +30,14 @@ class Outcome:
     """What the calls so far add up to.
 
     Attributes:
-        draws: room for all kept draws, leading axes (chain, draw); filled as far as the calls came.
+        room: where the kept draws are; filled as far as the calls came.
         totals: by the names of `Call.totals`, shape (chain,).
         spent: after so many steps so many counted evaluations of all chains, call after call.
     """
 
     state: KernelState
     watch: Watch
-    draws: PyTree
+    room: Room
     totals: dict[str, np.ndarray] = field(default_factory=dict)
     spent: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
     done: int = 0
@@ -56,22 +56,27 @@ def run(
     num_steps: int,
     plan: Plan,
     layout: Layout,
-    show_progress: bool,
+    bar: Progress,
     interrupts: Interrupts,
+    limit: float | None = None,
 ) -> Outcome:
-    """Make calls until all steps are made, an interrupt comes, or no chain is left; return what was sampled.
+    """Make calls until all steps are made, time is up, an interrupt comes, or no chain is left.
 
     Args:
         advance: `advance(done, steps, state, alive, guarded=…) -> Call`.
         outcome: where to begin; filled and returned.
-        num_steps: how many steps there are.
+        num_steps: how many steps there are at the most.
         plan: which of them are kept.
         layout: how the run is compiled.
-        show_progress: whether to show a bar.
+        bar: advanced by each call, and closed.
         interrupts: entered; a request ends the run after the call in progress.
+        limit: seconds; the call in which they are over is the last one.
+
+    Returns:
+        The outcome.
     """
     steps = layout.block_size
-    bar = Progress(num_steps, show_progress)
+    end = math.inf if limit is None else time.perf_counter() + limit
     while True:
         done = outcome.done
         steps = min(steps, num_steps - done)
@@ -85,23 +90,26 @@ def run(
         outcome.watch.keep(outcome.state, done)
         began = time.perf_counter()
         try:
+            outcome.room.make(plan.kept(done + steps))
             call = jax.block_until_ready(outcome.watch.call(advance, layout.keep, outcome.state, done, steps))
         except Exception as error:
             if not done:
                 raise
             _stop_at(outcome, error)
             break
-        seconds = time.perf_counter() - began
+        now = time.perf_counter()
+        seconds = now - began
 
         _add(outcome, call, steps, plan)
         if layout.moments is not None:
             sums = call.record.sums
             outcome.sums = sums if outcome.sums is None else _merged(layout.moments, outcome.sums, sums)
         bar.update(steps)
-        blocks = math.floor(min(8.0, SECONDS_PER_CALL / max(seconds, 1e-9)) * steps / layout.block_size)
+        wanted = max(0.0, min(SECONDS_PER_CALL, end - now))
+        blocks = math.floor(min(8.0, wanted / max(seconds, 1e-9)) * steps / layout.block_size)
         steps = max(1, blocks) * layout.block_size
         outcome.interrupted = interrupts.requested
-        if outcome.done == num_steps or outcome.interrupted or outcome.all_lost:
+        if outcome.done == num_steps or now >= end or outcome.interrupted or outcome.all_lost:
             break
     bar.close()
     return outcome
@@ -135,7 +143,7 @@ def _add(outcome: Outcome, call: Call, steps: int, plan: Plan) -> None:
     def write(room: np.ndarray, slots: Any) -> None:
         room[:, first:last] = np.asarray(slots)[: last - first].swapaxes(0, 1)
 
-    jax.tree.map(write, outcome.draws, call.record.slots)
+    jax.tree.map(write, outcome.room.draws, call.record.slots)
     for name, total in call.totals.items():
         # Wide numbers: one call's sum fits in 32 bits, a run's need not.
         wide = np.asarray(total, np.float64 if np.issubdtype(total.dtype, np.floating) else np.int64)

@@ -13,6 +13,7 @@ from ewsg_jax import _tree
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array
 from ewsg_jax.gradients import Evaluations
+from ewsg_jax.progress import Progress
 from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.sampling import chunks, loop, memory
 from ewsg_jax.sampling._moments import finish, positions
@@ -23,6 +24,7 @@ from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import Layout, choose_layout, on_accelerator
 from ewsg_jax.sampling.loop import Outcome
 from ewsg_jax.sampling.request import Chains, Manner, Wanted, check_kept, check_length
+from ewsg_jax.sampling.room import Room
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.starts import chain_keys, first_state, is_function, split
 
@@ -35,7 +37,8 @@ class Planned(NamedTuple):
 
     Attributes:
         advance: `advance(done, steps, state, alive, guarded=…) -> Call`.
-        num_steps: of each chain.
+        num_steps: of each chain, at the most.
+        open_ended: whether time alone ends the run.
         num_chains: how many there are.
         first_step: the number of the step that the run begins at.
         plan: which steps are kept.
@@ -46,6 +49,7 @@ class Planned(NamedTuple):
 
     advance: Callable[..., chunks.Call]
     num_steps: int
+    open_ended: bool
     num_chains: int
     first_step: int
     plan: Plan
@@ -73,7 +77,8 @@ def plan(chains: Chains, wanted: Wanted, manner: Manner) -> tuple[Planned, Outco
     first_step = 0 if chains.state is None else int(chains.state.step[0])
     cost = kernel.evaluations(data)
     cost = cost._replace(at_init=cost.at_init if chains.state is None else 0)
-    num_steps = num_steps_of(cost, num_rows(data), wanted.num_steps, wanted.data_passes, first_step)
+    num_steps = num_steps_of(cost, num_rows(data), wanted.num_steps, wanted.data_passes, wanted.seconds, first_step)
+    open_ended = wanted.num_steps is None and wanted.data_passes is None
     check_length(num_steps, first_step, wanted)
     kept = Plan(wanted.burn_in, wanted.thin)
     one_draw, num_draws = check_kept(wanted, shapes.position), kept.kept(num_steps)
@@ -91,24 +96,32 @@ def plan(chains: Chains, wanted: Wanted, manner: Manner) -> tuple[Planned, Outco
         moments=wanted.moments,
         accelerator=on_accelerator(data),
     )
-    needs = memory.Needs(
-        _tree.num_bytes(shapes), block_bytes, layout.num_slots * draw_bytes, num_draws * draw_bytes
-    )
+    size = layout.num_slots if open_ended else num_draws
+    needs = memory.Needs(_tree.num_bytes(shapes), block_bytes, layout.num_slots * draw_bytes, size * draw_bytes)
     memory.check(needs, num_chains, manner.memory_limit)
-    room = jax.tree.map(lambda x: np.empty((num_chains, num_draws, *x.shape[1:]), x.dtype), one_draw)
+
+    def check_growth(size: int, larger: int) -> None:
+        beside = needs._replace(draws=size * draw_bytes)
+        memory.check_growth(beside, larger * draw_bytes, manner.memory_limit)
+
+    room = Room(one_draw, size, num_draws, check_growth)
     first = make_first()
     watch = Watch(num_chains, shared_memory, first)
     if manner.check_data:
         kernel.check(watch.start, data)
     run_keys = chain_keys(run_key, num_chains)
     advance = functools.partial(chunks.call, kernel.hoisted(), layout, run_keys, shared_key, data, kept)
-    planned = Planned(advance, num_steps, num_chains, first_step, kept, layout, cost, began)
+    planned = Planned(advance, num_steps, open_ended, num_chains, first_step, kept, layout, cost, began)
     # Calls take the memory of the state that they are given; the first state stays, to replay from.
     return planned, Outcome(_tree.copy(first), watch, room)
 
 
-def run(planned: Planned, outcome: Outcome, progress: bool) -> float:
-    """Compile, make the steps and fill the outcome; return when the program was compiled, in seconds."""
+def run(planned: Planned, outcome: Outcome, seconds: float | None, progress: bool) -> float:
+    """Compile, make the steps and fill the outcome; return when the program was compiled, in seconds.
+
+    Raises:
+        ValueError: time was up before a draw could be kept.
+    """
     with Interrupts() as interrupts:
         alive, layout = jnp.asarray(outcome.watch.alive), planned.layout
         one_call = layout.keep is None or planned.plan.kept(planned.num_steps) <= layout.num_slots
@@ -118,7 +131,15 @@ def run(planned: Planned, outcome: Outcome, progress: bool) -> float:
             made = planned.advance(0, 0, outcome.state, alive, counted=counted)
             outcome.state = jax.block_until_ready(made).state
         compiled = time.perf_counter()
-        loop.run(planned.advance, outcome, planned.num_steps, planned.plan, planned.layout, progress, interrupts)
+        bar = Progress(None if planned.open_ended else planned.num_steps, progress)
+        plan, num_steps = planned.plan, planned.num_steps
+        loop.run(planned.advance, outcome, num_steps, plan, layout, bar, interrupts, seconds)
+    ended = outcome.interrupted or outcome.all_lost or outcome.done == num_steps
+    if not ended and not plan.kept(outcome.done):
+        raise ValueError(
+            f"seconds must be enough for burn_in + thin = {plan.burn_in + plan.thin} steps to keep a draw; got "
+            f"{seconds}, in which {outcome.done} were made"
+        )
     return compiled
 
 
@@ -127,7 +148,7 @@ def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, 
     num_chains, first_step, cost = planned.num_chains, planned.first_step, planned.cost
     per_chain = functools.partial(_of_each_chain, outcome.totals, num_chains)
     num_draws = planned.plan.kept(outcome.done)
-    draws = jax.tree.map(lambda x: x[:, :num_draws], outcome.draws)
+    draws = jax.tree.map(lambda x: x[:, :num_draws], outcome.room.draws)
     step = first_step + wanted.burn_in + wanted.thin * np.arange(1, num_draws + 1)
     # Made up to a power of two: runs of other lengths share a program.
     steps = np.pad(step - 1, (0, (1 << num_draws.bit_length()) - num_draws))

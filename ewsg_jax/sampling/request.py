@@ -30,6 +30,7 @@ class Wanted(NamedTuple):
 
     num_steps: int | None
     data_passes: float | None
+    seconds: float | None
     burn_in: int
     thin: int
     keep: Callable[[Position], PyTree] | None
@@ -66,6 +67,8 @@ def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
         what = "whose chains have epochs of their own" if kernel.uses_batches else "that draws no batches"
         raise ValueError(f"shared_minibatch must be False for a kernel {what}; got True")
     _check.boolean("progress", manner.progress)
+    if wanted.seconds is not None:
+        _check.positive("seconds", wanted.seconds)
     _check.integer("burn_in", wanted.burn_in, minimum=0)
     _check.integer("thin", wanted.thin)
     _check.integer("randomness_memory", manner.randomness_memory)

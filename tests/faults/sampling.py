@@ -4,6 +4,27 @@ from tests.faults.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        "time that is up ends nothing",
+        "ewsg_jax/sampling/loop.py",
+        "outcome.done == num_steps or now >= end or outcome",
+        "outcome.done == num_steps or now - 1 >= end or outcome",
+        "tests/sampling/test_seconds.py::test_the_run_ends_with_the_call_in_which_time_is_up",
+    ),
+    Mutant(
+        "a larger room is empty",
+        "ewsg_jax/sampling/room.py",
+        "            room[:, : draws.shape[1]] = draws\n",
+        "            room[:] = 0\n",
+        "tests/sampling/test_seconds.py::test_room_for_draws_grows",
+    ),
+    Mutant(
+        "a larger room takes the memory of the smaller one",
+        "ewsg_jax/sampling/memory.py",
+        "room = limit - device - needs.draws\n",
+        "room = limit - device\n",
+        "tests/sampling/test_seconds.py::test_a_run_without_room_for_more_draws_ends_with_those_it_has",
+    ),
+    Mutant(
         "a chain is lost when its position is",
         "ewsg_jax/sampling/chunks.py",
         "fine = health.alive & jax.vmap(_tree.is_finite)(moved.dynamics)",
@@ -27,7 +48,7 @@ MUTANTS = [
     Mutant(
         "the estimate counts one draw",
         "ewsg_jax/sampling/parts.py",
-        "layout.num_slots * draw_bytes, num_draws * draw_bytes",
+        "layout.num_slots * draw_bytes, size * draw_bytes",
         "layout.num_slots * draw_bytes, draw_bytes",
         "tests/sampling/test_room.py::test_a_run_that_does_not_fit_is_told_so_beforehand[options2-holds2]",
     ),

@@ -13,7 +13,22 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
-from tests.wrong_calls.table import A_KEY, AT_MOST_2_31, DATA, MODEL, NAN, POINT, TOO_MANY, WHOLE, T, V, of, sampled
+from tests.wrong_calls.table import (
+    A_KEY,
+    AT_MOST_2_31,
+    DATA,
+    INF,
+    MODEL,
+    NAN,
+    POINT,
+    POSITIVE,
+    TOO_MANY,
+    WHOLE,
+    T,
+    V,
+    of,
+    sampled,
+)
 
 of(
     "sample",
@@ -30,6 +45,23 @@ of(
     ("burn-in", V, "num_steps", "got 10", "at least burn_in + thin = 11", lambda: sampled(burn_in=10)),
     ("neither", V, "num_steps", "data_passes=None", "give either", lambda: sampled(num_steps=None)),
     ("both", V, "data_passes", "data_passes=1.0", "give either", lambda: sampled(data_passes=1.0)),
+)
+
+IN_TIME = "must be enough for burn_in + thin = "
+
+
+def timed(seconds: Any, **changes: Any) -> Any:
+    return sampled(num_steps=None, seconds=seconds, **changes)
+
+
+of(
+    "sample: seconds",
+    ("none", V, "seconds", "got 0.0", POSITIVE, lambda: timed(0.0)),
+    ("for ever", V, "seconds", "got inf", POSITIVE, lambda: timed(INF)),
+    ("a text", T, "seconds", "'60' (str)", POSITIVE, lambda: timed("60")),
+    ("too few", V, "seconds", "got 1e-09, in which", IN_TIME, lambda: timed(1e-9, burn_in=10**9)),
+    ("nothing", V, "num_steps", "seconds=None", "give either", lambda: timed(None)),
+    ("all three", V, "num_steps", "seconds=1.0", "give either", lambda: sampled(data_passes=1.0, seconds=1.0)),
 )
 
 

@@ -1,0 +1,97 @@
+"""A budget of time: where it ends a run, what it returns, and the memory of draws that nobody counted before."""
+
+import itertools
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.sampling import layout, loop, memory, parts
+
+KEY = jax.random.key(9)
+DATA = jnp.arange(12.0).reshape(6, 2)
+KERNEL = ewsg.sgld(ewsg.models.gaussian_location(), 0.01, batch_size=2)
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    """A clock that goes on by a quarter of a second whenever it is read, and blocks of four steps."""
+    ticks = itertools.count()
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: 0.25 * next(ticks)))
+    monkeypatch.setattr(layout, "MOST_STEPS_PER_BLOCK", 4)
+
+
+def run(*arguments, **options):
+    return ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, *arguments, num_chains=2, **options)
+
+
+def assert_same(some, other):
+    for name in ("draws", "step", "step_size", "evaluations", "gradient_evaluations", "num_steps", "diverged_at"):
+        np.testing.assert_array_equal(getattr(some, name), getattr(other, name))
+    jax.tree.map(np.testing.assert_array_equal, some.state, other.state)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "blocks"),
+    [
+        (0.01, 1),  # the first call is made whatever it takes
+        (1.5, 1 + 2 + 4),  # calls of half a second are aimed at
+        (1.25, 1 + 2 + 2),  # but the last one at what is left
+    ],
+)
+def test_the_run_ends_with_the_call_in_which_time_is_up(seconds, blocks):
+    some = run(seconds=seconds, burn_in=2, thin=2)
+    assert some.num_steps == 4 * blocks
+    assert some.step.tolist() == list(range(4, 4 * blocks + 1, 2))
+    assert not some.interrupted
+    assert_same(some, run(some.num_steps, burn_in=2, thin=2))
+
+
+def test_beside_a_number_of_steps_whichever_ends_first_ends():
+    assert run(10, seconds=100.0).num_steps == 10
+    assert run(data_passes=3, seconds=100.0).num_steps == 9
+    early = run(10_000, seconds=1.5, moments=ewsg.moments())
+    assert early.num_steps == early.num_draws == 28
+    np.testing.assert_array_equal(early.moments.weight, [28, 28])
+    more = ewsg.sample(KEY, KERNEL, None, DATA, state=early.state, seconds=0.01)
+    assert more.step.tolist() == [29, 30, 31, 32]
+
+
+def test_room_for_draws_grows(monkeypatch):
+    """The first room is for the draws of one call, here three; what was in it is in the larger one."""
+    monkeypatch.setattr(parts, "DRAW_MEMORY", 3 * 16)
+    some = run(seconds=6.0)
+    assert some.num_steps == some.num_draws > 20
+    assert_same(some, run(some.num_steps))
+
+
+def test_a_run_without_room_for_more_draws_ends_with_those_it_has(monkeypatch):
+    """Room for 3, 6, 12 draws of 16 bytes; 24 of them do not fit in the limit beside the 12."""
+    monkeypatch.setattr(parts, "DRAW_MEMORY", 3 * 16)
+    asked = []
+    check = memory.check
+    monkeypatch.setattr(memory, "check", lambda needs, *rest: asked.append(needs) or check(needs, *rest))
+    run(seconds=0.01)
+    limit = asked[0].on_the_device + (12 + 24) * 16 - 1
+
+    def ended(limit):
+        told = "MemoryError: room for more draws takes .* left of memory_limit: give"
+        with pytest.warns(RuntimeWarning, match=told):
+            some = run(seconds=100.0, memory_limit=limit)
+        assert some.interrupted
+        assert some.num_steps == some.num_draws
+        return some
+
+    few = ended(limit)
+    assert 6 < few.num_draws <= 12 < ended(limit + 1).num_draws
+    assert_same(few, run(few.num_steps))
+
+
+def test_time_that_is_up_before_a_draw_is_an_error():
+    with pytest.raises(
+        ValueError, match=r"seconds must be enough for burn_in \+ thin = 101 steps .* in which 28 were"
+    ):
+        run(seconds=1.5, burn_in=100)
