@@ -172,6 +172,20 @@ def finish(plan: MomentPlan, sums: Sums) -> Moments:
     )
 
 
+def joined(first: Moments, second: Moments) -> Moments:
+    """Return the moments over both, of chains that have them of the same kind."""
+    kind = "dense" if first.covariance is not None else "none" if first.variance is None else "diagonal"
+    plan = MomentPlan(positions, kind, "equal")
+
+    def sums(moments: Moments) -> Sums:
+        spread = {"dense": moments.covariance, "diagonal": moments.variance, "none": ()}[kind]
+        weight = np.asarray(moments.weight)
+        spread = jax.tree.map(lambda x: x * weight.reshape(-1, *(1,) * (x.ndim - 1)).astype(x.dtype), spread)
+        return Sums(weight, moments.mean, spread)  # pyright: ignore[reportArgumentType]
+
+    return finish(plan, jax.vmap(plan.merge)(sums(first), sums(second)))
+
+
 def _share(part: Array, total: Array) -> Array:
     """Part/total, 0 where there is nothing yet."""
     return jnp.where(total > 0, part / jnp.where(total > 0, total, 1.0), 0.0)

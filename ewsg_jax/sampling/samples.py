@@ -9,10 +9,12 @@ from typing import Any, Generic
 import jax
 import numpy as np
 
+from ewsg_jax import _check
 from ewsg_jax._kernel import KernelState
 from ewsg_jax._types import P, PyTree
 from ewsg_jax.sampling import archive
 from ewsg_jax.sampling._moments import Moments
+from ewsg_jax.sampling.joining import concatenated
 from ewsg_jax.sampling.predict import predict
 from ewsg_jax.tags import saved_as
 
@@ -121,6 +123,33 @@ class Samples(Generic[P]):
         Draws that are a single array are called `position`, or `draws` where they are no positions.
         """
         return named(self.draws, "position" if self.keeps_positions else "draws")
+
+    def concatenate(self, later: "Samples[P]") -> "Samples[P]":
+        """Return these samples and those of the run that went on from their state, as of one run.
+
+        Draws, steps and evaluations are put one behind the other, costs, overflows and seconds added up; shares of
+        accepted proposals are means over all steps, moments those over both. A chain that diverged in either
+        counts as diverged, at its first time; `interrupted` is that of the later run, as the state is.
+
+        Args:
+            later: what `sample(…, state=samples.state)` returned. That its first step follows the last one of these
+                is looked at, its kernel, data and key are not.
+
+        Raises:
+            TypeError, ValueError: it is none; or it is of other chains, of other steps than those that follow, or
+                keeps something else: other draws, or moments of another kind.
+
+        Example:
+            >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+            >>> kernel = ewsg.sgld(ewsg.models.gaussian_location(), 1e-2, batch_size=2)
+            >>> key, data = jax.random.key(0), jnp.arange(6.0)[:, None]
+            >>> samples = ewsg.sample(key, kernel, jnp.zeros(1), data, 30, thin=10)
+            >>> more = ewsg.sample(key, kernel, None, data, 20, thin=10, state=samples.state)
+            >>> samples.concatenate(more).step.tolist()
+            [10, 20, 30, 40, 50]
+        """
+        _check.instance("later", later, Samples, "what ewsg_jax.sample returns")
+        return concatenated(self, later)
 
     def predict(
         self,

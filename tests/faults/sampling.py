@@ -4,6 +4,27 @@ from tests.faults.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        "a joined run forgets what the first cost",
+        "ewsg_jax/sampling/joining.py",
+        "before + later.evaluations]",
+        "0 * before + later.evaluations]",
+        "tests/sampling/test_joining.py::test_two_runs_joined_are_one",
+    ),
+    Mutant(
+        "a joined run may have a gap",
+        "ewsg_jax/sampling/joining.py",
+        "_last_step(later) - later.num_steps)",
+        "max(_last_step(later) - later.num_steps, _last_step(first)))",
+        "tests/wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[sample: joined: itself]",
+    ),
+    Mutant(
+        "joined moments take a variance for a sum",
+        "ewsg_jax/sampling/_moments.py",
+        "lambda x: x * weight.reshape(-1, *(1,) * (x.ndim - 1)).astype(x.dtype), spread",
+        "lambda x: x, spread",
+        "tests/sampling/test_joining.py::test_moments_are_those_of_all_draws[diagonal]",
+    ),
+    Mutant(
         "time that is up ends nothing",
         "ewsg_jax/sampling/loop.py",
         "outcome.done == num_steps or now >= end or outcome",

@@ -103,6 +103,54 @@ class Start(nn.Module):
     """A module whose class is taken for a function of a key."""
 
 
+FOLLOWS, KEEPS = "a run that went on from the state of these samples", "and keeps what they keep"
+
+
+def joined(num_steps: int = 10, **changes: Any) -> Any:
+    """Join to the samples of ten steps what went on from them, with something wrong."""
+    changes = {"position": None, "state": last_state(), "data": DATA} | changes
+    return sampled().concatenate(sampled(num_steps=num_steps, **changes))
+
+
+def doubled(position: Any) -> Any:
+    return 2 * position
+
+
+of(
+    "sample: joined",
+    ("draws", T, "later", "(2,)", "a Samples (what ewsg_jax.sample", lambda: sampled().concatenate(POINT)),
+    ("itself", V, "later", "one from step 0 on", FOLLOWS, lambda: joined(position=POINT, state=None)),
+    (
+        "a gap",
+        V,
+        "from step 10 on",
+        "one from step 20 on",
+        FOLLOWS,
+        lambda: joined(state=sampled(position=None, state=last_state()).state),
+    ),
+    (
+        "other chains",
+        V,
+        "of 1 chains",
+        "one of 2 chains",
+        FOLLOWS,
+        lambda: joined(position=POINT, state=None, num_chains=2),
+    ),
+    (
+        "other data",
+        V,
+        "on 6 rows",
+        "one on 5 rows",
+        FOLLOWS,
+        lambda: joined(position=POINT, state=None, data=DATA[:5]),
+    ),
+    ("no draws", V, "draws", "one without draws", KEEPS, lambda: joined(keep=None, moments=ewsg.moments())),
+    ("other draws", V, "draws", "shape ()", KEEPS, lambda: joined(keep=jnp.sum)),
+    ("a function", V, "positions", "keeps a function of them", KEEPS, lambda: joined(keep=doubled)),
+    ("moments", V, "moments", "moments['mean']", KEEPS, lambda: joined(moments=ewsg.moments())),
+)
+
+
 A_FUNCTION, A_STATE = "a function of a key", "samples.state of a run of this kernel"
 
 
