@@ -1,13 +1,16 @@
 """Mean, standard deviation, R-hat, effective sample size and Monte Carlo error of every coordinate."""
 
 import math
+import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ewsg_jax import _check
+from ewsg_jax.diagnostics import table
 from ewsg_jax.diagnostics.coordinates import Names, coordinates
 from ewsg_jax.sampling import Samples
 
@@ -32,6 +35,9 @@ class Summary:
         ess_bulk: effective sample size for the middle of the distribution.
         ess_tail: effective sample size for its 5 and 95 % quantiles.
         mcse: Monte Carlo standard error of the mean.
+        probabilities: of the quantiles that were asked for, shape (quantile,).
+        quantiles: of all draws of all chains, linear between two of them, shape (quantile, coordinate); NaN where a
+            draw is not finite.
         num_chains: chains.
         num_draws: kept draws of each chain.
         notes: what weakens these numbers, in words.
@@ -44,6 +50,8 @@ class Summary:
     ess_bulk: np.ndarray
     ess_tail: np.ndarray
     mcse: np.ndarray
+    probabilities: np.ndarray
+    quantiles: np.ndarray
     num_chains: int
     num_draws: int
     notes: tuple[str, ...]
@@ -66,14 +74,43 @@ class Summary:
             return np.arange(min(count, len(self.names)))
         return np.sort(np.argsort(-np.nan_to_num(self.rhat, nan=-np.inf), kind="stable")[:count])
 
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return all numbers by their names, shape (coordinate,) each; a quantile is called `5%` and the like."""
+        names = ("mean", "sd", "mcse", "rhat", "ess_bulk", "ess_tail")
+        quantiles = zip(map(table.percent, self.probabilities), self.quantiles, strict=True)
+        return {name: getattr(self, name) for name in names} | dict(quantiles)
+
+    def to_pandas(self) -> Any:
+        """Return a `pandas.DataFrame` of all columns, indexed by the coordinates' names.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        return table.to_pandas(self.names, self.columns())
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write all columns to a file of comma-separated values, UTF-8, a line for each coordinate.
+
+        Args:
+            path: of the file; one that exists is replaced. Numbers are read back as they are, `nan` for NaN.
+
+        Raises:
+            TypeError: the path is none.
+            OSError: the file cannot be written.
+        """
+        table.to_csv(path, self.names, self.columns())
+
     def __str__(self) -> str:
         width = max(map(len, self.names))
-        lines = [f"{'':{width}}  {'mean':>9} {'sd':>9} {'mcse':>9} {'R-hat':>7} {'ESS bulk':>9} {'ESS tail':>9}"]
+        asked = "".join(f" {table.percent(p):>9}" for p in self.probabilities)
+        titles = f"{'mean':>9} {'sd':>9} {'mcse':>9} {'R-hat':>7} {'ESS bulk':>9} {'ESS tail':>9}{asked}"
+        lines = [f"{'':{width}}  {titles}"]
         shown = self.worst()
         for i in shown:
             lines.append(
                 f"{self.names[i]:{width}}  {self.mean[i]:9.4g} {self.sd[i]:9.4g} {self.mcse[i]:9.2g} "
                 f"{self.rhat[i]:7.4f} {self.ess_bulk[i]:9.0f} {self.ess_tail[i]:9.0f}"
+                + "".join(f" {quantile[i]:9.4g}" for quantile in self.quantiles)
             )
         if len(shown) < len(self.names):
             which = "of largest R-hat" if np.isfinite(self.worst_rhat) else "first"
@@ -82,7 +119,7 @@ class Summary:
         return "\n".join(lines + [f"note: {note}" for note in self.notes])
 
 
-def summary(samples: Samples, names: Names = None) -> Summary:
+def summary(samples: Samples, names: Names = None, *, quantiles: Sequence[float] = ()) -> Summary:
     """Summarise a run coordinate by coordinate; R-hat, ESS and MCSE come from arviz-stats.
 
     Too few draws, one chain, or draws that are not finite give NaN and a note, never an exception.
@@ -90,6 +127,7 @@ def summary(samples: Samples, names: Names = None) -> Summary:
     Args:
         samples: what `ewsg_jax.sample` returned.
         names: a name for each coordinate. Default: its place in the tree of the position.
+        quantiles: their probabilities, from 0 to 1, such as (0.05, 0.5, 0.95); default none.
 
     Raises:
         ImportError: arviz-stats is not installed.
@@ -104,9 +142,13 @@ def summary(samples: Samples, names: Names = None) -> Summary:
         >>> summary = ewsg.diagnostics.summary(samples, names=["first", "second"])
         >>> bool(summary.worst_rhat < 1.05), summary.notes
         (True, ())
+        >>> asked = ewsg.diagnostics.summary(samples, quantiles=(0.05, 0.5, 0.95))
+        >>> asked.quantiles.shape, list(asked.columns())[-3:]
+        ((3, 2), ['5%', '50%', '95%'])
     """
     if names is not None:
         _check.texts("names", names)
+    probabilities = table.probabilities_of(quantiles)
     check_size(samples)
     draws, own_names = coordinates(samples, names)
     statistics = array_statistics()
@@ -132,10 +174,20 @@ def summary(samples: Samples, names: Names = None) -> Summary:
             ess_bulk=of(statistics.ess, method="bulk"),
             ess_tail=of(statistics.ess, method="tail", prob=TAIL),
             mcse=of(statistics.mcse, method="mean"),
+            probabilities=probabilities,
+            quantiles=_quantiles(draws, probabilities),
             num_chains=num_chains,
             num_draws=num_draws,
             notes=tuple(_notes(samples, draws)),
         )
+
+
+def _quantiles(draws: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    """Return the quantiles of all chains' draws, NaN where there is none or one is not finite."""
+    flat = draws.reshape(-1, draws.shape[2])
+    if not probabilities.size or not len(flat):
+        return np.full((len(probabilities), draws.shape[2]), np.nan)
+    return np.where(np.isfinite(flat).all(axis=0), np.quantile(flat, probabilities, axis=0), np.nan)
 
 
 def check_size(samples: Samples) -> None:

@@ -1,5 +1,6 @@
 """The summary against arviz-stats itself, and what it says of runs that it cannot judge."""
 
+import csv
 import dataclasses
 import sys
 
@@ -101,6 +102,61 @@ def test_draws_that_are_not_finite_or_never_move(run):
 def test_a_common_start_is_told(run):
     summary = ewsg.diagnostics.summary(dataclasses.replace(run, common_start=True))
     assert "started at one point" in str(summary)
+
+
+def test_quantiles(run):
+    """Of the sorted draws of all chains: between two of them a straight line."""
+    draws = np.random.default_rng(0).normal(size=(4, 50, 3)).astype(np.float32)
+    draws[1, 3, 2] = np.inf
+    summary = ewsg.diagnostics.summary(with_draws(run, draws), ["a", "b", "c"], quantiles=[0.0, 0.3, 1])
+    assert summary.probabilities.tolist() == [0.0, 0.3, 1.0]
+    assert summary.quantiles.shape == (3, 3)
+    assert np.isnan(summary.quantiles[:, 2]).all()
+    for i in range(2):
+        ordered = np.sort(draws[:, :, i].astype(np.float64), axis=None)
+        # 0.3 · 199 = 59.7
+        between = 0.3 * ordered[59] + 0.7 * ordered[60]
+        np.testing.assert_allclose(summary.quantiles[:, i], [ordered[0], between, ordered[-1]], rtol=1e-12)
+    title, first = str(summary).splitlines()[:2]
+    assert title.split()[-3:] == ["0%", "30%", "100%"]
+    assert first.split()[-3:] == [f"{q:.4g}" for q in summary.quantiles[:, 0]]
+    plain = ewsg.diagnostics.summary(with_draws(run, draws))
+    assert plain.quantiles.shape == (0, 3)
+    assert "%" not in str(plain)
+    none = ewsg.diagnostics.summary(with_draws(run, draws[:, :0]), quantiles=[0.5])
+    assert np.isnan(none.quantiles).all()
+
+
+COLUMNS = ["mean", "sd", "mcse", "rhat", "ess_bulk", "ess_tail", "2.5%", "50%"]
+
+
+def test_a_table_for_pandas(run, monkeypatch):
+    summary = ewsg.diagnostics.summary(run, ["a", "b", "c"], quantiles=(0.025, 0.5))
+    frame = summary.to_pandas()
+    assert frame.index.tolist() == ["a", "b", "c"]
+    assert frame.columns.tolist() == COLUMNS
+    assert frame.loc["b", "rhat"] == summary.rhat[1]
+    assert frame.loc["c", "50%"] == summary.quantiles[1, 2]
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="to_pandas needs pandas: pip install pandas"):
+        summary.to_pandas()
+
+
+def test_a_table_in_a_file(run, tmp_path, monkeypatch):
+    """Every bit of every number is read back; no pandas is needed; names may hold what separates."""
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    names = ["w[0,1]", 'ε "noise"', "c\nd"]
+    summary = ewsg.diagnostics.summary(run, names, quantiles=(0.025, 0.5))
+    summary = dataclasses.replace(summary, rhat=np.array([np.nan, 1.0, 2.0]))
+    path = tmp_path / "summary.csv"
+    path.write_text("old")
+    summary.to_csv(path)
+    with path.open(encoding="utf-8", newline="") as file:
+        title, *rows = csv.reader(file)
+    assert title == ["coordinate", *COLUMNS]
+    assert [row[0] for row in rows] == names
+    columns = np.array([row[1:] for row in rows], np.float64).T
+    np.testing.assert_array_equal(columns, list(summary.columns().values()))
 
 
 def test_arviz_stats_missing(run, monkeypatch):

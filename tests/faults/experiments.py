@@ -69,6 +69,20 @@ MUTANTS = [
         sweep=True,
     ),
     Mutant(
+        "quantiles of the first chain",
+        "ewsg_jax/diagnostics/_summary.py",
+        "    flat = draws.reshape(-1, draws.shape[2])\n",
+        "    flat = draws[0]\n",
+        "tests/diagnostics/test_summary.py::test_quantiles",
+    ),
+    Mutant(
+        "a table of six digits",
+        "ewsg_jax/diagnostics/table.py",
+        "*map(float, row)",
+        '*map("{:g}".format, row)',
+        "tests/diagnostics/test_summary.py::test_a_table_in_a_file",
+    ),
+    Mutant(
         "the size of a summary is looked at too late",
         "ewsg_jax/diagnostics/_summary.py",
         "    check_size(samples)\n",

@@ -5,6 +5,7 @@
 
 import dataclasses
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from tests.wrong_calls.table import (
     KEY,
     LOGISTIC,
     NAMES,
+    NAN,
     POINT,
     ROWS,
     ROWS_SHARED,
@@ -56,6 +58,23 @@ of(
         "sample(…, keep=…)",
         lambda: diagnostics.summary(dataclasses.replace(samples(), draws=HUGE)),
     ),
+)
+PROBABILITIES = "a list of different probabilities, from 0 to 1"
+
+
+def quantiles(asked: Any) -> diagnostics.Summary:
+    return diagnostics.summary(samples(), quantiles=asked)
+
+
+of(
+    "diagnostics.summary: quantiles",
+    ("one number", T, "quantiles", "0.5 (float)", PROBABILITIES, lambda: quantiles(0.5)),
+    ("a text", T, "quantiles", "'median' (str)", PROBABILITIES, lambda: quantiles("median")),
+    ("texts", T, "quantiles", "'5%' (str)", PROBABILITIES, lambda: quantiles(["5%"])),
+    ("percents", V, "quantiles", "got 95", PROBABILITIES, lambda: quantiles([95])),
+    ("NaN", V, "quantiles", "got nan", PROBABILITIES, lambda: quantiles([NAN])),
+    ("one twice", V, "quantiles", "(0.5, 0.5) (tuple)", PROBABILITIES, lambda: quantiles((0.5, 0.5))),
+    ("no path", T, "path", "None (NoneType)", "the path of a file", lambda: summary().to_csv(None)),
 )
 of(
     "diagnostics.distance",
