@@ -8,8 +8,10 @@ letter: some letters of the alphabet.
 pima: diabetes within five years.
 split: training rows and test rows.
 standardise: features of mean 0 and standard deviation 1.
+standardisation: the map that does it, with the way back for weights.
 whiten: principal components of variance 1.
 Dataset: rows with their origin.
+Standardisation: what `standardisation` returns.
 Whitened: what `whiten` returns.
 DATASETS: all data sets by name.
 """
@@ -22,6 +24,8 @@ from ewsg_jax.datasets._load import DATASETS as DATASETS
 from ewsg_jax.datasets._load import load as load
 from ewsg_jax.datasets._pima import pima as pima
 from ewsg_jax.datasets._split import split as split
+from ewsg_jax.datasets._standardise import Standardisation as Standardisation
+from ewsg_jax.datasets._standardise import standardisation as standardisation
 from ewsg_jax.datasets._standardise import standardise as standardise
 from ewsg_jax.datasets._whiten import Whitened as Whitened
 from ewsg_jax.datasets._whiten import whiten as whiten

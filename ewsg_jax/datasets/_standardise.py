@@ -1,24 +1,144 @@
-"""Features with mean 0 and standard deviation 1 over the training rows."""
+"""Features with mean 0 and standard deviation 1 over the training rows, and the way back for weights."""
 
 import dataclasses
+from dataclasses import dataclass
+from typing import Any, overload
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+from ewsg_jax import _check
 from ewsg_jax.datasets.dataset import Dataset, check_parts
 
 
-def standardise(train: Dataset, test: Dataset) -> tuple[Dataset, Dataset]:
+@dataclass(frozen=True, eq=False)
+class Standardisation:
+    """The map z = (x − mean) · factor of each feature, made by `standardisation`.
+
+    Attributes:
+        mean: over the training rows, shape (d,), float64.
+        factor: 1 over the standard deviation there, and 0 for a feature that is constant, shape (d,), float64.
+        feature_names: d names, or None where there were none.
+    """
+
+    mean: np.ndarray
+    factor: np.ndarray
+    feature_names: tuple[str, ...] | None
+
+    @overload
+    def __call__(self, rows: Dataset) -> Dataset: ...
+
+    @overload
+    def __call__(self, rows: np.ndarray | jax.Array) -> np.ndarray: ...
+
+    def __call__(self, rows: Any) -> Any:
+        """Return the rows with standardised features, float32: a data set or an array (n, d), as given.
+
+        Raises:
+            TypeError, ValueError: the rows are neither, are not finite or have other features.
+        """
+        x = _features("rows", rows)
+        names = rows.feature_names if isinstance(rows, Dataset) else None
+        known = names is not None and self.feature_names is not None
+        if x.shape[1] != len(self.mean) or (known and names != self.feature_names):
+            called = f" that begin with {names[0]!r}" if names else ""
+            raise ValueError(
+                f"rows must have the {len(self.mean)} features of the training rows; got {x.shape[1]}{called}"
+            )
+        return self._of(rows)
+
+    def _of(self, rows: Any) -> Any:
+        if isinstance(rows, Dataset):
+            return dataclasses.replace(rows, x=self._of(rows.x))
+        return ((np.asarray(rows) - self.mean) * self.factor).astype(np.float32)
+
+    def original(self, weights: Any, intercept: Any = 0.0, *, axis: int = -1) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weights and the intercept of the original features that give the same linear predictor.
+
+        With z = (x − m)·f, zᵀw + b = xᵀ(f w) + b − (f m)ᵀw: there is an intercept even where there was none. A
+        constant feature gets the weight 0. Draws are mapped one by one: any other axes may stand beside that of
+        the features.
+
+        Args:
+            weights: of the standardised features, d numbers along one axis, such as draws (chain, draw, d).
+            intercept: of the standardised features: a number, or an array of the shape of the weights less that axis.
+            axis: the axis of the features; −1 for one row of weights, 0 for those of `softmax_regression`, (d, k).
+
+        Returns:
+            Weights of the same shape, and an intercept of that shape without the axis, float64.
+
+        Raises:
+            TypeError, ValueError: an argument is of the wrong kind or shape.
+        """
+        w, b = _numbers("weights", weights), _numbers("intercept", intercept)
+        takes = f"weights must have d = {len(self.mean)} numbers along the axis of features"
+        if isinstance(axis, bool) or not isinstance(axis, int) or not -w.ndim <= axis < w.ndim:
+            raise ValueError(f"{takes}; got shape {w.shape} and axis {_check.describe(axis)}")
+        if w.shape[axis] != len(self.mean):
+            raise ValueError(f"{takes}; got shape {w.shape}, {w.shape[axis]} along axis {axis}")
+        last = np.moveaxis(w, axis, -1)
+        if b.shape not in ((), last.shape[:-1]):
+            raise ValueError(f"intercept must be a number or of shape {last.shape[:-1]}; got shape {b.shape}")
+        scaled = last * self.factor
+        return np.moveaxis(scaled, -1, axis), np.asarray(b - scaled @ self.mean)
+
+
+def standardisation(train: Any) -> Standardisation:
+    """Return the map that subtracts each feature's mean over the training rows and divides by its deviation there.
+
+    A feature that is constant over the training rows says nothing about the response: it becomes zero.
+
+    Args:
+        train: a data set, or an array of real numbers, shape (n, d).
+
+    Raises:
+        TypeError, ValueError: it is neither, or its features are not finite.
+
+    Example:
+        >>> import numpy as np, ewsg_jax as ewsg
+        >>> x = np.array([[1.0, 30.0], [3.0, 10.0], [5.0, 50.0]])
+        >>> scaling = ewsg.datasets.standardisation(x)
+        >>> z, w, b = scaling(x), np.array([0.5, -1.0]), 2.0
+        >>> w_of_x, b_of_x = scaling.original(w, b)
+        >>> bool(np.allclose(x @ w_of_x + b_of_x, z @ w + b))
+        True
+    """
+    return _fitted(_features("train", train), train.feature_names if isinstance(train, Dataset) else None)
+
+
+def _fitted(x: np.ndarray, feature_names: tuple[str, ...] | None) -> Standardisation:
+    mean = x.mean(axis=0, dtype=np.float64)
+    scale = x.std(axis=0, dtype=np.float64)
+    constant = scale <= 1e-12 * np.maximum(np.abs(mean), 1)
+    factor = np.where(constant, 0.0, 1 / np.where(constant, 1.0, scale))
+    return Standardisation(mean, factor, feature_names)
+
+
+@overload
+def standardise(train: Dataset, test: Dataset) -> tuple[Dataset, Dataset]: ...
+
+
+@overload
+def standardise(train: np.ndarray | jax.Array, test: np.ndarray | jax.Array) -> tuple[np.ndarray, np.ndarray]: ...
+
+
+def standardise(train: Any, test: Any) -> tuple[Any, Any]:
     """Subtract from each feature its mean over the training rows and divide by its standard deviation there.
 
     A feature that is constant over the training rows says nothing about the response: it becomes zero in both
-    parts.
+    parts. `standardisation` gives the map itself, and weights of the original features from those of these.
 
     Args:
-        train: the rows that the means and standard deviations come from.
-        test: rows scaled by the same numbers.
+        train: the rows that the means and standard deviations come from: a data set, or an array of real numbers,
+            shape (n, d).
+        test: rows scaled by the same numbers, given likewise.
+
+    Returns:
+        Both parts, data sets or arrays as given; features in float32.
 
     Raises:
-        TypeError, ValueError: an argument is no data set, its features are not finite, or those of the two differ.
+        TypeError, ValueError: an argument is neither, its features are not finite, or those of the two differ.
 
     Example:
         >>> import ewsg_jax as ewsg
@@ -27,13 +147,43 @@ def standardise(train: Dataset, test: Dataset) -> tuple[Dataset, Dataset]:
         >>> bool(abs(train.x.mean(0)).max() < 1e-6), train.x.dtype
         (True, dtype('float32'))
     """
-    check_parts(train, test)
-    mean = train.x.mean(axis=0, dtype=np.float64)
-    scale = train.x.std(axis=0, dtype=np.float64)
-    constant = scale <= 1e-12 * np.maximum(np.abs(mean), 1)
-    factor = np.where(constant, 0.0, 1 / np.where(constant, 1.0, scale))
+    if isinstance(train, Dataset):
+        check_parts(train, test)
+        scaling = _fitted(train.x, train.feature_names)
+    else:
+        x, other = _features("train", train), _array("test", test, "an array of real numbers like train")
+        if x.shape[1] != other.shape[1]:
+            raise ValueError(f"test must have the {x.shape[1]} features of train; got {other.shape[1]}")
+        _check.finite("test", test)
+        scaling = _fitted(x, None)
+    return scaling._of(train), scaling._of(test)
 
-    def scaled(dataset: Dataset) -> Dataset:
-        return dataclasses.replace(dataset, x=((dataset.x - mean) * factor).astype(np.float32))
 
-    return scaled(train), scaled(test)
+def _features(name: str, rows: Any) -> np.ndarray:
+    """Check and return the features of a data set, or an array of them."""
+    if isinstance(rows, Dataset):
+        _check.finite(f"{name}.x", rows.x)
+        return rows.x
+    takes = "a Dataset (as ewsg_jax.datasets.load and split return) or an array of real numbers, shape (n, d)"
+    x = _array(name, rows, takes)
+    _check.finite(name, x)
+    return x
+
+
+def _array(name: str, rows: Any, takes: str) -> np.ndarray:
+    """Check and return an array of rows."""
+    known = isinstance(rows, np.ndarray | jax.Array) and not _check.is_traced(rows)
+    if not known or rows.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be {takes}; got {_check.describe(rows)}")
+    if rows.ndim != 2 or not rows.size:
+        raise ValueError(f"{name} must be {takes}, n and d at least 1; got {_check.describe(rows)}")
+    return np.asarray(rows)
+
+
+def _numbers(name: str, value: Any) -> np.ndarray:
+    """Check and return numbers in float64."""
+    known = isinstance(value, np.ndarray | jax.Array | np.number | int | float) and not _check.is_traced(value)
+    kind = jnp.result_type(value) if known else np.dtype(object)
+    if not (jnp.issubdtype(kind, jnp.floating) or jnp.issubdtype(kind, jnp.integer)):
+        raise TypeError(f"{name} must be an array of real numbers; got {_check.describe(value)}")
+    return np.asarray(value, np.float64)

@@ -1,5 +1,6 @@
 """Splitting and scaling."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -61,6 +62,48 @@ def test_standardise_makes_constant_columns_zero():
 def test_standardise_takes_whole_numbers():
     train = Dataset(np.array([[1], [3]], np.int16), np.zeros(2), ("a",), "whole", "here")
     np.testing.assert_array_equal(ewsg.datasets.standardise(train, train)[0].x, [[-1], [1]])
+
+
+def test_standardise_takes_arrays():
+    """They are scaled as data sets are, bit for bit, whoever made them."""
+    x = np.random.default_rng(2).normal(5, 3, (30, 4)).astype(np.float32)
+    expected = ewsg.datasets.standardise(made(x[:20]), made(x[20:]))
+    for convert in (np.asarray, jnp.asarray):
+        scaled = ewsg.datasets.standardise(convert(x[:20]), convert(x[20:]))
+        for part, dataset in zip(scaled, expected, strict=True):
+            assert type(part) is np.ndarray
+            assert part.dtype == np.float32
+            np.testing.assert_array_equal(part, dataset.x)
+    scaling = ewsg.datasets.standardisation(made(x[:20]))
+    np.testing.assert_array_equal(scaling(x[20:]), expected[1].x)
+    np.testing.assert_array_equal(scaling(made(x[20:])).x, expected[1].x)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 7, 3)])
+def test_the_way_back_keeps_the_linear_predictor(shape):
+    """In numbers that float32 holds exactly: means 4 and 7, standard deviations 2 and 1, one column constant."""
+    x = np.array([[2.0, 6.0, 5.0], [6.0, 8.0, 5.0], [2.0, 8.0, 5.0], [6.0, 6.0, 5.0]])
+    scaling = ewsg.datasets.standardisation(x)
+    z = scaling(x)
+    np.testing.assert_array_equal(z, [[-1, -1, 0], [1, 1, 0], [-1, 1, 0], [1, -1, 0]])
+    generator = np.random.default_rng(3)
+    weights, intercept = generator.normal(size=shape), generator.normal(size=shape[:-1])
+    w, b = scaling.original(weights, intercept)
+    assert (w.shape, b.shape) == (weights.shape, intercept.shape)
+    np.testing.assert_allclose(w @ x.T + b[..., None], weights @ z.T + intercept[..., None], rtol=1e-12)
+    np.testing.assert_array_equal(w[..., 2], 0)
+    without = scaling.original(jnp.asarray(weights, jnp.float32))[1]
+    np.testing.assert_allclose(without, b - intercept, rtol=1e-5)
+
+
+def test_the_way_back_of_several_classes():
+    """Weights (d, k), as softmax regression has them."""
+    generator = np.random.default_rng(4)
+    x = generator.normal(3, 2, (20, 5))
+    scaling = ewsg.datasets.standardisation(x)
+    weights, intercept = generator.normal(size=(5, 3)), generator.normal(size=3)
+    w, b = scaling.original(weights, intercept, axis=0)
+    np.testing.assert_allclose(x @ w + b, (x - x.mean(0)) / x.std(0) @ weights + intercept, rtol=1e-10)
 
 
 def test_whiten_gives_the_identity_and_drops_null_directions():

@@ -9,6 +9,20 @@ PROBLEMS, SETTINGS, VERDICTS = (
 
 MUTANTS = [
     Mutant(
+        "the way back shifts by means of another scale",
+        "ewsg_jax/datasets/_standardise.py",
+        "b - scaled @ self.mean",
+        "b - last @ self.mean",
+        "tests/datasets/test_scaling.py::test_the_way_back_keeps_the_linear_predictor",
+    ),
+    Mutant(
+        "weights come back on another axis",
+        "ewsg_jax/datasets/_standardise.py",
+        "np.moveaxis(scaled, -1, axis)",
+        "scaled",
+        "tests/datasets/test_scaling.py::test_the_way_back_of_several_classes",
+    ),
+    Mutant(
         "heart's classes are left at 1 and 2",
         "ewsg_jax/datasets/_heart.py",
         "table[:, -1] - 1",

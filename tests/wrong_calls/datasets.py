@@ -63,10 +63,18 @@ of(
     ("seed", V, "seed", "got -1", WHOLE_0, lambda: datasets.split(TINY, 0.5, -1)),
     ("seed a key", T, "seed", "dtype key<fry>", WHOLE_0, lambda: datasets.split(TINY, 0.5, KEY)),
 )
+OR_ARRAY, LIKE = "or an array of real numbers, shape (n, d)", "an array of real numbers like train"
+XS = np.ones((4, 2))
 OTHER, LOST = dataset(feature_names=("a", "c")), dataset(x=np.where(X == 5, NAN, X))
 of(
     "datasets.standardise",
-    ("arrays", T, "train", "shape (3, 2)", A_DATASET, lambda: datasets.standardise(X, X)),
+    ("lists", T, "train", "(list)", OR_ARRAY, lambda: datasets.standardise(X.tolist(), X)),
+    ("texts", T, "train", "dtype <U1", OR_ARRAY, lambda: datasets.standardise(np.array([["a"]]), X)),
+    ("one column", V, "train", "shape (3,)", OR_ARRAY, lambda: datasets.standardise(X[:, 0], X[:, 0])),
+    ("no rows", V, "train", "shape (0, 2)", OR_ARRAY, lambda: datasets.standardise(X[:0], X)),
+    ("an array, tested on a data set", T, "test", "Dataset(", LIKE, lambda: datasets.standardise(X, TINY)),
+    ("other columns", V, "test", "got 1", "the 2 features of train", lambda: datasets.standardise(X, X[:, :1])),
+    ("NaN in an array", V, "test", "holds 2 NaN", "must be finite", lambda: datasets.standardise(X, LOST.x)),
     ("a pair", T, "test", "(tuple)", A_DATASET, lambda: datasets.standardise(TINY, (TINY, TINY))),
     (
         "other features",
@@ -78,6 +86,20 @@ of(
     ),
     ("NaN", V, "train.x", "holds 2 NaN", "must be finite", lambda: datasets.standardise(LOST, TINY)),
     ("NaN in test", V, "test.x", "holds 2 NaN", "must be finite", lambda: datasets.standardise(TINY, LOST)),
+)
+SCALING = datasets.standardisation(TINY)
+D, REALS = "must have d = 2 numbers along the axis", "must be an array of real numbers"
+of(
+    "datasets.standardisation",
+    ("none", T, "train", "None", OR_ARRAY, lambda: datasets.standardisation(None)),
+    ("NaN", V, "train", "holds 2 NaN", "must be finite", lambda: datasets.standardisation(LOST.x)),
+    ("rows", T, "rows", "(list)", OR_ARRAY, lambda: SCALING(X.tolist())),
+    ("columns", V, "rows", "got 1", "the 2 features of the training rows", lambda: SCALING(X[:, :1])),
+    ("features", V, "rows", "begin with 'a'", "the 2 features", lambda: SCALING(OTHER)),
+    ("weights", V, "weights", "shape (3,)", D, lambda: SCALING.original(np.ones(3))),
+    ("another axis", V, "weights", "axis 2 (int)", D, lambda: SCALING.original(np.ones((2, 2)), axis=2)),
+    ("weights listed", T, "weights", "(list)", REALS, lambda: SCALING.original([1.0, 2.0])),
+    ("intercept", V, "intercept", "shape (3,)", "or of shape (4,)", lambda: SCALING.original(XS, np.ones(3))),
 )
 SAME = dataset(x=np.ones((3, 2)))
 of(

@@ -35,6 +35,7 @@ UNTESTED = {
     "static": "passes its arguments on to `dataclasses.field`",
     "bounds.Bound": "a base class: `flymc` checks that it gets one",
     "bounds.normal_taylor": "takes no argument",
+    "datasets.Standardisation": "made by `standardisation`",
     "datasets.Whitened": "made by `whiten`",
     "datasets.breast_cancer": "takes no argument",
     "dynamics.PreconditionedState": "made by a dynamics",
