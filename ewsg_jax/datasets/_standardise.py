@@ -62,7 +62,7 @@ class Standardisation:
 
         Args:
             weights: of the standardised features, d numbers along one axis, such as draws (chain, draw, d).
-            intercept: of the standardised features: a number, or an array of the shape of the weights less that axis.
+            intercept: of the standardised features: a number, or an array of the weights' shape less that axis.
             axis: the axis of the features; −1 for one row of weights, 0 for those of `softmax_regression`, (d, k).
 
         Returns:

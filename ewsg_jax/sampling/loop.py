@@ -76,7 +76,7 @@ def run(
         The outcome.
     """
     steps = layout.block_size
-    end = math.inf if limit is None else time.perf_counter() + limit
+    end = math.inf if limit is None else time.perf_counter() + float(limit)
     while True:
         done = outcome.done
         steps = min(steps, num_steps - done)
