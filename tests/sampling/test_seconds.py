@@ -90,6 +90,16 @@ def test_a_run_without_room_for_more_draws_ends_with_those_it_has(monkeypatch):
     assert_same(few, run(few.num_steps))
 
 
+def test_without_a_limit_the_system_is_asked_for_more_room(monkeypatch):
+    """Once for the run, and once for each of 6, 12 and 24 draws of 16 bytes."""
+    monkeypatch.setattr(parts, "DRAW_MEMORY", 3 * 16)
+    monkeypatch.setattr(memory, "NOT_ASKED_FOR", 0)
+    free = iter([10**6, 6 * 16, 12 * 16, 24 * 16 - 1])
+    monkeypatch.setattr(memory, "free_on_the_host", lambda: next(free))
+    with pytest.warns(RuntimeWarning, match="room for more draws takes .* MiB are free: give a larger thin"):
+        assert 6 < run(seconds=100.0).num_draws <= 12
+
+
 def test_time_that_is_up_before_a_draw_is_an_error():
     with pytest.raises(
         ValueError, match=r"seconds must be enough for burn_in \+ thin = 101 steps .* in which 28 were"
