@@ -5,9 +5,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ewsg_jax.checking.stein import Score, Scores
+from ewsg_jax.diagnostics._summary import CONVERGED
 
-CONVERGED = 1.1
-"""R-hat above which chains are not of one law."""
 FEWEST = 50
 """Effective draws below which nothing is told."""
 SURE = 2.0

@@ -16,6 +16,8 @@ from ewsg_jax.sampling import Samples
 
 FEWEST_DRAWS = 4
 """Draws a chain must have to be split and compared with itself."""
+CONVERGED = 1.1
+"""R-hat above which chains are not of one law."""
 MOST_ROWS = 12
 """Rows that the table prints."""
 MOST_COORDINATES = 10_000
@@ -166,11 +168,12 @@ def summary(samples: Samples, names: Names = None, *, quantiles: Sequence[float]
         # A coordinate that never moved or is not finite gives 0/0; the table shows NaN for it.
         warnings.simplefilter("ignore", RuntimeWarning)
         some = num_draws > 0
+        rhat = of(statistics.rhat) if num_chains > 1 else unknown
         return Summary(
             names=own_names,
             mean=draws.mean(axis=(0, 1)) if some else unknown,
             sd=draws.std(axis=(0, 1), ddof=1) if num_chains * num_draws > 1 else unknown,
-            rhat=of(statistics.rhat) if num_chains > 1 else unknown,
+            rhat=rhat,
             ess_bulk=of(statistics.ess, method="bulk"),
             ess_tail=of(statistics.ess, method="tail", prob=TAIL),
             mcse=of(statistics.mcse, method="mean"),
@@ -178,7 +181,7 @@ def summary(samples: Samples, names: Names = None, *, quantiles: Sequence[float]
             quantiles=_quantiles(draws, probabilities),
             num_chains=num_chains,
             num_draws=num_draws,
-            notes=tuple(_notes(samples, draws)),
+            notes=tuple(_notes(samples, draws, rhat)),
         )
 
 
@@ -202,8 +205,14 @@ def check_size(samples: Samples) -> None:
         )
 
 
-def _notes(samples: Samples, draws: np.ndarray) -> list[str]:
+def _notes(samples: Samples, draws: np.ndarray, rhat: np.ndarray) -> list[str]:
     notes = []
+    finite = rhat[np.isfinite(rhat)]
+    if finite.size and finite.max() > CONVERGED:
+        notes.append(
+            f"R-hat {finite.max():.2f}: the chains are not of one law. There are several modes (a control variate "
+            "centred on one makes chains in the others too wide), or the run is far too short"
+        )
     if samples.num_chains == 1:
         notes.append("one chain: R-hat compares chains, so there is none; run at least 4")
     if draws.shape[1] < FEWEST_DRAWS:

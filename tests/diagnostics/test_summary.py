@@ -65,9 +65,10 @@ def test_the_table_shows_the_worst_rows(run):
     draws = np.random.default_rng(0).normal(size=(4, 100, 30))
     draws[0, :, 17] += 3
     lines = str(ewsg.diagnostics.summary(with_draws(run, draws))).splitlines()
-    assert len(lines) == 1 + 12 + 2
+    assert len(lines) == 1 + 12 + 3
     assert any(line.startswith("position[17]") for line in lines)
-    assert lines[-2] == "(30 coordinates, the 12 of largest R-hat shown)"
+    assert lines[-1].startswith("note: R-hat")
+    assert lines[-3] == "(30 coordinates, the 12 of largest R-hat shown)"
 
 
 @pytest.mark.parametrize(
@@ -97,6 +98,11 @@ def test_draws_that_are_not_finite_or_never_move(run):
     summary = ewsg.diagnostics.summary(with_draws(run, draws))
     assert np.isnan(summary.rhat).all()
     assert "2 of 4 chains have draws that are not finite" in str(summary)
+
+
+def test_chains_in_several_modes_are_told(run):
+    apart = run.draws + np.array([0.0, 0.0, 3.0, 3.0])[:, None, None]
+    assert "several modes" in str(ewsg.diagnostics.summary(with_draws(run, apart)))
 
 
 def test_a_common_start_is_told(run):
