@@ -72,13 +72,13 @@ def of(
                 parts.append(f"of another shape: E[g φ − φ'] of φ = {name} is {score.effect:.2g}")
             parts[-1] += f" (|z| = {score.z:.1f})"
         return Verdict("wrong", "; ".join(parts) + lost + f". {_advice(scores, ratio, ratio_error, tolerance)}")
-    off = max(np.max(np.abs(ratio - 1) / tolerance), np.max(np.abs(shift) / (2 * tolerance)))
-    error = max(np.max(SURE * ratio_error / tolerance), np.max(SURE * shift_error / (2 * tolerance)))
-    if off <= 1 and error <= 1:
+    off = np.maximum(np.abs(ratio - 1) / tolerance, np.abs(shift) / (2 * tolerance))
+    error = SURE * np.maximum(ratio_error / tolerance, shift_error / (2 * tolerance))
+    if off.max() <= 1 and error.max() <= 1:
         beside = "" if not seen else "; a bias shows, which is smaller than that"
         within = f"({100 * tolerance:.3g} % of sds, {2 * tolerance:.3g} sd of means)"
         return Verdict("right", f"right within tolerance {within}{beside}{lost}")
-    k = int(np.argmax(np.maximum(np.abs(ratio - 1) / tolerance, np.abs(shift) / (2 * tolerance))))
+    k = int(np.argmax(off if off.max() > 1 else error))
     text = f"no bias seen, but not enough draws to tell: sd × {ratio[k]:.3g} ± {ratio_error[k]:.2g}, mean off by "
     text += f"{shift[k]:.2g} ± {shift_error[k]:.2g} sd ({names[k]}){lost}"
     return Verdict("unsure", f"{text}. Run longer, or take report.corrected")

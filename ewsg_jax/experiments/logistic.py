@@ -8,6 +8,8 @@ import jax
 
 from ewsg_jax import diagnostics
 from ewsg_jax._kernel import Kernel
+from ewsg_jax._types import Key
+from ewsg_jax.checking import Report, check
 from ewsg_jax.experiments import counted
 from ewsg_jax.experiments.config import MOST_STEPS, Experiment, Method
 from ewsg_jax.experiments.heat import Heat, measure
@@ -40,7 +42,8 @@ class Plan:
 class Result:
     """What one run gave; `samples` holds the draws as weights of the features.
 
-    `trajectory` and `summary` are None where the run was interrupted before it kept a draw.
+    `trajectory`, `summary` and `check` are None where the run was interrupted before it kept a draw; `check` says
+    why in words where draws could not be checked.
     """
 
     plan: Plan
@@ -49,6 +52,7 @@ class Result:
     trajectory: diagnostics.Trajectory | None
     heat: Heat | None
     distance: diagnostics.Distance | None
+    check: Report | str | None
 
 
 def plan(experiment: Experiment, problem: Problem) -> list[Plan]:
@@ -117,7 +121,7 @@ def execute(plan: Plan, experiment: Experiment, problem: Problem, reference: Res
     )
     samples = dataclasses.replace(moved, draws=problem.to_weights(moved.position))
     if not samples.num_draws:
-        return Result(plan, samples, None, None, None, None)
+        return Result(plan, samples, None, None, None, None, None)
     summary = diagnostics.summary(samples, problem.names)
     compared = None if reference is None or reference.summary is None else reference.summary
     return Result(
@@ -127,7 +131,19 @@ def execute(plan: Plan, experiment: Experiment, problem: Problem, reference: Res
         diagnostics.trajectory(samples, problem.test),
         measure(heat_key, plan.kernel, moved.state, problem.train),
         None if compared is None else diagnostics.distance(summary, compared),
+        _checked(jax.random.fold_in(heat_key, 1), moved, problem),
     )
+
+
+def _checked(key: Key, moved: Samples, problem: Problem) -> Report | str:
+    """Say how wrong the draws are, in the coordinates that the chains move in, or why this cannot be told."""
+    names = problem.names
+    if problem.matrix is not None:
+        names = tuple(f"direction {i}" for i in range(len(problem.matrix.T)))
+    try:
+        return check(key, moved, problem.posterior, problem.train, names=names)
+    except ValueError as error:
+        return str(error)
 
 
 def _number(plan: Plan, experiment: Experiment) -> int:

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 import ewsg_jax
+from ewsg_jax.checking import Report
 from ewsg_jax.diagnostics import Trajectory
 from ewsg_jax.experiments.config import Experiment
 from ewsg_jax.experiments.logistic import Result
@@ -68,6 +69,10 @@ def _of_result(result: Result) -> dict[str, Any]:
         numbers["held_out"] = held_out(result.trajectory)
     if result.heat is not None:
         numbers["minibatch_heat"] = result.heat._asdict()
+    if isinstance(result.check, Report):
+        numbers["check"] = {"outcome": result.check.outcome, "verdict": result.check.verdict}
+    elif result.check is not None:
+        numbers["check"] = {"outcome": None, "verdict": result.check}
     if result.distance is not None:
         numbers["distance_to_reference"] = {
             "largest": result.distance.largest,

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ewsg_jax.checking import Report
 from ewsg_jax.experiments.config import Experiment
 from ewsg_jax.experiments.heat import Heat
 from ewsg_jax.experiments.logistic import REFERENCE, Result
@@ -47,6 +48,7 @@ def section(result: Result, num_test: int) -> str:
         return "\n".join([*lines, "interrupted before a draw was kept"])
     numbers = held_out(result.trajectory)
     lines += ["", str(result.summary), ""]
+    lines.append(f"check: {_verdict(result)}")
     lines.append(
         f"held out ({num_test:,} rows): accuracy {100 * numbers['accuracy']:.2f} %, log likelihood "
         f"{numbers['log_likelihood']:.4f} (mean prediction of all draws)"
@@ -83,6 +85,14 @@ def section(result: Result, num_test: int) -> str:
     if result.distance is not None:
         lines += ["against the reference:", *(f"  {part}" for part in str(result.distance).split("; "))]
     return "\n".join(lines)
+
+
+def _verdict(result: Result) -> str:
+    """Return what the check says, with what makes it too sure."""
+    if not isinstance(result.check, Report):
+        return f"none: {result.check}"
+    beside = " (chains share their batches: less sure than it says)" if result.plan.shared_minibatch else ""
+    return result.check.verdict + beside
 
 
 def in_words(heat: Heat, worst_rhat: float) -> str:

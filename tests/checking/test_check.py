@@ -298,7 +298,7 @@ class Said:
         (Said(z=14.0, effect=0.4), "wrong", "too wide in some direction, the variance × 1.4"),
         (Said(z=5.0, shift=(0.15, 0.0)), "wrong", "mean off by 0.15 ± 0.01 sd (a)"),
         (Said(ratio=(1.12, 1.0)), "unsure", "not enough draws to tell: sd × 1.12"),
-        (Said(error=0.08), "unsure", "not enough draws to tell"),
+        (Said(error=0.08), "unsure", "not enough draws to tell: sd × 1.01 ± 0.08"),
         (Said(ess=20.0), "unsure", "not enough draws to tell (ESS 20)"),
         (Said(rhat=1.6), "wrong", "chains do not agree (R-hat 1.60)"),
         (Said(lost=2), "right", "2 chains are lost"),

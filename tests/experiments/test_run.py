@@ -73,6 +73,7 @@ def test_a_run_writes_its_files(tmp_path):
         "ESS",
         "held out (114 rows)",
         "minibatch heat",
+        "check: ",
         "against the reference",
     ):
         assert part in done.stdout
@@ -91,6 +92,7 @@ def test_a_run_writes_its_files(tmp_path):
         assert 0.5 < run["held_out"]["accuracy"] <= 1
         assert run["held_out"]["log_likelihood"] < 0
         assert run["minibatch_heat"]["median"] > 0
+        assert run["check"]["verdict"]
         assert "sd_ratio_median" in run["distance_to_reference"]
     assert metrics["runs"]["ewsg"]["published"]["accuracy"] == 97
     assert metrics["runs"]["reference"]["data_passes"] == 40
