@@ -9,7 +9,7 @@ from ewsg_jax._types import Array
 from ewsg_jax.rows.probability import RowProbabilities, by_probability
 
 
-def leverage(inputs: Array, covariance: Array) -> RowProbabilities:
+def leverage(inputs: Array | np.ndarray, covariance: Array | np.ndarray) -> RowProbabilities:
     """Draw rows by their norms in the metric of the posterior, √(xᵢᵀ C xᵢ): those that bear on it, however rare.
 
     For linear predictors ∇Vᵢ is a multiple of xᵢ. In a metric in which the posterior has width 1 a row's norm says
