@@ -6,13 +6,14 @@ A kernel is a dynamics that asks an estimator for a gradient: `kernel(dynamics, 
 Posterior, models, bounds, bijectors: what is sampled.
 METHODS, kernel, dynamics, gradients, rows: named methods, and parts to make kernels of.
 sample, moments, load: run, and read runs from files.
+plan: which kernel, from where and how long, and whether a chain is needed.
 check: how wrong draws are, and what is right.
 diagnostics: what a run is worth.
 find_mode, forecast, cluster, from_sgd: before a run.
 datasets: real data.
 module, static, hyperparameters, method, saved_as: for parts of your own.
 Kernel, KernelState, Info, Randomness: what a kernel is and returns.
-Samples, Moments, Mode, Forecast, Report, SGDMatch, Method: what functions return, and the record of a method.
+Samples, Moments, Mode, Forecast, Plan, Report, SGDMatch, Method: what functions return, and the record of a method.
 """
 
 from types import ModuleType as _ModuleType
@@ -38,6 +39,8 @@ from ewsg_jax.forecasting import Forecast as Forecast
 from ewsg_jax.forecasting import forecast as forecast
 from ewsg_jax.methods import *  # noqa: F403 - every method, so that a new one needs no line here
 from ewsg_jax.pair import kernel as kernel
+from ewsg_jax.planning import Plan as Plan
+from ewsg_jax.planning import plan as plan
 from ewsg_jax.posterior import Posterior as Posterior
 from ewsg_jax.preparation import Mode as Mode
 from ewsg_jax.preparation import SGDMatch as SGDMatch

@@ -17,10 +17,11 @@ from ewsg_jax._types import Data, Key, PyTree
 from ewsg_jax.checking import coordinatewise, stein
 from ewsg_jax.checking.affine import between, root_of
 from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION
-from ewsg_jax.checking.correction import TINY, Correction, Moments
+from ewsg_jax.checking.correction import TINY, Correction
 from ewsg_jax.checking.draws import Draws, draws_of, flat
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.checking.report import Corrected, Report
+from ewsg_jax.checking.rounds import nearer
 from ewsg_jax.diagnostics._summary import array_statistics
 from ewsg_jax.diagnostics.coordinates import Names
 from ewsg_jax.posterior import Posterior
@@ -30,8 +31,6 @@ from ewsg_jax.sampling import Samples
 
 NEAR = 0.1
 """The effect, no chance, above which draws are moved before they are corrected again."""
-WIDE, MOST_ROUNDS, SETTLED = 1.2, 4, 0.02
-"""How wide they are made, in the target's standard deviations; how often; and the change that is none."""
 MOST_RHATS = 256
 """Coordinates, evenly spaced, whose R-hat is looked at."""
 
@@ -130,16 +129,19 @@ def _judged(
 ) -> Report:
     """Judge draws, and find what is right."""
     is_dense = draws.size <= min(coordinatewise.MOST_DENSE, len(draws.flat) // DRAWS_OF_FUNCTION - 1)
-    scores = _scores(draws, first, metric, error_rate)
-    here, passes, correction = draws, first.data_passes, None
+    scores = _scores(draws, first.mean, metric, error_rate)
+    here, passes, correction, rest = draws, first.data_passes, None, None
     if not is_dense:
         found = coordinatewise.moments(draws.flat, first.mean)
     else:
         correction = Correction(draws.flat, first.first, first.second, scores.distance)
         found = correction.moments
         if scores.sure_distance > NEAR:
-            here, correction, found, cost = _nearer(draws, gradients, correction, found)
-            passes += cost
+            end = nearer(draws, gradients, correction)
+            here, correction, found, passes = end.draws, end.correction, end.moments, passes + end.data_passes
+            if end.slopes is not None:
+                own = found.mean, root_of(found.covariance, symmetric=True)
+                rest = _scores(here, end.slopes, own, error_rate)
     mean, sd = draws.flat.mean(0), np.maximum(draws.flat.std(0), TINY)
     right = np.sqrt(np.diag(found.covariance) if is_dense else found.covariance)
     corrected = Corrected(
@@ -157,6 +159,7 @@ def _judged(
         mean_shift_error=draws.told(found.mean_error / right),
         corrected=corrected,
         scores=scores,
+        rest=rest,
         rhat=_worst_rhat(draws.values),
         num_chains=len(draws.values) + draws.num_lost,
         num_lost=draws.num_lost,
@@ -172,34 +175,6 @@ def _judged(
     )
 
 
-def _nearer(
-    draws: Draws, gradients: Callable[[int, Draws], Fresh], correction: Correction, found: Moments
-) -> tuple[Draws, Correction, Moments, float]:
-    """Correct draws that are far off again and again, moved to where they should be and somewhat wider.
-
-    Draws that are too wide see all of the target; those of its own width say by how much that matters.
-    """
-    passes, here, before = 0.0, draws, found
-
-    def at(number: int, width: float) -> bool:
-        nonlocal passes, here, correction, found
-        moved = draws.moved(between(draws.flat, found.mean, width**2 * found.covariance))
-        fresh = gradients(number, moved)
-        passes += fresh.data_passes
-        if fresh.is_finite:
-            here, correction = moved, Correction(moved.flat, fresh.first, fresh.second, 0.0)
-            found = correction.moments
-        return fresh.is_finite
-
-    for number in range(1, MOST_ROUNDS + 1):
-        before = found
-        if not at(number, WIDE) or found.change_from(before) < SETTLED:
-            break
-    wide = found
-    at(MOST_ROUNDS + 1, 1.0)
-    return here, correction, found.between(wide), passes
-
-
 def _metric(mode: Mode, temperature: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the mode and a root of its covariance, flat."""
     center = flat(mode.position)
@@ -212,9 +187,9 @@ def _metric(mode: Mode, temperature: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _scores(
-    draws: Draws, fresh: Fresh, metric: tuple[np.ndarray, np.ndarray] | None, error_rate: float
+    draws: Draws, gradients: np.ndarray, metric: tuple[np.ndarray, np.ndarray] | None, error_rate: float
 ) -> stein.Scores:
-    slopes = fresh.mean.reshape(draws.values.shape)
+    slopes = gradients.reshape(draws.values.shape)
     if metric is not None:
         directions = stein.by_root(draws.values, slopes, *metric)
     else:

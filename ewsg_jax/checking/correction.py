@@ -27,6 +27,8 @@ GROUPS = 32
 """Groups of successive draws, nearly independent of each other."""
 LEAST_VARIANCE, MOST_VARIANCE, MOST_SHIFT = 0.04, 4.0, 2.0
 """Of the target over the draws', in a direction, and of its mean in their sds: how far it is moved at once."""
+SURE = 3.5
+"""Standard errors within which two numbers are the same, each of some hundreds."""
 TINY = np.finfo(float).tiny
 
 
@@ -45,9 +47,20 @@ class Moments(NamedTuple):
     mean_error: np.ndarray
     sd_error: np.ndarray
 
-    def change_from(self, other: "Moments") -> float:
-        """Return the largest difference of a mean, in standard deviations, or of the log of one of these."""
-        return max(float(np.max(part)) for part in self._apart(other))
+    def is_like(self, other: "Moments", least: float) -> bool:
+        """Return whether no mean, in standard deviations, and no log of one of these differs by more than chance.
+
+        Args:
+            other: moments.
+            least: what does not matter.
+        """
+        means, logs = self._apart(other)
+        sd, its = (np.sqrt(np.diag(x.covariance)) for x in (self, other))
+        chance = np.hypot(self.mean_error / sd, other.mean_error / its), np.hypot(self.sd_error, other.sd_error)
+        return all(
+            bool((apart <= np.maximum(least, SURE * error)).all())
+            for apart, error in zip((means, logs), chance, strict=True)
+        )
 
     def between(self, other: "Moments") -> "Moments":
         """Return the middle of two reckonings, with what they differ by, there and on average, among the errors."""

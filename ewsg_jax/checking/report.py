@@ -53,6 +53,8 @@ class Report:
         mean_shift_error: its standard error.
         corrected: the moments that the draws should have.
         scores: Stein's identities: whether what is wrong is more than chance.
+        rest: the same of the draws, moved to the corrected mean and covariance: what no affine map mends, for it is
+            of another shape. None where draws are near enough, or too few, to be moved.
         rhat: the largest split R-hat of a coordinate, NaN of one chain.
         num_chains: chains there were.
         num_lost: of these, chains that are left out, for they are not finite.
@@ -69,6 +71,7 @@ class Report:
     mean_shift_error: Position
     corrected: Corrected
     scores: Scores
+    rest: Scores | None
     rhat: float
     num_chains: int
     num_lost: int

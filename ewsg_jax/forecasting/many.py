@@ -5,9 +5,6 @@ that is the inverse of its own variance under the normal approximation. With `mo
 these are 1, and nothing is lost but what the low rank leaves out.
 """
 
-import dataclasses
-from typing import Any, NamedTuple
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,10 +12,9 @@ import numpy as np
 from ewsg_jax._module import Constant
 from ewsg_jax._types import Data, Position
 from ewsg_jax.factors import Diagonal, Factor, Number, factor_of
-from ewsg_jax.forecasting import batches, law, stability
+from ewsg_jax.forecasting import batches, law, single, stability
 from ewsg_jax.forecasting.known import known
 from ewsg_jax.forecasting.result import Forecast
-from ewsg_jax.forecasting.step import AffineStep, maps, state_at
 from ewsg_jax.forecasting.target import PLACES
 from ewsg_jax.gradients.protocol import GradientEstimator
 from ewsg_jax.pair import Pair
@@ -30,18 +26,6 @@ NUM_POINTS, ROUNDS = 64, 3
 """Points at which two batches are compared, and rounds of noise and law."""
 
 
-class Each(NamedTuple):
-    """The law of coordinates that move by themselves.
-
-    Attributes:
-        variance: of the position's coordinates, shape (d,).
-        time: over which they forget, in steps, shape (d,).
-    """
-
-    variance: np.ndarray
-    time: np.ndarray
-
-
 def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
     """Return the forecast, coordinate by coordinate.
 
@@ -49,19 +33,21 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
         ValueError: the dynamics, its mass or the estimator has none for so many numbers.
     """
     dynamics, told, layout = kernel.dynamics, known(kernel.estimator, data), Layout.of(mode.position)
-    if not dynamics.translates or dynamics.needs_covariance or "thermostat" in _single(kernel, step)._fields:
+    has_thermostat = "thermostat" in single.at_rest(dynamics, step)._fields
+    if not dynamics.translates or dynamics.needs_covariance or has_thermostat:
         raise _too_many(f"the dynamics {type(dynamics).__name__}")
     if told.lags is not None or told.chain_length is not None:
         raise _too_many(f"the estimator {type(kernel.estimator).__name__}")
     factor, curvature = _coordinates(kernel, mode)
     temperature = float(getattr(dynamics, "temperature", Constant(value=1.0))(jnp.int32(step)))
-    alone = _alone(kernel, step, data)
-    each = Each(temperature / curvature, curvature)
-    heat = np.zeros_like(curvature)
+    alone = single.step_of(dynamics, kernel.estimator.posterior, step, data)
+    variance = temperature / curvature
+    heat, each = np.zeros_like(curvature), single.stationary_each(alone, curvature, np.zeros_like(curvature))
     for _ in range(ROUNDS):
-        if told.estimator is not None and np.isfinite(each.variance).all():
-            heat = _heat(kernel, told.estimator, mode, step, factor, each.variance, data)
-        each = stationary_each(alone, curvature, heat)
+        if told.estimator is not None and np.isfinite(variance).all():
+            heat = _heat(kernel, told.estimator, mode, step, factor, variance, data)
+        each = single.stationary_each(alone, curvature, heat)
+        variance = each.variance
     ratio = each.variance * curvature / temperature
 
     def tree(flat: np.ndarray) -> Position:
@@ -82,33 +68,13 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
         direction_ratios=(float(ratio.min()), float(ratio.max())),
         curvature_seen=(np.nan, np.nan),
         step_size=float(dynamics.step_size_at(jnp.int32(step))),
-        largest_step=stability.largest_step(dynamics, _single(kernel, step), steepest, 0.0),
+        largest_step=stability.largest_step(dynamics, single.at_rest(dynamics, step), steepest, 0.0),
         passes_per_step=evaluations.per_step / n,
         passes_at_start=evaluations.at_init / n,
         by=f"{told.by}, coordinate by coordinate",
         is_settled=True,
         kernel=kernel,
     )
-
-
-def stationary_each(step: AffineStep, curvature: np.ndarray, heat: np.ndarray) -> Each:
-    """Return the law of coordinates of these curvatures, with gradients of these variances; infinite where none is.
-
-    Args:
-        step: of one coordinate.
-        curvature: shape (d,).
-        heat: shape (d,).
-    """
-    matrix = step.matrix + curvature[:, None, None] * (step.gradient @ step.wanted)
-    power, total = matrix, step.noise @ step.noise.T + heat[:, None, None] * (step.gradient @ step.gradient.T)
-    with np.errstate(all="ignore"):
-        for _ in range(law.MOST_DOUBLINGS):
-            total = total + power @ total @ power.swapaxes(1, 2)
-            power = power @ power
-        sums = np.linalg.solve(np.eye(matrix.shape[1]) - matrix, matrix @ total)
-        is_law = np.isfinite(total).all((1, 2)) & (np.abs(power).max((1, 2)) < law.FORGOTTEN)
-        variance, time = total[:, 0, 0], 1 + 2 * sums[:, 0, 0] / total[:, 0, 0]
-    return Each(np.where(is_law, variance, np.inf), np.where(is_law, time, np.inf))
 
 
 def _coordinates(kernel: Pair, mode: Mode) -> tuple[Factor, np.ndarray]:
@@ -123,20 +89,6 @@ def _coordinates(kernel: Pair, mode: Mode) -> tuple[Factor, np.ndarray]:
     if factor != own:
         raise _too_many("another inverse_mass that is no diagonal")
     return factor, np.ones_like(sd)
-
-
-def _single(kernel: Pair, step: int) -> Any:
-    return state_at(dataclasses.replace(kernel.dynamics, mass=None), jnp.zeros(1), step, None)
-
-
-def _alone(kernel: Pair, step: int, data: Data) -> AffineStep:
-    """Return the step of one coordinate, in the coordinates of the mass."""
-    dynamics = dataclasses.replace(kernel.dynamics, mass=None)
-    with jax.enable_x64(True):
-        state = state_at(dynamics, jnp.zeros(1), step, None)
-        size = sum(name in state._fields for name in ("position", "momentum"))
-        made, _ = maps(dynamics, kernel.estimator.posterior, state, (), np.zeros((1, size + 1)), data)
-        return AffineStep(*(np.asarray(part, float)[0] for part in made))
 
 
 def _heat(

@@ -12,10 +12,11 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._types import Array, Key, P
-from ewsg_jax.factors import LowRank, factor_of
+from ewsg_jax.factors import LowRank
 from ewsg_jax.preparation.curvature import Curvature
 from ewsg_jax.preparation.programs import Layout
 from ewsg_jax.preparation.spectrum import CurvatureOfMany
+from ewsg_jax.preparation.start import Start
 
 
 class Mode(NamedTuple, Generic[P]):
@@ -108,12 +109,7 @@ class Mode(NamedTuple, Generic[P]):
         """
         _check.key(key)
         _check.positive("width", width)
-        factor = factor_of(self.inverse_mass, "covariance")
-        leaves, structure = jax.tree.flatten(self.position)
-        keys = jax.random.split(key, len(leaves))
-        normal = [jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, leaves, strict=True)]
-        moved = factor.times(jax.tree.unflatten(structure, normal))
-        return jax.tree.map(lambda x, v: (x + width * v).astype(x.dtype), self.position, moved)
+        return Start(self.position, self.inverse_mass, width)(key)
 
     def _bowl(self) -> Curvature | CurvatureOfMany:
         if self.curvature is None:

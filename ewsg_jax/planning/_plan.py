@@ -1,0 +1,150 @@
+"""How to sample a posterior: which kernel, from where, how long; and whether a chain is needed at all."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax import _check
+from ewsg_jax._types import Data, Key, P
+from ewsg_jax.planning.choice import Wanted
+from ewsg_jax.planning.ladder import climb
+from ewsg_jax.planning.result import Plan, enough
+from ewsg_jax.planning.search import Search
+from ewsg_jax.planning.ways import plannable, ways
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation import Mode, find_mode
+from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.sampling.memory import free_on_the_host
+
+PART_OF_MEMORY = 4
+"""Of what is free: chains' states may take one part in so many."""
+
+
+def plan(
+    key: Key,
+    posterior: Posterior[P],
+    position: P,
+    data: Data,
+    *,
+    tolerance: float = 0.05,
+    num_chains: int = 8,
+    mode: Mode[P] | None = None,
+    methods: tuple[str, ...] | None = None,
+    batch_size: int | None = None,
+    memory_limit: int | None = None,
+    max_passes: float = 2_000.0,
+) -> Plan:
+    """Plan a run whose every standard deviation and mean is right within a tolerance, at the least cost.
+
+    It finds the mode and judges the normal approximation there: where that, corrected, is right, `plan.gaussian` is
+    an answer without a chain. Then it works out what every dynamics with every estimator would do, for each batch
+    and step, in the posterior's own units: how hot the noise of batches makes it, how cold its scheme, how long it
+    remembers; steps are kept below what the steepest curvature allows that chains meet. Where the posterior is not
+    near normal, short runs are made and judged by `ewsg_jax.check` until one is right. Without a mode, step sizes
+    are tried from the largest down.
+
+    Args:
+        key: a typed PRNG key.
+        posterior: what is to be sampled.
+        position: where the search for its mode begins, a tree of floating-point arrays.
+        data: all n rows.
+        tolerance: how far off, relatively, a standard deviation may be, chance included; a mean twice as many of
+            them.
+        num_chains: of the run.
+        mode: what `find_mode` returned; None: it is searched for.
+        methods: names of those that may be taken; None: splitting, Langevin, semi-implicit and exact dynamics with
+            full, control-variate, SVRG, SAGA and uniform estimates.
+        batch_size: rows of a step; None: what costs least.
+        memory_limit: bytes that the states of all chains may take; None: a quarter of what is free.
+        max_passes: over the data, of each chain of a trial, at most.
+
+    Returns:
+        The plan: `sample(key, plan.kernel, plan.start, data, data_passes=plan.data_passes(ess=1_000),
+        num_chains=8, burn_in=plan.burn_in)` carries it out.
+
+    Raises:
+        ImportError: arviz-stats is not installed.
+        TypeError, ValueError: an argument is of the wrong kind; nothing that is allowed fits.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> x = jax.random.normal(jax.random.key(0), (400, 2))
+        >>> plan = ewsg.plan(jax.random.key(1), ewsg.models.gaussian_location(), jnp.zeros(2), {"x": x}["x"])
+        >>> plan.gaussian.is_right, plan.report is None
+        (True, True)
+        >>> samples = ewsg.sample(
+        ...     jax.random.key(2), plan.kernel, plan.start, x, data_passes=plan.data_passes(ess=1_000),
+        ...     num_chains=8, burn_in=plan.burn_in
+        ... )
+        >>> bool(jnp.allclose(samples.position.std((0, 1)), 400**-0.5, rtol=0.1))
+        True
+    """
+    _check.key(key)
+    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    position = _check.position(position)
+    _check.finite("position", position)
+    _check.data(data)
+    _check.finite("data", data)
+    data = jax.tree.map(jnp.asarray, data)
+    posterior.check(position, data)
+    _check.positive("tolerance", tolerance)
+    _check.decay("tolerance", tolerance)
+    _check.integer("num_chains", num_chains)
+    if mode is not None:
+        _check.instance("mode", mode, Mode, "made by ewsg_jax.find_mode")
+        _check.same_tree("mode must be of these positions", "mode.position", mode.position, position)
+    _check_methods(methods)
+    if batch_size is not None:
+        _check.integer("batch_size", batch_size)
+    if memory_limit is not None:
+        _check.integer("memory_limit", memory_limit)
+    _check.positive("max_passes", max_passes)
+
+    for_mode, for_search = jax.random.split(key)
+    notes: list[str] = []
+    spent = 0.0
+    if mode is None:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", RuntimeWarning)
+            mode = find_mode(for_mode, posterior, position, data, progress=False)
+        notes += [str(each.message) for each in caught if issubclass(each.category, RuntimeWarning)]
+        spent = mode.data_passes
+    limit = memory_limit if memory_limit is not None else (free_on_the_host() or 2**32) // PART_OF_MEMORY
+    wanted = Wanted(float(tolerance), enough(tolerance), num_chains, batch_size, limit)
+    found = ways(posterior, methods)
+    try:
+        _ = mode.covariance
+        has_widths = True
+    except ValueError:
+        has_widths = False
+    search = Search(posterior, data, mode, found, wanted, float(max_passes))
+    ended = search.around_mode(for_search) if has_widths else climb(for_search, search)
+    cost = ended.kernel.evaluations(data)
+    return Plan(
+        kernel=ended.kernel,
+        start=ended.start,
+        burn_in=ended.burn_in,
+        autocorrelation_time=ended.time,
+        table=tuple(ended.table),
+        gaussian=ended.gaussian,
+        mode=mode,
+        report=ended.report,
+        notes=tuple(notes + ended.notes),
+        tolerance=float(tolerance),
+        num_chains=num_chains,
+        data_passes_spent=spent + ended.data_passes,
+        cost=cost,
+        num_rows=num_rows(data),
+    )
+
+
+def _check_methods(methods: tuple[str, ...] | None) -> None:
+    if methods is None:
+        return
+    known = plannable()
+    if isinstance(methods, str) or not methods or not all(isinstance(each, str) for each in methods):
+        raise TypeError(f"methods must be names of methods, a tuple of texts; got {_check.describe(methods)}")
+    strange = [each for each in methods if each not in known]
+    if strange:
+        raise ValueError(f"methods must be among {', '.join(known)}; got {', '.join(map(repr, strange))}")

@@ -1,0 +1,223 @@
+"""Every way at its best batch and step, and the one that costs least among those that are right."""
+
+import functools
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ewsg_jax._kernel import Kernel
+from ewsg_jax._types import Array, Data
+from ewsg_jax.gradients.protocol import Evaluations
+from ewsg_jax.planning.frame import Frame
+from ewsg_jax.planning.laws import Law, laws
+from ewsg_jax.planning.noise import noise_of
+from ewsg_jax.planning.ways import Way, bytes_kept
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.named import Rows
+
+OVERHEAD = 64
+"""Rows that a step itself is worth."""
+SHARE = 0.5
+"""Of the tolerance, what a forecast may take: chance takes the rest."""
+MEASURED, LEAST = 256, 8
+"""Rows of the batches whose noise is measured, and the least that are taken."""
+MEMORIES_OF_BURN_IN = 8
+"""Steps over which a chain forgets that it runs before draws are kept."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked of a run.
+
+    Attributes:
+        tolerance: of standard deviations, relatively; of means twice as much.
+        ess: effective draws, of all chains together.
+        num_chains: chains.
+        batch_size: the only one; None for any.
+        memory_limit: bytes of all chains' states.
+    """
+
+    tolerance: float
+    ess: float
+    num_chains: int
+    batch_size: int | None
+    memory_limit: int
+
+
+class Candidate(NamedTuple):
+    """A way at the batch and step at which it costs least.
+
+    Attributes:
+        way: a dynamics, an estimator and how rows are drawn.
+        batch_size: rows of a step.
+        step_size: in units in which the posterior is of width 1.
+        friction: likewise; 0 where there is none.
+        sd_error: how far off standard deviations are told to be at most, relatively; NaN where nothing fits.
+        mean_error: how far means are, in standard deviations.
+        time: steps that one effective draw takes.
+        passes: over the data, of all chains, for all effective draws that are asked for.
+        cost: the same in rows, with what steps take by themselves.
+        why_not: in words, where nothing fits; else empty.
+    """
+
+    way: Way
+    batch_size: int
+    step_size: float
+    friction: float
+    sd_error: float
+    mean_error: float
+    time: float
+    passes: float
+    cost: float
+    why_not: str = ""
+
+
+def burn_in_of(time: float) -> int:
+    """Return the steps after which a chain has forgotten where it started."""
+    return int(np.ceil(MEMORIES_OF_BURN_IN * time))
+
+
+def steps_of(time: float, ess: float, num_chains: int) -> int:
+    """Return the steps of each chain that give so many effective draws."""
+    return max(16, int(np.ceil(ess * time / num_chains)))
+
+
+class Choice:
+    """All candidates of a posterior in a frame.
+
+    Attributes:
+        candidates: one for each way, the best first.
+
+    Args:
+        posterior, frame, data: of which.
+        places: of the posterior, less the frame's center, at which noise is measured, shape (places, d).
+        ways: that may be taken.
+        steepest: the largest curvature that chains meet, over the frame's.
+        wanted: of the run.
+    """
+
+    def __init__(
+        self,
+        posterior: Posterior,
+        frame: Frame,
+        data: Data,
+        places: Array,
+        ways: list[Way],
+        steepest: float,
+        wanted: Wanted,
+    ) -> None:
+        self.posterior, self.frame, self.data, self.wanted = posterior, frame, data, wanted
+        self._places, self._steepest, self._n = places, steepest, num_rows(data)
+        found = [self._best(way) for way in ways]
+        self.candidates = sorted(found, key=lambda each: each.cost)
+
+    @property
+    def best(self) -> Candidate | None:
+        """The first of them, None where nothing fits."""
+        return self.candidates[0] if not self.candidates[0].why_not else None
+
+    def kernel(self, candidate: Candidate) -> Kernel:
+        """Return a candidate's kernel."""
+        return candidate.way.kernel_of(
+            self.posterior,
+            candidate.step_size,
+            candidate.friction,
+            candidate.batch_size,
+            self.frame,
+            self.rows(candidate.way),
+        )
+
+    def rows(self, way: Way) -> Rows:
+        """Return how a way draws rows."""
+        return self._leverage if way.rows == "leverage" else "random"
+
+    @functools.cached_property
+    def _leverage(self) -> Rows:
+        return self.frame.leverage(self.posterior, self.data)
+
+    @functools.cache  # noqa: B019 - as long as the choice lives
+    def _laws(self, dynamics: str) -> list[Law]:
+        return laws(Way(dynamics, "full", "all"), self.posterior, self.data, self._steepest)
+
+    @functools.cache  # noqa: B019 - likewise
+    def _noise(self, estimator: str, rows: str) -> np.ndarray:
+        """Return the noise of a batch of one row, shape (d,)."""
+        way = Way("langevin", estimator, rows)  # type: ignore[arg-type]
+        size = min(MEASURED, max(1, self._n // 4)) if self.wanted.batch_size is None else self.wanted.batch_size
+        made = way.estimator_of(self.posterior, size, self.frame, self.rows(way))
+        return noise_of(made, size, self.frame, self._places, self.data)
+
+    def _best(self, way: Way) -> Candidate:
+        """Return a way at its least cost."""
+        nan, far = float("nan"), float("inf")
+        none = Candidate(way, 0, nan, nan, nan, nan, nan, nan, far)
+        if not self._laws(way.dynamics):
+            return none._replace(why_not="no step is stable")
+        if way.estimator == "full":
+            found = [self._at(way, self._n, law, None) for law in self._laws(way.dynamics)]
+        else:
+            anchored = "control_variate" if way.estimator in ("svrg", "saga") else way.estimator
+            noise = self._noise(anchored, way.rows)
+            sizes = self._sizes()
+            if not sizes:
+                return none._replace(why_not="too few rows for a batch")
+            if kept := self._too_large(way, sizes[0]):
+                return none._replace(why_not=f"a table of {kept / 2**20:.3g} MiB")
+            found = [self._at(way, size, law, noise) for size in sizes for law in self._laws(way.dynamics)]
+        right = [each for each in found if not each.why_not]
+        if right:
+            return min(right, key=lambda each: each.cost)
+        return min(found, key=lambda each: each.sd_error)
+
+    def _sizes(self) -> list[int]:
+        if self.wanted.batch_size is not None:
+            return [self.wanted.batch_size] if self.wanted.batch_size < self._n else []
+        return [2**k for k in range(3, 31) if LEAST <= 2**k <= self._n // 2]
+
+    def _too_large(self, way: Way, size: int) -> int:
+        """Return the bytes that the states of all chains take, 0 where there is room."""
+        kernel = way.kernel_of(self.posterior, 0.1, 1.0, size, self.frame, "random")
+        kept = self.wanted.num_chains * bytes_kept(kernel, self.frame, self.data)
+        return kept if kept > self.wanted.memory_limit else 0
+
+    def _at(self, way: Way, size: int, law: Law, noise: np.ndarray | None) -> Candidate:
+        """Return what a way does at a batch and a step."""
+        cost = self._evaluations(way, size)
+        heat = np.zeros(1) if noise is None else law.slope * noise / size
+        if way.estimator == "uniform" or noise is None:
+            variance = law.variance + heat
+        else:
+            # Where rows are anchored their noise grows with the distance from there, and so with the variance.
+            heat = (
+                heat
+                * {
+                    "control_variate": lambda: 1.0,
+                    "svrg": lambda: law.apart_uniformly(cost.refresh_every),
+                    "saga": lambda: law.apart_geometrically(size / self._n),
+                }[way.estimator]()
+            )
+            variance = law.variance / np.maximum(1 - heat, 1e-3)
+        # A scheme that is too cold is not mended by noise: errors are added.
+        still = float(np.sqrt(law.variance))
+        sd_error = abs(still - 1) + float(np.sqrt(variance.max())) - still
+        mean_error = abs(float(variance.mean()) - 1) * self.frame.shift
+        steps = burn_in_of(law.time) + steps_of(law.time, self.wanted.ess, self.wanted.num_chains)
+        evaluations = self.wanted.num_chains * (cost.at_init + cost.of_steps(0, steps))
+        total = evaluations + self.wanted.num_chains * steps * OVERHEAD
+        limit, why_not = SHARE * self.wanted.tolerance, ""
+        if sd_error > limit:
+            why_not = f"sds off by {100 * sd_error:.2g} %"
+        elif mean_error > 2 * limit:
+            why_not = f"means off by {mean_error:.2g} sd"
+        if why_not:
+            total = float("inf")
+        passes = evaluations / self._n
+        return Candidate(
+            way, size, law.step_size, law.friction, sd_error, mean_error, law.time, passes, total, why_not
+        )
+
+    @functools.cache  # noqa: B019 - likewise
+    def _evaluations(self, way: Way, size: int) -> Evaluations:
+        return way.estimator_of(self.posterior, size, self.frame, "random").evaluations(self.data)

@@ -1,0 +1,98 @@
+"""Coordinates in which a posterior is taken to be N(0, I): y = L⁻¹(θ − center), L Lᵀ its covariance."""
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from ewsg_jax._types import Array, Data, Key, Position
+from ewsg_jax.checking.draws import flat
+from ewsg_jax.factors import Factor, LowRank, factor_of
+from ewsg_jax.planning.gaussian import Gaussian
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation import Mode
+from ewsg_jax.preparation.programs import Layout
+from ewsg_jax.rows import leverage
+from ewsg_jax.rows.probability import RowProbabilities
+
+TRUSTED = 4.0
+"""Times what is tolerated: errors of a corrected covariance above which the mode's own is taken."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A center and a covariance, with the mode from which they come.
+
+    Attributes:
+        center: a tree like the position.
+        inverse_mass: the covariance, as `inverse_mass=` takes it.
+        mode: whose curvature is known.
+    """
+
+    center: Position
+    inverse_mass: Any
+    mode: Mode
+
+    @functools.cached_property
+    def factor(self) -> Factor:
+        """L."""
+        return factor_of(self.inverse_mass, "covariance")
+
+    @functools.cached_property
+    def layout(self) -> Layout:
+        """Of positions."""
+        return Layout.of(self.center)
+
+    @functools.cached_property
+    def sd(self) -> np.ndarray:
+        """Standard deviations of the coordinates, shape (d,)."""
+        if isinstance(self.inverse_mass, LowRank):
+            return flat(self.mode.sd)
+        return np.sqrt(np.diag(np.asarray(self.inverse_mass, np.float64)))
+
+    @functools.cached_property
+    def shift(self) -> float:
+        """How far the mean is from the mode, at most, in standard deviations."""
+        return float(np.max(np.abs(flat(self.center) - flat(self.mode.position)) / self.sd))
+
+    def places(self, key: Key, count: int, width: float) -> Array:
+        """Return draws less the center, so many times as wide as the posterior, shape (count, d)."""
+        normal = jax.random.normal(key, (count, len(self.sd)), jnp.float32)
+        return width * self._mapped(normal, self.factor.times)
+
+    def weighed(self, gradients: Array) -> np.ndarray:
+        """Return C g in units of the coordinates' standard deviations, of gradients (count, d)."""
+        found = self._mapped(gradients, lambda g: self.factor.times(self.factor.transposed(g)))
+        return np.asarray(found, np.float64) / self.sd
+
+    def _mapped(self, values: Array, function: Any) -> Array:
+        return jax.vmap(lambda x: ravel_pytree(function(self.layout.tree(x)))[0])(values)
+
+    def leverage(self, posterior: Posterior, data: Data) -> RowProbabilities:
+        """Return rows by their norms in this metric, of a model of linear predictors."""
+        assert posterior.predictor is not None
+        inputs = jax.vmap(posterior.predictor.inputs)(data)
+        size = inputs.shape[1]
+        if isinstance(self.inverse_mass, LowRank):
+            return leverage(inputs, (self.sd**2).reshape(size, -1).mean(1))
+        blocks = np.asarray(self.inverse_mass, np.float64).reshape(size, len(self.sd) // size, size, -1)
+        return leverage(inputs, np.einsum("iaja->ij", blocks) / blocks.shape[1])
+
+    @classmethod
+    def of(cls, mode: Mode, gaussian: Gaussian) -> "Frame":
+        """Return that of a mode, corrected where the correction is to be trusted."""
+        corrected = gaussian.report.corrected
+        if corrected.covariance is None or gaussian.doubt > TRUSTED:
+            return cls(mode.position, mode.inverse_mass, mode)
+        return cls.at(mode, corrected.mean, corrected.covariance)
+
+    @classmethod
+    def at(cls, mode: Mode, center: Position, covariance: np.ndarray) -> "Frame":
+        """Return that of a mean and a covariance (d, d)."""
+        at = jax.tree.map(lambda x, like: jnp.asarray(x, like.dtype), center, mode.position)
+        dtype = jnp.result_type(float, *(x.dtype for x in jax.tree.leaves(at)))
+        return cls(at, jnp.asarray(covariance, dtype), mode)

@@ -1,0 +1,95 @@
+"""Candidate zero, without a chain: the posterior taken to be normal around its mode, judged and corrected."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from ewsg_jax._types import Data, Key, Position, PyTree
+from ewsg_jax.checking import Report, check
+from ewsg_jax.checking.draws import flat
+from ewsg_jax.checking.verdict import SURE
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation import Mode
+
+NUM_CHAINS, MOST_DRAWS, MOST_NUMBERS = 8, 4_000, 2**24
+"""In what form draws come, how many of all together, and how many numbers."""
+NEAR = 0.1
+"""What a Stein function may show of another shape, in standard deviations, for a posterior to be near normal."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Gaussian:
+    """The normal approximation at the mode, and what is right by the gradients at its draws.
+
+    Attributes:
+        draws: of N(mode, (∇²V)⁻¹), a tree like the position with the leading axes (chain, draw).
+        report: what `ewsg_jax.check` says of them; `report.correct(draws)` moves them to where they should be.
+        tolerance: as given.
+    """
+
+    draws: PyTree
+    report: Report
+    tolerance: float
+
+    @property
+    def mean(self) -> Position:
+        """Corrected means, a tree like the position."""
+        return self.report.corrected.mean
+
+    @property
+    def sd(self) -> Position:
+        """Corrected standard deviations, likewise."""
+        return self.report.corrected.sd
+
+    @property
+    def doubt(self) -> float:
+        """The largest error of a corrected mean, in sds, or of a sd, relatively, over what is tolerated."""
+        sd = flat(self.sd)
+        means = flat(self.report.corrected.mean_error) / sd / (2 * self.tolerance)
+        return SURE * float(max(means.max(), (flat(self.report.corrected.sd_error) / sd / self.tolerance).max()))
+
+    @property
+    def is_right(self) -> bool:
+        """Whether corrected means and standard deviations are known within tolerance."""
+        if self.report.correction is None:
+            return self.report.outcome == "right"
+        return self.doubt <= 1
+
+    @property
+    def is_normal(self) -> bool:
+        """Whether the posterior is of a normal law's shape, once the draws have its mean and covariance."""
+        rest = self.report.scores if self.report.rest is None else self.report.rest
+        return rest.sure_distance <= NEAR
+
+    @property
+    def verdict(self) -> str:
+        """What may be taken from it, in words."""
+        name = "the Gaussian at the mode"
+        if not (self.is_right or self.report.outcome == "right"):
+            return f"{name} cannot be corrected: errors up to {self.doubt:.2g} times what is tolerated"
+        corrected = "" if self.report.outcome == "right" else ", corrected,"
+        added = "shape, and probabilities of tails" if self.is_normal else "its shape, which is not a normal law's"
+        return f"{name}{corrected} is right within tolerance, for means and standard deviations; a run adds {added}"
+
+    def __repr__(self) -> str:
+        return f"Gaussian: {self.verdict}\n{self.report!r}"
+
+
+def gaussian(key: Key, posterior: Posterior, mode: Mode, data: Data, tolerance: float) -> Gaussian:
+    """Return the normal approximation at a mode, judged.
+
+    Raises:
+        ValueError: the mode has no widths, or the potential no gradient at draws.
+    """
+    size = sum(x.size for x in jax.tree.leaves(mode.position))
+    count = int(np.clip(MOST_NUMBERS // size, 8 * NUM_CHAINS, MOST_DRAWS)) // NUM_CHAINS
+    for_draws, for_batches = jax.random.split(key)
+    draws = _draws(mode, jax.random.split(for_draws, (NUM_CHAINS, count)))
+    report = check(for_batches, draws, posterior, data, tolerance=tolerance)
+    return Gaussian(draws, report, tolerance)
+
+
+def _draws(mode: Mode, keys: Any) -> PyTree:
+    return jax.vmap(jax.vmap(lambda key: mode.start(key, 1.0)))(keys)

@@ -1,0 +1,59 @@
+"""Step sizes from the largest down, each judged by `check`: where no mode tells the posterior's widths."""
+
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import dynamics, gradients
+from ewsg_jax._types import Key
+from ewsg_jax.forecasting import stability
+from ewsg_jax.pair import kernel
+from ewsg_jax.planning.choice import burn_in_of
+from ewsg_jax.planning.trial import Trial
+from ewsg_jax.preparation.programs import Layout, Of
+from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+
+if TYPE_CHECKING:
+    from ewsg_jax.planning.search import Ended, Search
+
+RUNGS = 8
+"""Steps that are tried, each half of the last."""
+DAMPED = 0.1
+"""Friction times the step size: a tenth of the momentum is lost at every step."""
+ROWS = 256
+"""Of a batch, by default."""
+MEMORY = 100.0
+"""Steps that an effective draw is taken to need, before it is known."""
+
+
+def climb(key: Key, search: "Search") -> "Ended":
+    """Return the splitting with uniform batches at the largest step size whose trial is right.
+
+    Where none is, the one whose temperature is nearest to the target's.
+    """
+    from ewsg_jax.planning.search import Ended
+
+    n, position = num_rows(search.data), search.mode.position
+    size = search.wanted.batch_size or max(1, min(ROWS, n // 4))
+    of = Of(search.posterior, Layout.of(position), CHUNK_SIZE, False)
+    count = sum(x.size for x in jax.tree.leaves(position))
+    bend = stability.largest_curvature(of, None, position, np.zeros((1, count)), search.data)
+    top = 1 / max(abs(bend), np.finfo(np.float32).tiny) ** 0.5
+    tried: list[Trial] = []
+    for number, own in enumerate(jax.random.split(key, RUNGS)):
+        step_size = top / 2**number
+        moves = dynamics.splitting(step_size, friction=DAMPED / step_size)
+        made = kernel(moves, gradients.uniform(search.posterior, batch_size=size))
+        tried.append(search.tried(own, made, jax.tree.map(jnp.asarray, position), MEMORY))
+        if not tried[-1].is_wrong:
+            break
+    last, spent = tried[-1], sum(each.data_passes for each in tried)
+    notes = ["no mode tells the posterior's widths: step sizes were tried from the largest down"]
+    if last.is_wrong:
+        notes.append(f"none of {RUNGS} trials was right: the one whose heat is least is taken")
+        last = min(tried, key=lambda each: each.heat)
+        if last.report is None:
+            raise ValueError("position must be one where chains stay; got one that all of them left")
+    return Ended(last.kernel, position, burn_in_of(last.time), last.time, [], None, last.report, spent, notes)

@@ -1,0 +1,88 @@
+"""The law of each dynamics on N(0, I), in coordinates of its mass, over a grid of steps and frictions."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ewsg_jax._types import Data
+from ewsg_jax.forecasting import single
+from ewsg_jax.planning.ways import Way
+from ewsg_jax.posterior import Posterior
+
+STEPS = 2.0 ** np.arange(0.5, -10.25, -0.5)
+FRICTIONS = (0.7, 1.0, 1.5, 2.0)
+"""In the units of a posterior of width 1; two is critical damping."""
+STABLE = 0.7
+"""Of the largest stable step, the largest that is taken; of Langevin dynamics its square."""
+
+
+class Law(NamedTuple):
+    """Of one step size and friction.
+
+    Attributes:
+        step_size: h.
+        friction: γ; 0 where there is none.
+        matrix: A of z' = A z + noise, z = (position, momentum), shape (m, m).
+        covariance: of z without noise of batches, shape (m, m).
+        slope: what variance of the position a gradient's variance of 1 adds.
+        time: steps over which the position or its square forgets, whichever is longer.
+    """
+
+    step_size: float
+    friction: float
+    matrix: np.ndarray
+    covariance: np.ndarray
+    slope: float
+    time: float
+
+    @property
+    def variance(self) -> float:
+        """Of the position, without noise of batches; the target's is 1."""
+        return float(self.covariance[0, 0])
+
+    @property
+    def error(self) -> float:
+        """How far off the standard deviation is, relatively, without noise of batches."""
+        return abs(self.variance**0.5 - 1)
+
+    def apart_uniformly(self, period: float) -> float:
+        """Return E(θ − ω)², ω the position up to `period` steps ago, each age as probable."""
+        eye, count = np.eye(len(self.matrix)), max(1, round(period))
+        ages = np.linalg.solve(eye - self.matrix, eye - np.linalg.matrix_power(self.matrix, count)) / count
+        return self._apart(ages)
+
+    def apart_geometrically(self, rate: float) -> float:
+        """Return E(θ − ω)², ω the position that many steps ago that a renewal of such a rate has."""
+        eye = np.eye(len(self.matrix))
+        return self._apart(rate * self.matrix @ np.linalg.inv(eye - (1 - rate) * self.matrix))
+
+    def _apart(self, ages: np.ndarray) -> float:
+        return 2 * (self.variance - float((ages @ self.covariance)[0, 0]))
+
+
+def laws(way: Way, posterior: Posterior, data: Data, steepest: float) -> list[Law]:
+    """Return the laws of a way's dynamics whose steps are stable where the curvature is the steepest that is met.
+
+    Args:
+        way: whose dynamics.
+        posterior: of which.
+        data: the rows.
+        steepest: that curvature, over the posterior's own.
+    """
+    frictions = FRICTIONS if way.has_friction else (0.0,)
+    found = [_law(way, posterior, data, float(h), friction, steepest) for friction in frictions for h in STEPS]
+    return [law for law in found if law is not None]
+
+
+def _law(
+    way: Way, posterior: Posterior, data: Data, step_size: float, friction: float, steepest: float
+) -> Law | None:
+    """Return the law, None where chains leave."""
+    step = single.step_of(way.dynamics_of(step_size, friction), posterior, 0, data)
+    wall = max(1.0, steepest) / STABLE**2
+    each = single.stationary_each(step, np.array([1.0, 1.0, wall]), np.array([0.0, 1.0, 0.0]))
+    if not np.isfinite(each.variance).all():
+        return None
+    time = max(float(each.time[0]), float(each.square_time[0]), 1.0)
+    slope = float(each.variance[1] - each.variance[0])
+    return Law(step_size, friction, each.matrix[0], each.covariance[0], slope, time)

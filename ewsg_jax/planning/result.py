@@ -1,0 +1,132 @@
+"""What a plan says."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax._kernel import Kernel
+from ewsg_jax.checking import Report
+from ewsg_jax.gradients.protocol import Evaluations
+from ewsg_jax.planning.choice import Candidate, steps_of
+from ewsg_jax.planning.gaussian import Gaussian
+from ewsg_jax.preparation import Mode
+
+SURE = 3.3
+"""Standard errors by which chance moves a sd of some hundreds at most."""
+MOST_SHOWN = 12
+"""Candidates of which the table shows a row each."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan:
+    """How to sample a posterior, and what is known of it before.
+
+    Attributes:
+        kernel: what to run, in the units of the position.
+        start: where chains start: a function of a key, wider than the posterior; or a position, where no mode is
+            known.
+        burn_in: first steps that are not kept.
+        autocorrelation_time: steps of a chain that one effective draw takes.
+        table: all candidates, the best first, with what each would do and why it lost.
+        gaussian: the normal approximation at the mode, judged and corrected: an answer without a chain where
+            `gaussian.is_right`. None where there is no mode.
+        mode: where the search ended.
+        report: what `check` says of the last trial of the kernel; None where the posterior is near normal, and a
+            forecast was enough.
+        notes: what one should know, in words.
+        tolerance: as given.
+        num_chains: of the run that is planned.
+        data_passes_spent: over the data, by planning.
+    """
+
+    kernel: Kernel
+    start: Any
+    burn_in: int
+    autocorrelation_time: float
+    table: tuple[Candidate, ...]
+    gaussian: Gaussian | None
+    mode: Mode
+    report: Report | None
+    notes: tuple[str, ...]
+    tolerance: float
+    num_chains: int
+    data_passes_spent: float
+    cost: Evaluations = field(repr=False)
+    num_rows: int = field(repr=False)
+
+    @property
+    def ess(self) -> float:
+        """Effective draws with which chance moves no standard deviation by more than half of the tolerance."""
+        return enough(self.tolerance)
+
+    def data_passes(self, ess: float | None = None) -> float:
+        """Return what `ewsg_jax.sample` takes for `data_passes`, of each chain, its burn-in included.
+
+        Args:
+            ess: effective draws of all chains together, for means and for standard deviations; None: so many that
+                chance moves no sd by more than half of the tolerance.
+
+        Raises:
+            TypeError, ValueError: it is no positive number.
+        """
+        if ess is not None:
+            _check.positive("ess", ess)
+        wanted = self.ess if ess is None else float(ess)
+        steps = self.burn_in + steps_of(self.autocorrelation_time, wanted, self.num_chains)
+        return (self.cost.at_init + self.cost.of_steps(0, steps)) / self.num_rows
+
+    def plot(self, path: Any = None) -> Any:
+        """Draw passes and errors of all candidates; return the matplotlib figure.
+
+        Args:
+            path: of an image file to write; None: none.
+
+        Raises:
+            ImportError: matplotlib is not installed.
+        """
+        from ewsg_jax.planning.plot import plot
+
+        return plot(self, path)
+
+    def __repr__(self) -> str:
+        lines = [f"Plan: {self.kernel}"]
+        if self.gaussian is not None:
+            lines.append(f"without a chain: {self.gaussian.verdict}")
+        passes = f"{self.data_passes():.3g} passes over the data by each of {self.num_chains} chains"
+        lines.append(f"burn-in {self.burn_in} steps; {self.autocorrelation_time:.3g} steps an effective draw")
+        lines.append(f"{passes} for {self.ess:,.0f} effective draws")
+        lines.append(f"planning took {self.data_passes_spent:.3g} passes")
+        if self.report is not None:
+            lines.append(f"its trial: {self.report.verdict}")
+        lines += [f"note: {note}" for note in self.notes]
+        if self.table:
+            width = max(len(str(each.way)) for each in self.table)
+            lines.append(f"{'candidate':{width}}   batch      step  friction  sds off  steps/draw    passes")
+            lines += [_row(each, width, self.table[0]) for each in self.table[:MOST_SHOWN]]
+            if len(self.table) > MOST_SHOWN:
+                lines.append(f"({len(self.table)} candidates, the best {MOST_SHOWN} shown)")
+        return "\n".join(lines)
+
+
+def enough(tolerance: float) -> float:
+    """Return the effective draws with which chance moves no sd by more than half of the tolerance."""
+    return float(np.ceil((SURE / (tolerance / 2)) ** 2 / 2))
+
+
+def why(candidate: Candidate, best: Candidate) -> str:
+    """Return why a candidate lost, in words."""
+    if candidate.why_not:
+        return candidate.why_not
+    if candidate is best:
+        return "taken"
+    return f"{candidate.cost / best.cost:.2g} times the cost"
+
+
+def _row(each: Candidate, width: int, best: Candidate) -> str:
+    if not each.batch_size:
+        return f"{each.way!s:{width}}  {why(each, best)}"
+    friction = f"{each.friction:.3g}" if each.friction else ""
+    sizes = f"{each.batch_size:6d}  {each.step_size:8.3g}  {friction:>8}  {100 * each.sd_error:5.2g} %"
+    return f"{each.way!s:{width}}  {sizes}  {each.time:10.3g}  {each.passes:8.3g}  {why(each, best)}"

@@ -1,0 +1,177 @@
+"""The kernel that costs least, by forecast where the posterior is near normal, by trials where it is not."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ewsg_jax._kernel import Kernel
+from ewsg_jax._types import Array, Data, Key
+from ewsg_jax.checking import Report
+from ewsg_jax.checking.draws import flat
+from ewsg_jax.planning.choice import SHARE, Candidate, Choice, Wanted, burn_in_of
+from ewsg_jax.planning.frame import Frame
+from ewsg_jax.planning.gaussian import Gaussian, gaussian
+from ewsg_jax.planning.laws import laws
+from ewsg_jax.planning.trial import Trial, trial
+from ewsg_jax.planning.walls import steepest
+from ewsg_jax.planning.ways import DYNAMICS, ESTIMATORS, Way
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation import Mode
+from ewsg_jax.preparation.start import Start
+from ewsg_jax.rows.gathering import num_rows
+
+NUM_POINTS = 512
+"""Places at which noise is measured."""
+WIDE = 2.0
+"""Widths of the posterior at which walls are looked for."""
+FEW_ROWS = 1_024
+"""Rows of a step of the first trial, all where there are no more."""
+KNOWN = 0.2
+"""The error of a trial's corrected moments below which they are the units of the next."""
+MOST_TRIALS = 5
+"""Runs after the first that are judged, each at half the step of the last."""
+
+
+@dataclass
+class Ended:
+    """Where a search ends.
+
+    Attributes:
+        kernel, start, burn_in, time, table, gaussian, report, notes: of the plan.
+        data_passes: what the search cost.
+    """
+
+    kernel: Kernel
+    start: Any
+    burn_in: int
+    time: float
+    table: list[Candidate]
+    gaussian: Gaussian | None
+    report: Report | None
+    data_passes: float
+    notes: list[str] = field(default_factory=list)
+
+
+class Search(NamedTuple):
+    """What is searched for, and among what.
+
+    Attributes:
+        posterior, data: of which.
+        mode: where the search for a mode ended.
+        ways: that may be taken.
+        wanted: of the run.
+        max_passes: of each chain of a trial.
+    """
+
+    posterior: Posterior
+    data: Data
+    mode: Mode
+    ways: list[Way]
+    wanted: Wanted
+    max_passes: float
+
+    def around_mode(self, key: Key) -> Ended:
+        """Return the kernel, by the law that it has around the mode; or by trials, where that is no good.
+
+        Raises:
+            ValueError: nothing that is allowed fits.
+        """
+        for_gaussian, for_places, for_trials = jax.random.split(key, 3)
+        normal = gaussian(for_gaussian, self.posterior, self.mode, self.data, self.wanted.tolerance)
+        frame = Frame.of(self.mode, normal)
+        near, far = (
+            frame.places(k, NUM_POINTS, width)
+            for k, width in zip(jax.random.split(for_places), (1.0, WIDE), strict=True)
+        )
+        wall = steepest(self.posterior, frame, far, self.data)
+        if not (normal.is_right and normal.is_normal):
+            return self.by_trials(for_trials, normal, frame, wall)
+        choice = self.choice(frame, near, wall)
+        best = self.best(choice)
+        burn_in = burn_in_of(best.time)
+        start = Start(frame.center, frame.inverse_mass)
+        table, spent = choice.candidates, normal.report.data_passes
+        return Ended(choice.kernel(best), start, burn_in, best.time, table, normal, None, spent)
+
+    def choice(self, frame: Frame, places: Array, wall: float, strictness: float = 1.0) -> Choice:
+        """Return all candidates, with a part of the tolerance."""
+        wanted = replace(self.wanted, tolerance=strictness * self.wanted.tolerance)
+        return Choice(self.posterior, frame, self.data, places, self.ways, wall, wanted)
+
+    def best(self, choice: Choice) -> Candidate:
+        """Return the best candidate.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if choice.best is None:
+            reasons = "; ".join(f"{each.way}: {each.why_not}" for each in choice.candidates[:3])
+            raise ValueError(f"methods and batch_size must allow a run within the tolerance; got none ({reasons})")
+        return choice.best
+
+    def by_trials(self, key: Key, normal: Gaussian, frame: Frame, wall: float) -> Ended:
+        """Return the kernel whose trial is right: noise, walls and widths are those that the trials met."""
+        notes = ["the posterior is not near normal: chosen by trials"]
+        first, *keys = jax.random.split(key, 1 + MOST_TRIALS)
+        last = self.tried(first, *self.scout(frame, wall))
+        spent, least, ended = normal.report.data_passes + last.data_passes, 0.0, None
+        for number, own in enumerate(keys):
+            frame, places = self.seen(own, frame, last)
+            wall = max(least, steepest(self.posterior, frame, places, self.data))
+            choice = self.choice(frame, places, wall, 0.5 ** (1 + number))
+            best = self.best(choice)
+            kernel, start = choice.kernel(best), Start(frame.center, frame.inverse_mass)
+            last = self.tried(own, kernel, start, best.time)
+            spent += last.data_passes
+            time, table = max(best.time, last.time), choice.candidates
+            ended = Ended(kernel, start, burn_in_of(best.time), time, table, normal, last.report, spent, notes)
+            if not last.is_wrong:
+                break
+            # Half the step, and half of the error that is told: what is told is of a normal law.
+            least = 4 * wall
+        else:
+            notes.append(f"none of {MOST_TRIALS} trials was right: the last is the nearest to it")
+        assert ended is not None
+        return ended
+
+    def scout(self, frame: Frame, wall: float) -> tuple[Kernel, Start, float]:
+        """Return a careful kernel, where it starts and its memory: the noise of its batches is not known yet."""
+        n = num_rows(self.data)
+        way = min(self.ways, key=lambda each: self.rank(each, n))
+        size = n if way.estimator == "full" else self.wanted.batch_size or max(1, min(FEW_ROWS, n // 2))
+        known = [
+            law for law in laws(way, self.posterior, self.data, wall) if law.error <= SHARE * self.wanted.tolerance
+        ]
+        if not known:
+            raise ValueError(
+                f"methods must allow a step that is stable; got none for {way} at curvature {wall:.3g}"
+            )
+        law = min(known, key=lambda each: each.time)
+        rows = frame.leverage(self.posterior, self.data) if way.rows == "leverage" else "random"
+        kernel = way.kernel_of(self.posterior, law.step_size, law.friction, size, frame, rows)
+        return kernel, Start(frame.center, frame.inverse_mass), law.time
+
+    def rank(self, way: Way, n: int) -> tuple[int, int, bool]:
+        """Return how far down a way is among those to begin with."""
+        order = ESTIMATORS if n <= FEW_ROWS else (*ESTIMATORS[1:], ESTIMATORS[0])
+        return order.index(way.estimator), DYNAMICS.index(way.dynamics), way.rows != "leverage"
+
+    def seen(self, key: Key, frame: Frame, last: Trial) -> tuple[Frame, Array]:
+        """Return the units of a trial's corrected moments, and places where it was less their center."""
+        if last.report is None:
+            return frame, frame.places(key, NUM_POINTS, 1.0)
+        corrected = last.report.corrected
+        if corrected.covariance is not None:
+            sd = flat(corrected.sd)
+            error = max(float(np.max(flat(part) / sd)) for part in (corrected.mean_error, corrected.sd_error))
+            if error < KNOWN:
+                frame = Frame.at(self.mode, corrected.mean, corrected.covariance)
+        return frame, last.places(NUM_POINTS, frame.center)
+
+    def tried(self, key: Key, kernel: Kernel, start: Any, time: float) -> Trial:
+        """Return a trial of a kernel."""
+        cost, n = kernel.evaluations(self.data), num_rows(self.data)
+        most = int(self.max_passes * n / max(1.0, cost.per_step + cost.per_refresh / cost.refresh_every))
+        return trial(key, kernel, start, self.posterior, self.data, time, self.wanted.tolerance, most)

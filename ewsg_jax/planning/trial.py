@@ -1,0 +1,116 @@
+"""A short run of a kernel, judged: how wrong it is, how far apart its draws are worth, and where it went."""
+
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax._kernel import Kernel
+from ewsg_jax._types import Array, Data, Key, Position
+from ewsg_jax.checking import Report, check
+from ewsg_jax.checking.draws import draws_of
+from ewsg_jax.planning.choice import burn_in_of, steps_of
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.sampling import Samples, sample
+
+NUM_CHAINS, ESS = 8, 300.0
+"""Chains of a trial, and effective draws of all together that it is given steps for."""
+MOST_DRAWS = 500
+"""Draws that are kept of each chain."""
+
+
+class Trial(NamedTuple):
+    """A run.
+
+    Attributes:
+        kernel: what was run.
+        samples: what it gave.
+        report: what `check` says of it; None where no chain is left.
+        num_steps: of each chain, after its burn-in.
+        data_passes: of all chains, the check's included.
+    """
+
+    kernel: Kernel
+    samples: Samples
+    report: Report | None
+    num_steps: int
+    data_passes: float
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it is wrong beyond chance, or lost chains."""
+        return self.report is None or self.report.num_lost > 0 or self.report.outcome == "wrong"
+
+    @property
+    def heat(self) -> float:
+        """How far its temperature is from the target's, relatively."""
+        return float("inf") if self.report is None else abs(self.report.scores.excess)
+
+    @property
+    def time(self) -> float:
+        """Steps that one effective draw took, of the slowest direction, for its mean or its variance."""
+        if self.report is None:
+            return float("inf")
+        return NUM_CHAINS * self.num_steps / max(self.report.scores.ess, 1.0)
+
+    def places(self, count: int, center: Position) -> Array:
+        """Return some of its draws less a center, shape (count or fewer, d)."""
+        known = draws_of(self.samples, None, count)
+        origin = np.concatenate([np.asarray(x, np.float64).ravel() for x in jax.tree.leaves(center)])
+        return jnp.asarray(known.flat - origin, jnp.float32)
+
+
+def trial(
+    key: Key,
+    kernel: Kernel,
+    start: Callable[[Key], Position] | Position,
+    posterior: Posterior,
+    data: Data,
+    time: float,
+    tolerance: float,
+    most_steps: int,
+) -> Trial:
+    """Run a kernel for some hundreds of effective draws, and judge them.
+
+    Args:
+        key: a typed PRNG key.
+        kernel: which.
+        start: where chains start.
+        posterior: what should be sampled.
+        data: the rows.
+        time: steps that one effective draw is told to take.
+        tolerance: of the check.
+        most_steps: of each chain.
+    """
+    for_run, for_check = jax.random.split(key)
+    burn_in = burn_in_of(time)
+    steps = min(burn_in + steps_of(time, ESS, NUM_CHAINS), max(most_steps, 32))
+    burn_in = min(burn_in, steps // 2)
+    thin = max(1, (steps - burn_in) // MOST_DRAWS)
+    with warnings.catch_warnings():
+        # Chains that are lost are counted, and steps that are too long are what is looked for.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        samples = sample(
+            for_run,
+            kernel,
+            start,
+            data,
+            steps,
+            num_chains=NUM_CHAINS,
+            burn_in=burn_in,
+            thin=thin,
+            progress=False,
+            check_data=False,
+        )
+    passes, report = NUM_CHAINS * samples.data_passes, None
+    if samples.is_finite.any():
+        try:
+            report = check(for_check, samples, posterior, data, tolerance=tolerance)
+            passes += report.data_passes
+        except ValueError:
+            # Chains that stand still, or went where the potential has no gradient.
+            report = None
+    return Trial(kernel, samples, report, steps - burn_in, passes)

@@ -1,0 +1,67 @@
+"""The steepest curvature that chains meet, which may be far from the mode's: no step is stable above its bound."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import products
+from ewsg_jax._types import Array, Data
+from ewsg_jax.dynamics.mass import Mass
+from ewsg_jax.forecasting import stability
+from ewsg_jax.linear import LinearPredictor
+from ewsg_jax.planning.frame import Frame
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation.programs import Of
+from ewsg_jax.rows.gathering import CHUNK_SIZE
+
+NUM_DENSE, NUM_PLACES = 128, 4
+"""Places at which each row's own curvature is looked at, or that of the whole."""
+
+
+def steepest(posterior: Posterior, frame: Frame, places: Array, data: Data) -> float:
+    """Return the largest curvature over some places, in coordinates in which the posterior is of width 1.
+
+    Of a model of linear predictors, one for each row, an upper bound: each row is as steep as it is anywhere there.
+
+    Args:
+        posterior: of which.
+        frame: its coordinates.
+        places: positions less the center, shape (places, d).
+        data: the rows.
+    """
+    places = places[:: max(1, len(places) // NUM_DENSE)]
+    predictor, leaves = posterior.predictor, jax.tree.leaves(frame.center)
+    if predictor is not None and leaves[0].ndim == 1 and isinstance(frame.mode.covariance, np.ndarray):
+        return _of_rows(posterior, predictor, frame, places, data)
+    of = Of(posterior, frame.layout, CHUNK_SIZE, False)
+    mass = Mass(given=frame.inverse_mass, factor=frame.factor)
+    return stability.largest_curvature(of, mass, frame.center, np.asarray(places[:NUM_PLACES]), data)
+
+
+def _of_rows(posterior: Posterior, predictor: LinearPredictor, frame: Frame, places: Array, data: Data) -> float:
+    (center,) = jax.tree.leaves(frame.center)
+    rows = np.asarray(_largest(predictor, center, places, data), np.float64)
+
+    def prior(position: Array) -> Array:
+        return jnp.asarray(posterior.log_prior(frame.layout.tree(position)), position.dtype)
+
+    whole = rows - np.asarray(jax.jit(jax.hessian(prior))(center), np.float64)
+    root = np.linalg.cholesky(np.asarray(frame.inverse_mass, np.float64))
+    return float(np.linalg.eigvalsh(root.T @ whole @ root)[-1])
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _largest(predictor: LinearPredictor, center: Array, places: Array, data: Data) -> Array:
+    """Return Σᵢ wᵢ xᵢxᵢᵀ, wᵢ the largest −∂²log p over the places."""
+    inputs = jax.vmap(predictor.inputs)(data)
+
+    def of_place(steepest: Array, place: Array) -> tuple[Array, None]:
+        predictors = products.matmul(inputs, center + place)
+        _, bend = jax.jvp(lambda x: predictor.residual(x, data), (predictors,), (jnp.ones_like(predictors),))
+        return jnp.maximum(steepest, -bend), None
+
+    none = jnp.zeros(inputs.shape[0], jnp.result_type(inputs, center))
+    weights, _ = jax.lax.scan(of_place, none, places)
+    return products.matmul(inputs.T, weights[:, None] * inputs)
