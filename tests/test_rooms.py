@@ -28,6 +28,7 @@ ORDER = [
     ["forecasting"],
     ["diagnostics"],
     ["checking"],
+    ["planning"],
     ["experiments"],
     ["__main__"],
 ]

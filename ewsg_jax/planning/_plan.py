@@ -118,7 +118,7 @@ def plan(
         has_widths = True
     except ValueError:
         has_widths = False
-    search = Search(posterior, data, mode, found, wanted, float(max_passes))
+    search = Search(posterior, data, position, mode, found, wanted, float(max_passes))
     ended = search.around_mode(for_search) if has_widths else climb(for_search, search)
     cost = ended.kernel.evaluations(data)
     return Plan(

@@ -12,13 +12,13 @@ from ewsg_jax.forecasting import stability
 from ewsg_jax.pair import kernel
 from ewsg_jax.planning.choice import burn_in_of
 from ewsg_jax.planning.trial import Trial
-from ewsg_jax.preparation.programs import Layout, Of
+from ewsg_jax.preparation.programs import Layout, Of, vector
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 
 if TYPE_CHECKING:
     from ewsg_jax.planning.search import Ended, Search
 
-RUNGS = 8
+RUNGS = 12
 """Steps that are tried, each half of the last."""
 DAMPED = 0.1
 """Friction times the step size: a tenth of the momentum is lost at every step."""
@@ -38,8 +38,10 @@ def climb(key: Key, search: "Search") -> "Ended":
     n, position = num_rows(search.data), search.mode.position
     size = search.wanted.batch_size or max(1, min(ROWS, n // 4))
     of = Of(search.posterior, Layout.of(position), CHUNK_SIZE, False)
-    count = sum(x.size for x in jax.tree.leaves(position))
-    bend = stability.largest_curvature(of, None, position, np.zeros((1, count)), search.data)
+    # Where the search began too: at a mode that is flat there may be no curvature.
+    begin = (vector(search.begin) - vector(position))[None]
+    places = np.concatenate([0 * begin, begin])
+    bend = stability.largest_curvature(of, None, position, places, search.data)
     top = 1 / max(abs(bend), np.finfo(np.float32).tiny) ** 0.5
     tried: list[Trial] = []
     for number, own in enumerate(jax.random.split(key, RUNGS)):
@@ -50,7 +52,7 @@ def climb(key: Key, search: "Search") -> "Ended":
         if not tried[-1].is_wrong:
             break
     last, spent = tried[-1], sum(each.data_passes for each in tried)
-    notes = ["no mode tells the posterior's widths: step sizes were tried from the largest down"]
+    notes = ["the mode does not tell the posterior's widths: step sizes were tried from the largest down"]
     if last.is_wrong:
         notes.append(f"none of {RUNGS} trials was right: the one whose heat is least is taken")
         last = min(tried, key=lambda each: each.heat)

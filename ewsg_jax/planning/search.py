@@ -4,15 +4,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Array, Data, Key
+from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.checking import Report
 from ewsg_jax.checking.draws import flat
 from ewsg_jax.planning.choice import SHARE, Candidate, Choice, Wanted, burn_in_of
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.gaussian import Gaussian, gaussian
+from ewsg_jax.planning.ladder import climb
 from ewsg_jax.planning.laws import laws
 from ewsg_jax.planning.trial import Trial, trial
 from ewsg_jax.planning.walls import steepest
@@ -30,6 +32,10 @@ FEW_ROWS = 1_024
 """Rows of a step of the first trial, all where there are no more."""
 KNOWN = 0.2
 """The error of a trial's corrected moments below which they are the units of the next."""
+CAREFUL = 0.25
+"""The part of the errors allowed that may be told of a kernel where the posterior is not near normal."""
+STEEPEST = 1e6
+"""The curvature, over the mode's, above which the mode tells nothing of the posterior's widths."""
 MOST_TRIALS = 5
 """Runs after the first that are judged, each at half the step of the last."""
 
@@ -59,7 +65,8 @@ class Search(NamedTuple):
 
     Attributes:
         posterior, data: of which.
-        mode: where the search for a mode ended.
+        begin: where the search for a mode began.
+        mode: where it ended.
         ways: that may be taken.
         wanted: of the run.
         max_passes: of each chain of a trial.
@@ -67,6 +74,7 @@ class Search(NamedTuple):
 
     posterior: Posterior
     data: Data
+    begin: Position
     mode: Mode
     ways: list[Way]
     wanted: Wanted
@@ -87,6 +95,8 @@ class Search(NamedTuple):
         )
         wall = steepest(self.posterior, frame, far, self.data)
         if not (normal.is_right and normal.is_normal):
+            if wall > STEEPEST:
+                return climb(for_trials, self)
             return self.by_trials(for_trials, normal, frame, wall)
         choice = self.choice(frame, near, wall)
         best = self.best(choice)
@@ -119,8 +129,10 @@ class Search(NamedTuple):
         spent, least, ended = normal.report.data_passes + last.data_passes, 0.0, None
         for number, own in enumerate(keys):
             frame, places = self.seen(own, frame, last)
-            wall = max(least, steepest(self.posterior, frame, places, self.data))
-            choice = self.choice(frame, places, wall, 0.5 ** (1 + number))
+            # Draws on a wall are rare: what is as far out as they may go is looked at too.
+            near = jnp.concatenate([places, frame.places(own, NUM_POINTS, WIDE)])
+            wall = max(least, steepest(self.posterior, frame, near, self.data))
+            choice = self.choice(frame, places, wall, CAREFUL * 0.5**number)
             best = self.best(choice)
             kernel, start = choice.kernel(best), Start(frame.center, frame.inverse_mass)
             last = self.tried(own, kernel, start, best.time)
@@ -128,6 +140,8 @@ class Search(NamedTuple):
             time, table = max(best.time, last.time), choice.candidates
             ended = Ended(kernel, start, burn_in_of(best.time), time, table, normal, last.report, spent, notes)
             if not last.is_wrong:
+                if last.is_short:
+                    notes.append("chains of the last trial do not agree: several modes, or slower than it was long")
                 break
             # Half the step, and half of the error that is told: what is told is of a normal law.
             least = 4 * wall
@@ -163,7 +177,7 @@ class Search(NamedTuple):
         if last.report is None:
             return frame, frame.places(key, NUM_POINTS, 1.0)
         corrected = last.report.corrected
-        if corrected.covariance is not None:
+        if corrected.covariance is not None and not last.is_short:
             sd = flat(corrected.sd)
             error = max(float(np.max(flat(part) / sd)) for part in (corrected.mean_error, corrected.sd_error))
             if error < KNOWN:

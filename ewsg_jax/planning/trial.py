@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +12,15 @@ from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.checking import Report, check
 from ewsg_jax.checking.draws import draws_of
+from ewsg_jax.diagnostics._summary import CONVERGED
 from ewsg_jax.planning.choice import burn_in_of, steps_of
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.sampling import Samples, sample
 
-NUM_CHAINS, ESS = 8, 300.0
-"""Chains of a trial, and effective draws of all together that it is given steps for."""
+NUM_CHAINS, ESS, FEWEST = 8, 300.0, 100.0
+"""Chains of a trial, effective draws of all together that it is given steps for, and those that judge it."""
+LONGER, MOST_TIMES = 3, 3
+"""How many times as long a run is made that gave too few, and how often."""
 MOST_DRAWS = 500
 """Draws that are kept of each chain."""
 
@@ -41,8 +44,15 @@ class Trial(NamedTuple):
 
     @property
     def is_wrong(self) -> bool:
-        """Whether it is wrong beyond chance, or lost chains."""
-        return self.report is None or self.report.num_lost > 0 or self.report.outcome == "wrong"
+        """Whether it is wrong beyond chance, or lost chains; chains that have not met yet are not."""
+        if self.report is None or self.report.num_lost > 0:
+            return True
+        return self.report.outcome == "wrong" and not self.is_short
+
+    @property
+    def is_short(self) -> bool:
+        """Whether its chains do not agree yet, or its draws are too few."""
+        return self.report is not None and (self.report.rhat > CONVERGED or self.report.scores.ess < FEWEST)
 
     @property
     def heat(self) -> float:
@@ -85,11 +95,34 @@ def trial(
         tolerance: of the check.
         most_steps: of each chain.
     """
-    for_run, for_check = jax.random.split(key)
+    for_run, *for_checks = jax.random.split(key, 2 + MOST_TIMES)
     burn_in = burn_in_of(time)
     steps = min(burn_in + steps_of(time, ESS, NUM_CHAINS), max(most_steps, 32))
+    found = _judged(for_run, for_checks[0], kernel, start, None, posterior, data, steps, burn_in, tolerance)
+    for own in for_checks[1:]:
+        longer = min(LONGER * steps, most_steps - steps)
+        if not found.is_short or longer < steps:
+            break
+        # All that was run is burn-in.
+        state, passes, steps = found.samples.state, found.data_passes, longer
+        found = _judged(for_run, own, kernel, None, state, posterior, data, steps, 0, tolerance)
+        found = found._replace(data_passes=passes + found.data_passes)
+    return found
+
+
+def _judged(
+    for_run: Key,
+    for_check: Key,
+    kernel: Kernel,
+    start: Any,
+    state: Any,
+    posterior: Posterior,
+    data: Data,
+    steps: int,
+    burn_in: int,
+    tolerance: float,
+) -> Trial:
     burn_in = min(burn_in, steps // 2)
-    thin = max(1, (steps - burn_in) // MOST_DRAWS)
     with warnings.catch_warnings():
         # Chains that are lost are counted, and steps that are too long are what is looked for.
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -101,11 +134,14 @@ def trial(
             steps,
             num_chains=NUM_CHAINS,
             burn_in=burn_in,
-            thin=thin,
+            thin=max(1, (steps - burn_in) // MOST_DRAWS),
+            state=state,
+            # Their noise is a small part of what moves them: all chains may have it in common.
+            shared_minibatch=kernel.uses_batches and kernel.exchangeable,
             progress=False,
             check_data=False,
         )
-    passes, report = NUM_CHAINS * samples.data_passes, None
+    passes, report = samples.data_passes, None
     if samples.is_finite.any():
         try:
             report = check(for_check, samples, posterior, data, tolerance=tolerance)

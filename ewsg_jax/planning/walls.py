@@ -16,7 +16,7 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import Of
 from ewsg_jax.rows.gathering import CHUNK_SIZE
 
-NUM_DENSE, NUM_PLACES = 128, 4
+NUM_DENSE, NUM_PLACES = 256, 4
 """Places at which each row's own curvature is looked at, or that of the whole."""
 
 
@@ -37,7 +37,9 @@ def steepest(posterior: Posterior, frame: Frame, places: Array, data: Data) -> f
         return _of_rows(posterior, predictor, frame, places, data)
     of = Of(posterior, frame.layout, CHUNK_SIZE, False)
     mass = Mass(given=frame.inverse_mass, factor=frame.factor)
-    return stability.largest_curvature(of, mass, frame.center, np.asarray(places[:NUM_PLACES]), data)
+    return stability.largest_curvature(
+        of, mass, frame.center, np.asarray(places[:: max(1, len(places) // NUM_PLACES)]), data
+    )
 
 
 def _of_rows(posterior: Posterior, predictor: LinearPredictor, frame: Frame, places: Array, data: Data) -> float:

@@ -1,0 +1,305 @@
+"""Plans: laws and noise against formulas, candidates against forecasts, whole runs against quadrature."""
+
+import itertools
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.planning import walls
+from ewsg_jax.planning.choice import Choice, Wanted, burn_in_of, steps_of
+from ewsg_jax.planning.frame import Frame
+from ewsg_jax.planning.laws import laws
+from ewsg_jax.planning.noise import noise_of
+from ewsg_jax.planning.result import enough
+from ewsg_jax.planning.ways import Way, plannable, ways
+
+KEY = jax.random.key(0)
+RNG = np.random.default_rng(4)
+N = 600
+X = RNG.normal(size=(N, 3)) @ [[1.0, 0.8, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 20.0]]
+ROWS = {"x": X.astype(np.float32), "y": (X @ [0.3, -0.5, 0.02] + RNG.normal(size=N)).astype(np.float32)}
+LINEAR = ewsg.models.linear_regression(noise_scale=1.0, prior_scale=5.0)
+COVARIANCE = np.linalg.inv(X.T @ X + np.eye(3) / 25)
+MEAN = COVARIANCE @ X.T @ ROWS["y"]
+SD = np.sqrt(np.diag(COVARIANCE))
+LOGISTIC = ewsg.models.logistic_regression(prior_scale=3.0)
+WANTED = Wanted(0.05, 5_000.0, 8, None, 2**30)
+
+
+def a_mode(model, start, data):
+    return ewsg.find_mode(KEY, model, start, data, progress=False)
+
+
+MODE = a_mode(LINEAR, jnp.zeros(3), ROWS)
+FRAME = Frame(MODE.position, MODE.inverse_mass, MODE)
+
+
+@pytest.fixture(scope="module")
+def planned():
+    return ewsg.plan(KEY, LINEAR, jnp.zeros(3), ROWS)
+
+
+def one_by_one(dynamics, estimator="full", rows="all", wall=1.0):
+    return laws(Way(dynamics, estimator, rows), LINEAR, ROWS, wall)
+
+
+def test_the_law_of_langevin_dynamics_is_the_formula_s():
+    """Var θ = (2 + h λ)/(2 − h), of autocorrelation (1 − h)^lag; E(θ − ω)² = 2 Var (1 − mean of these)."""
+    found = one_by_one("langevin")
+    assert len(found) > 10
+    for law in found:
+        h = law.step_size
+        rho = 1 - h
+        np.testing.assert_allclose(law.variance, 2 / (2 - h), rtol=1e-6)
+        np.testing.assert_allclose(law.slope, h / (2 - h), rtol=1e-5)
+        np.testing.assert_allclose(law.time, max((1 + rho) / (1 - rho), 1), rtol=1e-5)
+        ages = rho ** np.arange(7)
+        np.testing.assert_allclose(law.apart_uniformly(7), 2 * law.variance * (1 - ages.mean()), rtol=1e-4)
+        rate, lags = 0.3, np.arange(1, 200)
+        share = rate * (1 - rate) ** (lags - 1)
+        np.testing.assert_allclose(
+            law.apart_geometrically(rate), 2 * law.variance * (1 - share @ rho**lags), rtol=1e-4
+        )
+
+
+def test_the_splitting_s_law_and_memory():
+    """From simulation of its own linear step, in float64; squares remember for longer where it swings."""
+    law = min(one_by_one("splitting"), key=lambda each: abs(each.step_size - 0.35) + abs(each.friction - 0.7))
+    lags = [np.linalg.matrix_power(law.matrix, k) @ law.covariance for k in range(1, 400)]
+    rho = np.array([x[0, 0] for x in lags]) / law.variance
+    np.testing.assert_allclose(law.time, max(1 + 2 * rho.sum(), 1 + 2 * (rho**2).sum()), rtol=1e-6)
+    kicked = np.zeros((2, 2))
+    kicked[1, 1] = law.covariance[1, 1]
+    assert 0.95 < law.variance < 1
+    assert law.covariance[1, 1] > 0.9
+
+
+@pytest.mark.parametrize(("dynamics", "power"), [("splitting", 0.5), ("langevin", 1.0)])
+def test_steps_end_below_what_a_wall_allows(dynamics, power):
+    """Stable is h < 2 λ^-½ (with friction a little more), of Langevin dynamics h < 2/λ; 0.7 of that at most, of Langevin its square."""
+    for wall in (4.0, 9.0, 900.0):
+        largest = max(law.step_size for law in one_by_one(dynamics, wall=wall))
+        bound = 0.7 ** (2 * power) * 2 / wall**power
+        assert bound / 2**0.5 < largest * (1 + 1e-9) <= 1.02 * bound
+
+
+@pytest.mark.parametrize("estimator", ["uniform", "control_variate"])
+@pytest.mark.parametrize("rows", ["random", "leverage"])
+def test_noise_is_that_of_the_rows_by_formula(estimator, rows):
+    """Var(C g)ⱼ/Cⱼⱼ = (Σᵢ E(C gᵢ)ⱼ²/pᵢ − E(C Σ gᵢ)ⱼ²)/(b Cⱼⱼ), δ ~ N(0, C) for the mean and at each point."""
+    law = FRAME.leverage(LINEAR, ROWS) if rows == "leverage" else None
+    p = np.full(N, 1 / N) if law is None else np.asarray(law.probabilities, float)
+    turned = X @ COVARIANCE
+    lengths = np.einsum("ij,ij->i", turned, X)
+    # gᵢ = xᵢ(xᵢᵀδ − rᵢ) with the residual r at the mode, and none for control variates.
+    residual = (ROWS["y"] - X @ MEAN) * (estimator == "uniform")
+    square = (turned**2 * ((lengths + residual**2) / p)[:, None]).sum(0)
+    inner = COVARIANCE @ (X.T @ X) @ COVARIANCE @ (X.T @ X) @ COVARIANCE
+    mean = np.diag(inner) + (turned.T @ residual) ** 2
+    told = (square - mean) / SD**2
+    way = Way("langevin", estimator, rows)
+    made = way.estimator_of(LINEAR, 8, FRAME, law or "random")
+    found = noise_of(made, 8, FRAME, FRAME.places(KEY, 4_000, 1.0), ROWS)
+    np.testing.assert_allclose(found, told, rtol=0.1)
+
+
+def test_what_candidates_are_told_is_what_a_forecast_of_their_kernels_tells():
+    """Another reckoning: Jacobians of the whole kernel and a Lyapunov equation in d dimensions."""
+    choice = Choice(LINEAR, FRAME, ROWS, FRAME.places(KEY, 2_000, 1.0), ways(LINEAR, None), 1.0, WANTED)
+    judged = {}
+    for candidate in choice.candidates:
+        if candidate.why_not or candidate.way.dynamics not in ("splitting", "langevin"):
+            continue
+        told = ewsg.forecast(choice.kernel(candidate), MODE, ROWS)
+        ratio = np.sqrt(np.asarray(told.variance_ratio))
+        still = np.sqrt(
+            next(
+                law.variance
+                for law in one_by_one(candidate.way.dynamics)
+                if (law.step_size, law.friction) == (candidate.step_size, candidate.friction)
+            )
+        )
+        # A candidate's errors are added: the scheme's, and the worst coordinate's heat.
+        off = abs(still - 1) + ratio.max() - still
+        judged[str(candidate.way)] = candidate.sd_error / off
+        assert (
+            abs(
+                candidate.passes
+                - 8 * told.passes_per_step * (burn_in_of(candidate.time) + steps_of(candidate.time, WANTED.ess, 8))
+            )
+            < 8 * (1 + told.passes_at_start) + 0.05 * candidate.passes
+        )
+    assert len(judged) >= 14
+    assert all(0.75 < value < 1.35 for value in judged.values()), judged
+
+
+def test_the_cheapest_that_is_right_is_taken(planned):
+    right = [each for each in planned.table if not each.why_not]
+    assert planned.table[0] is right[0]
+    assert right[0].cost == min(each.cost for each in right)
+    assert all(each.sd_error <= 0.025 and each.mean_error <= 0.05 for each in right)
+    assert {str(each.way) for each in planned.table} == {str(way) for way in ways(LINEAR, None)}
+
+
+def test_a_normal_posterior_needs_no_chain(planned):
+    gaussian = planned.gaussian
+    assert gaussian.is_right
+    assert gaussian.is_normal
+    assert planned.report is None
+    np.testing.assert_allclose((np.asarray(gaussian.mean) - MEAN) / SD, 0, atol=0.01)
+    np.testing.assert_allclose(np.asarray(gaussian.sd) / SD, 1, atol=0.01)
+    assert "without a chain" in repr(planned)
+
+
+def test_a_planned_run_is_right(planned):
+    passes = planned.data_passes()
+    run = {"data_passes": passes, "num_chains": 8, "burn_in": planned.burn_in, "progress": False}
+    samples = ewsg.sample(KEY, planned.kernel, planned.start, ROWS, **run)
+    draws = np.asarray(samples.position, float).reshape(-1, 3)
+    np.testing.assert_allclose(draws.std(0) / SD, 1, atol=0.05)
+    np.testing.assert_allclose((draws.mean(0) - MEAN) / SD, 0, atol=0.1)
+    # What is promised of the run's length: so many effective draws of means and of squares.
+    summary = ewsg.diagnostics.summary(samples)
+    least = min(row.ess for row in summary.rows) if hasattr(summary, "rows") else None
+    if least is not None:
+        assert least > 0.8 * planned.ess
+    assert abs(samples.data_passes - passes) <= planned.cost.per_step / N
+
+
+def test_passes_follow_from_the_draws_that_are_asked_for(planned):
+    few, many = planned.data_passes(ess=500), planned.data_passes(ess=5_000)
+    per_step = planned.cost.per_step / N
+    wanted = 4_500 * planned.autocorrelation_time / 8 * per_step
+    assert many - few == pytest.approx(wanted, rel=0.01)
+    # Three standard errors of a sd, 1/√(2 ESS) each, are half of the tolerance.
+    assert enough(0.05) == np.ceil((3.3 / 0.025) ** 2 / 2)
+
+
+def test_starts_are_wider_than_the_posterior(planned):
+    starts = np.asarray(jax.vmap(planned.start)(jax.random.split(KEY, 4_000)), float)
+    np.testing.assert_allclose(starts.std(0) / SD, 1.5, rtol=0.06)
+    np.testing.assert_allclose((starts.mean(0) - MEAN) / SD, 0, atol=0.12)
+
+
+def test_methods_and_batches_may_be_restricted():
+    found = ewsg.plan(KEY, LINEAR, jnp.zeros(3), ROWS, mode=MODE, methods=("sgld", "cv_ld"), batch_size=32)
+    pairs = {(each.way.dynamics, each.way.estimator) for each in found.table}
+    assert pairs == {("langevin", "uniform"), ("langevin", "control_variate")}
+    assert {each.batch_size for each in found.table} == {32}
+    assert found.kernel.estimator.batch_size == 32
+    assert {"sgld", "sghmc", "uld", "saga_ld", "cv_uld"} <= set(plannable())
+    assert not {"ewsg", "flymc", "psgld"} & set(plannable())
+
+
+def test_tables_that_do_not_fit_in_memory_are_not_taken():
+    found = ewsg.plan(KEY, LINEAR, jnp.zeros(3), ROWS, mode=MODE, memory_limit=2_000)
+    lost = {each.way.estimator: each.why_not for each in found.table}
+    assert "a table" in lost["saga"]
+    assert found.table[0].way.estimator != "saga"
+
+
+def test_the_rows_own_curvatures_bound_the_steepest():
+    """Above the Hessian's largest eigenvalue at every place, below ¼ XᵀX's."""
+    labels = {"x": ROWS["x"] / 4, "y": (RNG.random(N) < 0.5).astype(np.float32)}
+    mode = a_mode(LOGISTIC, jnp.zeros(3), labels)
+    frame = Frame(mode.position, mode.inverse_mass, mode)
+    places = frame.places(KEY, 16, 4.0)
+    root = np.linalg.cholesky(np.asarray(mode.covariance))
+    bound = walls.steepest(LOGISTIC, frame, places, labels)
+
+    def potential(w):
+        each = jax.vmap(LOGISTIC.log_likelihood, (None, 0))(w, labels)
+        return -(each.sum() + LOGISTIC.log_prior(w))
+
+    hessians = jax.vmap(jax.hessian(potential))(mode.position + places)
+    met = max(np.linalg.eigvalsh(root.T @ np.asarray(h, float) @ root)[-1] for h in hessians)
+    whole = root.T @ (labels["x"].T @ labels["x"] / 4 + np.eye(3) / 9) @ root
+    assert met * (1 - 1e-4) <= bound <= np.linalg.eigvalsh(whole)[-1] * (1 + 1e-4)
+    # And where a model has no predictor the curvature itself is looked at, at some of them.
+    plain = ewsg.Posterior(LOGISTIC.log_likelihood, LOGISTIC.log_prior)
+    assert walls.steepest(plain, frame, places, labels) <= met * (1 + 1e-3)
+
+
+def quadrature(potential, axes):
+    """Means and sds of exp(−V) on a grid."""
+    points = np.array(list(itertools.product(*axes)))
+    value = np.asarray(jax.vmap(potential)(jnp.asarray(points, jnp.float32)), float)
+    weight = np.exp(-(value - value.min()))
+    weight /= weight.sum()
+    mean = weight @ points
+    return mean, np.sqrt(weight @ (points - mean) ** 2)
+
+
+def skewed():
+    """Few rows, of which a column separates the classes: one steep side, one held by the prior alone."""
+    x = np.stack([np.linspace(-1, 1, 24), np.r_[np.zeros(18), np.full(6, 3.0)]], axis=1)
+    return {"x": x.astype(np.float32), "y": np.r_[np.tile([0.0, 1.0], 9), np.ones(6)].astype(np.float32)}
+
+
+def test_a_posterior_that_is_far_from_normal_is_planned_by_trials():
+    data = skewed()
+
+    def potential(w):
+        return -(jax.vmap(LOGISTIC.log_likelihood, (None, 0))(w, data).sum() + LOGISTIC.log_prior(w))
+
+    mean, sd = quadrature(potential, [np.linspace(-4, 4, 161), np.linspace(-2, 13, 301)])
+    plan = ewsg.plan(KEY, LOGISTIC, jnp.zeros(2), data)
+    assert plan.report is not None
+    assert plan.report.outcome != "wrong"
+    assert any("not near normal" in note for note in plan.notes)
+    passes = plan.data_passes()
+    samples = ewsg.sample(
+        KEY, plan.kernel, plan.start, data, data_passes=passes, num_chains=8, burn_in=plan.burn_in, progress=False
+    )
+    draws = np.asarray(samples.position, float).reshape(-1, 2)
+    np.testing.assert_allclose(draws.std(0) / sd, 1, atol=0.05)
+    np.testing.assert_allclose((draws.mean(0) - mean) / sd, 0, atol=0.1)
+
+
+def test_where_there_is_no_mode_steps_are_tried_from_the_largest_down():
+    """V = Σ θ⁴ has no curvature at its mode: E θ⁴ = 1/4 in each coordinate."""
+    flat = ewsg.Posterior(lambda w, x: -jnp.sum(w**4) * x, lambda w: 0.0)
+    data = jnp.full(40, 1 / 40)
+    plan = ewsg.plan(KEY, flat, jnp.full(2, 0.5), data, max_passes=5_000)
+    assert plan.gaussian is None
+    assert not plan.table
+    assert any("the mode does not tell" in note for note in plan.notes)
+    samples = ewsg.sample(
+        KEY,
+        plan.kernel,
+        plan.start,
+        data,
+        data_passes=plan.data_passes(ess=2_000),
+        num_chains=8,
+        burn_in=plan.burn_in,
+        progress=False,
+    )
+    np.testing.assert_allclose(np.mean(np.asarray(samples.position) ** 4, (0, 1)), 0.25, rtol=0.15)
+
+
+def test_many_numbers_are_planned_coordinate_by_coordinate():
+    rows = jnp.asarray(RNG.normal(size=(300, 1_100)), jnp.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        plan = ewsg.plan(KEY, ewsg.models.gaussian_location(), jnp.zeros(1_100), rows, methods=("cv_ld", "ld"))
+    assert plan.table[0].sd_error <= 0.025
+    assert plan.gaussian.is_right
+
+
+def test_a_plan_prints_and_draws(planned, tmp_path):
+    lines = repr(planned).splitlines()
+    assert lines[0].startswith("Plan: kernel(")
+    assert sum("times the cost" in line or "taken" in line for line in lines) >= 10
+    planned.plot(tmp_path / "plan.png")
+    assert (tmp_path / "plan.png").stat().st_size > 10_000
+    assert "Gaussian: " in repr(planned.gaussian)
+
+
+def test_a_plan_is_the_same_again(planned):
+    again = ewsg.plan(KEY, LINEAR, jnp.zeros(3), ROWS)
+    assert again.kernel == planned.kernel
+    assert again.table == planned.table
