@@ -8,6 +8,7 @@ import numpy as np
 
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array, Data
+from ewsg_jax.forecasting.anchors import own_anchors
 from ewsg_jax.gradients.protocol import Evaluations
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.laws import Law, laws
@@ -185,19 +186,13 @@ class Choice:
     def _at(self, way: Way, size: int, law: Law, noise: np.ndarray | None) -> Candidate:
         """Return what a way does at a batch and a step."""
         cost = self._evaluations(way, size)
-        heat = np.zeros(1) if noise is None else law.slope * noise / size
-        if way.estimator == "uniform" or noise is None:
-            variance = law.variance + heat
+        if noise is None:
+            variance = np.array([law.variance])
+        elif way.estimator == "uniform":
+            variance = law.variance + law.slope * noise / size
         else:
             # Where rows are anchored their noise grows with the distance from there, and so with the variance.
-            heat = (
-                heat
-                * {
-                    "control_variate": lambda: 1.0,
-                    "svrg": lambda: law.apart_uniformly(cost.refresh_every),
-                    "saga": lambda: law.apart_geometrically(size / self._n),
-                }[way.estimator]()
-            )
+            heat = law.slope * self._anchored(way, size, law, cost.refresh_every, noise) / size
             variance = law.variance / np.maximum(1 - heat, 1e-3)
         # A scheme that is too cold is not mended by noise: errors are added.
         still = float(np.sqrt(law.variance))
@@ -217,6 +212,17 @@ class Choice:
         return Candidate(
             way, size, law.step_size, law.friction, sd_error, mean_error, law.time, passes, total, why_not
         )
+
+    def _anchored(self, way: Way, size: int, law: Law, period: int, noise: np.ndarray) -> np.ndarray:
+        """Return the noise of a batch of one row whose anchor is not the center but as old as the way's."""
+        if way.estimator == "control_variate":
+            return noise
+        if way.estimator == "svrg":
+            return law.apart_uniformly(period) * noise
+        rate = 1 - (1 - 1 / self._n) ** size
+        own = float(own_anchors(law.matrix, law.covariance, rate)[0, 0])
+        # Rows have anchors of their own, which differ.
+        return law.apart_geometrically(rate) * noise + (1 - 1 / self._n) * own
 
     @functools.cache  # noqa: B019 - likewise
     def _evaluations(self, way: Way, size: int) -> Evaluations:

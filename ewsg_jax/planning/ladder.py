@@ -1,7 +1,5 @@
 """Step sizes from the largest down, each judged by `check`: where no mode tells the posterior's widths."""
 
-from typing import TYPE_CHECKING
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,13 +8,11 @@ from ewsg_jax import dynamics, gradients
 from ewsg_jax._types import Key
 from ewsg_jax.forecasting import stability
 from ewsg_jax.pair import kernel
+from ewsg_jax.planning.asked import Asked, Ended
 from ewsg_jax.planning.choice import burn_in_of
 from ewsg_jax.planning.trial import Trial
 from ewsg_jax.preparation.programs import Layout, Of, vector
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
-
-if TYPE_CHECKING:
-    from ewsg_jax.planning.search import Ended, Search
 
 RUNGS = 12
 """Steps that are tried, each half of the last."""
@@ -28,27 +24,25 @@ MEMORY = 100.0
 """Steps that an effective draw is taken to need, before it is known."""
 
 
-def climb(key: Key, search: "Search") -> "Ended":
+def climb(key: Key, asked: Asked) -> Ended:
     """Return the splitting with uniform batches at the largest step size whose trial is right.
 
     Where none is, the one whose temperature is nearest to the target's.
     """
-    from ewsg_jax.planning.search import Ended
-
-    n, position = num_rows(search.data), search.mode.position
-    size = search.wanted.batch_size or max(1, min(ROWS, n // 4))
-    of = Of(search.posterior, Layout.of(position), CHUNK_SIZE, False)
+    n, position = num_rows(asked.data), asked.mode.position
+    size = asked.wanted.batch_size or max(1, min(ROWS, n // 4))
+    of = Of(asked.posterior, Layout.of(position), CHUNK_SIZE, False)
     # Where the search began too: at a mode that is flat there may be no curvature.
-    begin = (vector(search.begin) - vector(position))[None]
+    begin = (vector(asked.begin) - vector(position))[None]
     places = np.concatenate([0 * begin, begin])
-    bend = stability.largest_curvature(of, None, position, places, search.data)
+    bend = stability.largest_curvature(of, None, position, places, asked.data)
     top = 1 / max(abs(bend), np.finfo(np.float32).tiny) ** 0.5
     tried: list[Trial] = []
     for number, own in enumerate(jax.random.split(key, RUNGS)):
         step_size = top / 2**number
         moves = dynamics.splitting(step_size, friction=DAMPED / step_size)
-        made = kernel(moves, gradients.uniform(search.posterior, batch_size=size))
-        tried.append(search.tried(own, made, jax.tree.map(jnp.asarray, position), MEMORY))
+        made = kernel(moves, gradients.uniform(asked.posterior, batch_size=size))
+        tried.append(asked.tried(own, made, jax.tree.map(jnp.asarray, position), MEMORY))
         if not tried[-1].is_wrong:
             break
     last, spent = tried[-1], sum(each.data_passes for each in tried)

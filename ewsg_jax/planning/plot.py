@@ -1,36 +1,44 @@
 """A picture of a plan: what each candidate costs, and how far off it is."""
 
-from typing import TYPE_CHECKING, Any
+import os
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from ewsg_jax.planning.result import Plan
+from ewsg_jax.planning.choice import Candidate
 
 
-def plot(plan: "Plan", path: Any) -> Any:
+def plot(
+    title: str,
+    candidates: tuple[Candidate, ...],
+    ess: float,
+    tolerance: float,
+    path: str | os.PathLike[str] | None,
+) -> Any:
     """Draw passes and errors of all candidates that have any; return the figure.
 
     Raises:
         ImportError: matplotlib is not installed.
     """
     try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("plot needs matplotlib: pip install matplotlib") from error
-    shown = [each for each in plan.table if each.batch_size][::-1]
+        raise ImportError("plot needs matplotlib: pip install 'ewsg_jax[plots]'") from error
+    shown = [each for each in candidates if each.batch_size][::-1]
     figure = Figure(figsize=(9, 1.2 + 0.22 * max(1, len(shown))), layout="constrained")
+    FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, sharey=True)
     places = np.arange(len(shown))
     fits = [not each.why_not for each in shown]
     colours = ["#0072B2" if fit else "#BBBBBB" for fit in fits]
     left.barh(places, [each.passes for each in shown], color=colours)
-    left.set(xscale="log", xlabel=f"passes for {plan.ess:,.0f} effective draws", yticks=places)
+    left.set(xscale="log", xlabel=f"passes for {ess:,.0f} effective draws", yticks=places)
     left.set_yticklabels([str(each.way) for each in shown], fontsize=7)
     right.barh(places, [100 * min(each.sd_error, 1.0) for each in shown], color=colours)
-    right.axvline(50 * plan.tolerance, color="black", linewidth=0.8)
+    right.axvline(50 * tolerance, color="black", linewidth=0.8)
     right.set(xlabel="sds off by at most (%)")
-    figure.suptitle(f"{plan.kernel!r}"[:110], fontsize=8)
+    figure.suptitle(title, fontsize=8, wrap=True)
     if path is not None:
         figure.savefig(path, dpi=120)
     return figure

@@ -11,6 +11,7 @@ from ewsg_jax.checking import Report
 from ewsg_jax.gradients.protocol import Evaluations
 from ewsg_jax.planning.choice import Candidate, steps_of
 from ewsg_jax.planning.gaussian import Gaussian
+from ewsg_jax.planning.plot import plot
 from ewsg_jax.preparation import Mode
 
 SURE = 3.3
@@ -86,9 +87,7 @@ class Plan:
         Raises:
             ImportError: matplotlib is not installed.
         """
-        from ewsg_jax.planning.plot import plot
-
-        return plot(self, path)
+        return plot(repr(self.kernel), self.table, self.ess, self.tolerance, path)
 
     def __repr__(self) -> str:
         lines = [f"Plan: {self.kernel}"]

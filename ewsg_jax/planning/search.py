@@ -1,26 +1,23 @@
 """The kernel that costs least, by forecast where the posterior is near normal, by trials where it is not."""
 
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Array, Data, Key, Position
-from ewsg_jax.checking import Report
+from ewsg_jax._types import Array, Key
 from ewsg_jax.checking.draws import flat
-from ewsg_jax.planning.choice import SHARE, Candidate, Choice, Wanted, burn_in_of
+from ewsg_jax.planning.asked import Asked, Ended
+from ewsg_jax.planning.choice import SHARE, Candidate, Choice, burn_in_of
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.gaussian import Gaussian, gaussian
 from ewsg_jax.planning.ladder import climb
 from ewsg_jax.planning.laws import laws
-from ewsg_jax.planning.trial import Trial, trial
+from ewsg_jax.planning.trial import Trial
 from ewsg_jax.planning.walls import steepest
 from ewsg_jax.planning.ways import DYNAMICS, ESTIMATORS, Way
-from ewsg_jax.posterior import Posterior
-from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.start import Start
 from ewsg_jax.rows.gathering import num_rows
 
@@ -40,45 +37,8 @@ MOST_TRIALS = 5
 """Runs after the first that are judged, each at half the step of the last."""
 
 
-@dataclass
-class Ended:
-    """Where a search ends.
-
-    Attributes:
-        kernel, start, burn_in, time, table, gaussian, report, notes: of the plan.
-        data_passes: what the search cost.
-    """
-
-    kernel: Kernel
-    start: Any
-    burn_in: int
-    time: float
-    table: list[Candidate]
-    gaussian: Gaussian | None
-    report: Report | None
-    data_passes: float
-    notes: list[str] = field(default_factory=list)
-
-
-class Search(NamedTuple):
-    """What is searched for, and among what.
-
-    Attributes:
-        posterior, data: of which.
-        begin: where the search for a mode began.
-        mode: where it ended.
-        ways: that may be taken.
-        wanted: of the run.
-        max_passes: of each chain of a trial.
-    """
-
-    posterior: Posterior
-    data: Data
-    begin: Position
-    mode: Mode
-    ways: list[Way]
-    wanted: Wanted
-    max_passes: float
+class Search(Asked):
+    """By the law around the mode, and by trials."""
 
     def around_mode(self, key: Key) -> Ended:
         """Return the kernel, by the law that it has around the mode; or by trials, where that is no good.
@@ -183,9 +143,3 @@ class Search(NamedTuple):
             if error < KNOWN:
                 frame = Frame.at(self.mode, corrected.mean, corrected.covariance)
         return frame, last.places(NUM_POINTS, frame.center)
-
-    def tried(self, key: Key, kernel: Kernel, start: Any, time: float) -> Trial:
-        """Return a trial of a kernel."""
-        cost, n = kernel.evaluations(self.data), num_rows(self.data)
-        most = int(self.max_passes * n / max(1.0, cost.per_step + cost.per_refresh / cost.refresh_every))
-        return trial(key, kernel, start, self.posterior, self.data, time, self.wanted.tolerance, most)

@@ -1,0 +1,63 @@
+"""What a search for a kernel is asked, and where it ends."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ewsg_jax._kernel import Kernel
+from ewsg_jax._types import Data, Key, Position
+from ewsg_jax.checking import Report
+from ewsg_jax.planning.choice import Candidate, Wanted
+from ewsg_jax.planning.gaussian import Gaussian
+from ewsg_jax.planning.trial import Trial, trial
+from ewsg_jax.planning.ways import Way
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation import Mode
+from ewsg_jax.rows.gathering import num_rows
+
+
+@dataclass
+class Ended:
+    """Where a search ends.
+
+    Attributes:
+        kernel, start, burn_in, time, table, gaussian, report, notes: of the plan.
+        data_passes: what the search cost.
+    """
+
+    kernel: Kernel
+    start: Any
+    burn_in: int
+    time: float
+    table: list[Candidate]
+    gaussian: Gaussian | None
+    report: Report | None
+    data_passes: float
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What is searched for, and among what.
+
+    Attributes:
+        posterior, data: of which.
+        begin: where the search for a mode began.
+        mode: where it ended.
+        ways: that may be taken.
+        wanted: of the run.
+        max_passes: of each chain of a trial.
+    """
+
+    posterior: Posterior
+    data: Data
+    begin: Position
+    mode: Mode
+    ways: list[Way]
+    wanted: Wanted
+    max_passes: float
+
+    def tried(self, key: Key, kernel: Kernel, start: Any, time: float) -> Trial:
+        """Return a trial of a kernel."""
+        cost, n = kernel.evaluations(self.data), num_rows(self.data)
+        most = int(self.max_passes * n / max(1.0, cost.per_step + cost.per_refresh / cost.refresh_every))
+        return trial(key, kernel, start, self.posterior, self.data, time, self.wanted.tolerance, most)
