@@ -49,6 +49,7 @@ def check(
     batch_size: int = 1_000,
     rows: Rows | None = None,
     names: Names = None,
+    shared_minibatch: bool | None = None,
 ) -> Report:
     """Say how wrong draws are, with errors, in words; and what is right.
 
@@ -71,6 +72,8 @@ def check(
         rows: how they are drawn, as `gradients.uniform` takes it. Default: by their norms in the draws' own metric
             where data enter through linear predictors, else uniformly.
         names: a name for each coordinate. Default: its place in the tree of the position.
+        shared_minibatch: whether the chains share their batches: errors then come from blocks of time of all chains
+            together. Default: what samples of this library say of themselves, and False of other draws.
 
     Raises:
         ImportError: arviz-stats is not installed.
@@ -99,7 +102,9 @@ def check(
     _check.integer("batch_size", batch_size, minimum=2)
     if names is not None:
         _check.texts("names", names)
-    draws = draws_of(samples, names, max_draws)
+    if shared_minibatch is not None:
+        _check.boolean("shared_minibatch", shared_minibatch)
+    draws = draws_of(samples, names, max_draws, shared_minibatch)
     if mode is not None:
         _check.same_tree(
             "mode must be of these positions", "mode.position", mode.position, draws.position(draws.flat[0])
@@ -130,11 +135,13 @@ def _judged(
     """Judge draws, and find what is right."""
     is_dense = draws.size <= min(coordinatewise.MOST_DENSE, len(draws.flat) // DRAWS_OF_FUNCTION - 1)
     scores = _scores(draws, first.mean, metric, error_rate)
+    if draws.shared:
+        draws = draws._replace(num_groups=min(draws.num_groups, scores.num_blocks))
     here, passes, correction, rest = draws, first.data_passes, None, None
     if not is_dense:
-        found = coordinatewise.moments(draws.flat, first.mean)
+        found = coordinatewise.moments(draws.flat, first.mean, draws.num_groups)
     else:
-        correction = Correction(draws.flat, first.first, first.second, scores.distance)
+        correction = Correction(draws.flat, first.first, first.second, scores.distance, draws.num_groups)
         found = correction.moments
         if scores.sure_distance > NEAR:
             end = nearer(draws, gradients, correction)
@@ -189,13 +196,13 @@ def _metric(mode: Mode, temperature: float) -> tuple[np.ndarray, np.ndarray]:
 def _scores(
     draws: Draws, gradients: np.ndarray, metric: tuple[np.ndarray, np.ndarray] | None, error_rate: float
 ) -> stein.Scores:
-    slopes = gradients.reshape(draws.values.shape)
+    slopes = draws.in_chains(gradients)
     if metric is not None:
         directions = stein.by_root(draws.values, slopes, *metric)
     else:
         is_dense = draws.size <= min(coordinatewise.MOST_DENSE, len(draws.flat) // 8)
-        directions = stein.by_halves(draws.values, slopes, is_dense)
-    return stein.scores_of(directions, error_rate)
+        directions = stein.by_halves(draws.values, slopes, is_dense, draws.shared)
+    return stein.scores_of(directions, error_rate, draws.shared)
 
 
 def _worst_rhat(values: np.ndarray) -> float:

@@ -137,7 +137,9 @@ class Report:
 
         def of(leaf: Any) -> tuple[np.ndarray, np.ndarray]:
             flat_values = np.asarray(leaf, np.float64).reshape(len(places), -1)
-            return correction.expectation(flat_values) if correction.is_whole else averages(flat_values)
+            if correction.is_whole:
+                return correction.expectation(flat_values)
+            return averages(flat_values, draws.num_groups)
 
         found = jax.tree.map(of, values)
 
@@ -197,11 +199,12 @@ class Report:
         shift, shift_error = flat(self.mean_shift), flat(self.mean_shift_error)
         mean, sd = flat(self.corrected.mean), flat(self.corrected.sd)
         lost = f" ({self.num_lost} lost)" if self.num_lost else ""
+        shared = "; chains share their batches: errors are from blocks of time" if self.draws.shared else ""
         scores = ", ".join(f"{name}: {score.z:.1f}" for name, score in self.scores.worst.items())
         lines = [
             f"Check: {self.verdict}",
             f"{self.num_chains} chains{lost} of {self.num_draws:,} draws, {self.num_used:,} looked at for "
-            f"{self.data_passes:.3g} passes; R-hat {self.rhat:.3f}, ESS {self.scores.ess:.0f}",
+            f"{self.data_passes:.3g} passes; R-hat {self.rhat:.3f}, ESS {self.scores.ess:.0f}{shared}",
             f"Stein's identities, worst |z| ({scores}); above {self.scores.bound:.1f} is no chance",
             f"heat: the target's temperature times {1 + self.scores.excess:.3f} ± {self.scores.excess_error:.3f}, "
             "averaged over directions",

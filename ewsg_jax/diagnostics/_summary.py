@@ -222,6 +222,11 @@ def _notes(samples: Samples, draws: np.ndarray, rhat: np.ndarray) -> list[str]:
             "all chains started at one point, which makes R-hat too kind; "
             "start them apart (a function of a key as position)"
         )
+    if samples.shared_minibatch and samples.num_chains > 1:
+        notes.append(
+            "the chains share their batches and are not independent: ESS is too large, MCSE and R-hat are too "
+            "small; ewsg_jax.check allows for it"
+        )
     lost = int(np.sum(~np.isfinite(draws).all(axis=(1, 2))))
     if lost:
         notes.append(f"{lost} of {samples.num_chains} chains have draws that are not finite")

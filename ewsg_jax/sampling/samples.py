@@ -28,7 +28,7 @@ def named(tree: PyTree, single: str) -> dict[str, np.ndarray]:
     return {jax.tree_util.keystr(path, simple=True, separator=".") or single: x for path, x in leaves}
 
 
-@saved_as("samples")
+@saved_as("samples", later={"shared_minibatch": lambda _: None})
 @dataclass(frozen=True, eq=False, repr=False)
 class Samples(Generic[P]):
     """Kept draws and what they cost.
@@ -52,6 +52,8 @@ class Samples(Generic[P]):
             chain stays at its last finite position.
         keeps_positions: whether the draws are positions.
         common_start: whether all chains started at one point, which makes R-hat too kind.
+        shared_minibatch: whether all chains had one batch a step, so that they are not independent; None of a run
+            whose file does not say.
         interrupted: whether an interrupt ended the run early.
         compile_seconds: time to trace and compile.
         run_seconds: time to sample.
@@ -72,6 +74,7 @@ class Samples(Generic[P]):
     diverged_at: np.ndarray
     keeps_positions: bool
     common_start: bool
+    shared_minibatch: bool | None
     interrupted: bool
     compile_seconds: float
     run_seconds: float

@@ -26,6 +26,28 @@ MUTANTS = [
         TESTS + "test_right_runs_are_seldom_called_wrong",
     ),
     Mutant(
+        "check: chains that share their batches taken for independent ones",
+        "ewsg_jax/checking/stein.py",
+        "return values.mean(0) if shared else values.reshape",
+        "return values.reshape",
+        TESTS + "test_right_runs_whose_chains_share_their_batches_are_seldom_called_wrong",
+    ),
+    Mutant(
+        "check: errors of a correction from chains that share their batches",
+        "ewsg_jax/checking/draws.py",
+        "values.swapaxes(0, 1) if shared else values",
+        "values",
+        TESTS + "test_copies_of_a_chain_say_what_one_says",
+    ),
+    Mutant(
+        "check: samples do not say that their chains share batches",
+        "ewsg_jax/checking/draws.py",
+        "isinstance(samples, Samples) and bool(samples.shared_minibatch)",
+        "False",
+        TESTS + "test_a_hot_run_of_a_skewed_posterior",
+        sweep=True,
+    ),
+    Mutant(
         "check: the slope of exp(-u²/2) of the wrong sign",
         "ewsg_jax/checking/stein.py",
         "lambda u: -u * np.exp(-(u**2) / 2)",
@@ -35,7 +57,7 @@ MUTANTS = [
     Mutant(
         "check: no allowance for how many directions are looked at",
         "ewsg_jax/checking/stein.py",
-        "error_rate / 2 / (len(FUNCTIONS) * (u.shape[1] + 1))",
+        "error_rate / 2 / (len(FUNCTIONS) * (u.shape[2] + 1))",
         "error_rate / 2",
         TESTS + "test_right_runs_are_seldom_called_wrong",
     ),
