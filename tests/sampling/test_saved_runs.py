@@ -15,6 +15,7 @@ from tests.sampling import saved_runs
 
 LATER = (
     ".shared_minibatch",
+    ".heat",
     ".state.rows",
     ".state.memory.error",
     ".state.memory.center",
