@@ -17,6 +17,7 @@ from ewsg_jax._types import Data, Key, PyTree
 from ewsg_jax.checking import coordinatewise, stein
 from ewsg_jax.checking.affine import between, root_of
 from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION
+from ewsg_jax.checking.brascamp_lieb import prior_widths, too_wide
 from ewsg_jax.checking.correction import TINY, Correction
 from ewsg_jax.checking.draws import Draws, draws_of, flat
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
@@ -121,7 +122,8 @@ def check(
         lost = int(np.sum(~np.isfinite(first.mean).all(1)))
         raise ValueError(f"samples must lie where the potential has a gradient; got {lost} draws where it has none")
     metric = None if mode is None else _metric(mode, float(temperature))
-    return _judged(draws, first, gradients, metric, float(tolerance), float(error_rate))
+    widths = prior_widths(posterior, draws, float(temperature))
+    return _judged(draws, first, gradients, metric, widths, float(tolerance), float(error_rate))
 
 
 def _judged(
@@ -129,6 +131,7 @@ def _judged(
     first: Fresh,
     gradients: Callable[[int, Draws], Fresh],
     metric: tuple[np.ndarray, np.ndarray] | None,
+    widths: np.ndarray | None,
     tolerance: float,
     error_rate: float,
 ) -> Report:
@@ -167,6 +170,7 @@ def _judged(
         corrected=corrected,
         scores=scores,
         rest=rest,
+        impossible=too_wide(draws, widths, tolerance, error_rate),
         rhat=_worst_rhat(draws.values),
         num_chains=len(draws.values) + draws.num_lost,
         num_lost=draws.num_lost,

@@ -55,6 +55,8 @@ class Report:
         scores: Stein's identities: whether what is wrong is more than chance.
         rest: the same of the draws, moved to the corrected mean and covariance: what no affine map mends, for it is
             of another shape. None where draws are near enough, or too few, to be moved.
+        impossible: in words, that draws are wider than the prior, which a log-concave likelihood does not allow;
+            empty where they are not, or this is not known.
         rhat: the largest split R-hat of a coordinate, NaN of one chain.
         num_chains: chains there were.
         num_lost: of these, chains that are left out, for they are not finite.
@@ -72,6 +74,7 @@ class Report:
     corrected: Corrected
     scores: Scores
     rest: Scores | None
+    impossible: str
     rhat: float
     num_chains: int
     num_lost: int
@@ -107,6 +110,7 @@ class Report:
             self.rhat,
             self.tolerance,
             self.num_lost,
+            self.impossible,
         )
 
     def expectation(self, function: Callable[[Any], PyTree]) -> tuple[PyTree, PyTree]:

@@ -309,6 +309,7 @@ class Said:
     rhat: float = 1.0
     ess: float = 2_000.0
     lost: int = 0
+    impossible: str = ""
 
     def verdict(self):
         """What is said."""
@@ -317,7 +318,9 @@ class Said:
         scores = stein.Scores(worst, 4.0, 0.0, 0.01, self.ess, 60)
         errors = np.full(2, self.error)
         ratio, shift = np.array(self.ratio), np.array(self.shift)
-        return verdict.of(scores, ratio, errors, shift, errors, ("a", "b"), self.rhat, 0.05, self.lost)
+        return verdict.of(
+            scores, ratio, errors, shift, errors, ("a", "b"), self.rhat, 0.05, self.lost, self.impossible
+        )
 
 
 @pytest.mark.parametrize(
@@ -336,6 +339,8 @@ class Said:
         (Said(ess=20.0), "unsure", "not enough draws to tell (ESS 20)"),
         (Said(rhat=1.6), "wrong", "chains do not agree (R-hat 1.60)"),
         (Said(lost=2), "right", "2 chains are lost"),
+        (Said(impossible="impossible: wide"), "wrong", "impossible: wide"),
+        (Said(ess=20.0, impossible="impossible: wide"), "wrong", "impossible: wide"),
     ],
 )
 def test_verdicts(said, outcome, words):

@@ -3,6 +3,7 @@
 from tests.faults.mutant import Mutant
 
 TESTS = "tests/checking/test_check.py::"
+BRASCAMP = "tests/checking/test_brascamp_lieb.py::"
 MUTANTS = [
     Mutant(
         "check: no direction is a coordinate's",
@@ -146,6 +147,34 @@ MUTANTS = [
         "ewsg_jax/checking/verdict.py",
         "return abs(score.effect) > 2 * tolerance",
         "return False",
+        TESTS + "test_verdicts",
+    ),
+    Mutant(
+        "check: the prior's widths without its correlations",
+        "ewsg_jax/checking/brascamp_lieb.py",
+        "np.sum(vectors**2 / values, axis=1)",
+        "1 / np.diag(here)",
+        BRASCAMP + "test_the_prior_of_ones_own_is_its_inverse_curvature",
+    ),
+    Mutant(
+        "check: any prior taken for a normal one",
+        "ewsg_jax/checking/brascamp_lieb.py",
+        " or np.abs(here - there).max() > SAME * values[-1]",
+        "",
+        BRASCAMP + "test_where_nothing_is_known",
+    ),
+    Mutant(
+        "check: wider than the prior by chance",
+        "ewsg_jax/checking/brascamp_lieb.py",
+        "np.log(ratio) - sure * error",
+        "np.log(ratio)",
+        BRASCAMP + "test_draws_of_the_prior_are_seldom_impossible",
+    ),
+    Mutant(
+        "check: what is impossible is not wrong",
+        "ewsg_jax/checking/verdict.py",
+        "bool(impossible) or bool(large)",
+        "bool(large)",
         TESTS + "test_verdicts",
     ),
     Mutant(
