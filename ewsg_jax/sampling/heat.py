@@ -34,6 +34,8 @@ COOL = 1e-12
 """Of the temperature, at which there is no noise to speak of."""
 USE = 2**31 - 1
 """What sets these steps' keys apart: there are no chains of this number and those below it."""
+MOST_DRAWN, SHARE = 2**18, 1 / 8
+"""Steps of all chains whose randomness may be drawn, as many as the run's at most; more as a part of these."""
 MOST_BYTES = 2**28
 """Of copies of the state, all together."""
 MOST_CHAINS, MOST_NUMBERS, MOST_DENSE = 256, 1024, 512
@@ -52,9 +54,9 @@ def of_run(
 ) -> float | None:
     """Return the heat in the direction where it is largest, over the temperature; None where it is not known.
 
-    It is measured once for a kernel, arrays of data and a length, and only where that draws no more randomness
-    than the run did. It is not known of schedules of the temperature, of noise that a dynamics or weights
-    allow for, and of batches that depend on each other or on an anchor's age.
+    It is measured once for a kernel, arrays of data and a length, and only where that draws less randomness than
+    the run did: a call draws that of a block. It is not known of schedules of the temperature, of noise that a
+    dynamics or weights allow for, and of batches that depend on each other or on an anchor's age.
 
     Args:
         chains: which were asked for.
@@ -70,7 +72,9 @@ def of_run(
     if not kernel.uses_batches:
         return 0.0
     each = BATCHES if layout.shared_minibatch else max(FEWEST, -(-BATCHES // len(alive)))
-    is_dear = 2 * each * layout.block_size > num_steps or 2 * each * _tree.num_bytes(state) > MOST_BYTES
+    drawn = 2 * each * layout.block_size
+    most = SHARE * num_steps if drawn * len(alive) > MOST_DRAWN else num_steps
+    is_dear = drawn > most or 2 * each * _tree.num_bytes(state) > MOST_BYTES
     # An accelerator's program of single steps need not be there.
     if is_dear or layout.accelerator or not alive.any():
         return None
