@@ -28,8 +28,10 @@ from ewsg_jax.sampling.starts import chain_keys
 
 HEATED = 0.05
 """Of the temperature: heat that is told."""
-BATCHES, FEWEST = 64, 2
-"""Batches of all chains together, and of each, at least."""
+BATCHES, COARSE, FEWEST = 64, 16, 2
+"""Batches of all chains together, as many as a long run has, and at least; and of each chain at least."""
+LARGE = 0.5
+"""Heat that fewer than `BATCHES` can tell from none."""
 COOL = 1e-12
 """Of the temperature, at which there is no noise to speak of."""
 USE = 2**31 - 1
@@ -71,10 +73,11 @@ def of_run(
     kernel = chains.kernel
     if not kernel.uses_batches:
         return 0.0
-    each = BATCHES if layout.shared_minibatch else max(FEWEST, -(-BATCHES // len(alive)))
-    drawn = 2 * each * layout.block_size
-    most = SHARE * num_steps if drawn * len(alive) > MOST_DRAWN else num_steps
-    is_dear = drawn > most or 2 * each * _tree.num_bytes(state) > MOST_BYTES
+    apart = 1 if layout.shared_minibatch else len(alive)
+    enough, least = (max(FEWEST, -(-count // apart)) for count in (BATCHES, COARSE))
+    most = max(SHARE * num_steps, min(num_steps, MOST_DRAWN // len(alive)))
+    each = min(enough, int(most) // (2 * layout.block_size))
+    is_dear = each < least or 2 * each * _tree.num_bytes(state) > MOST_BYTES
     # An accelerator's program of single steps need not be there.
     if is_dear or layout.accelerator or not alive.any():
         return None
@@ -83,9 +86,11 @@ def of_run(
         return None
     look = functools.partial(_measured, (kernel, cool), layout, key, chains.data, plan, state, alive, each)
     if chains.state is not None:
-        return look()
-    question = "heat", len(alive), wanted.num_steps, wanted.data_passes
-    return seen.remembered(question, look, chains.data, kernel)
+        found = look()
+    else:
+        question = "heat", len(alive), each, wanted.num_steps, wanted.data_passes
+        found = seen.remembered(question, look, chains.data, kernel)
+    return found if found is None or each == enough or found > LARGE else None
 
 
 def cooled(kernel: Kernel, state: KernelState, data: Data) -> Pair | None:

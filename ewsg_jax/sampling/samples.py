@@ -56,9 +56,10 @@ class Samples(Generic[P]):
         shared_minibatch: whether all chains had one batch a step, so that they are not independent; None of a run
             whose file does not say.
         heat: what the noise of batches adds to the temperature, over this, in the direction where that is most, at
-            the last states: 1 makes variances twice too large. 0 without batches; None where it is not known: of
-            runs of few steps, estimators and dynamics that allow for that noise (weights, covariances,
-            thermostats) or have anchors or epochs, and on accelerators.
+            the last states, to about a third: 1 makes variances twice too large. 0 without batches. None where it
+            is not known: of runs of few steps (below 0.5, of fewer than some ten thousand), of estimators and
+            dynamics that allow for that noise (weights, covariances, thermostats) or have anchors or epochs, and on
+            accelerators.
         interrupted: whether an interrupt ended the run early.
         compile_seconds: time to trace and compile.
         run_seconds: time to sample.

@@ -18,6 +18,14 @@ MUTANTS = [
         "tests/sampling/test_heat.py::test_the_largest_of_many_estimates_is_not_so_by_chance",
     ),
     Mutant(
+        "heat: few batches tell what they cannot",
+        "ewsg_jax/sampling/heat.py",
+        "each == enough or found > LARGE",
+        "found >= 0",
+        "tests/sampling/test_heat.py::test_it_is_measured_once_and_the_run_is_the_same_without",
+        sweep=True,
+    ),
+    Mutant(
         "heat: of coordinates alone",
         "ewsg_jax/sampling/heat.py",
         "if len(scale) <= MOST_DENSE:",

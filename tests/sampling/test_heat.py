@@ -54,9 +54,12 @@ def test_it_is_measured_once_and_the_run_is_the_same_without(monkeypatch):
     assert (len(asked), again.heat) == (1, first.heat)
     later = run(dataclasses.replace(kernel))
     assert len(asked) == 2
-    short = ewsg.sample(KEY, kernel, jnp.zeros(3), DATA, 8_100, num_chains=4, progress=False)
-    assert short.heat is None
+    assert run(kernel, num_steps=1_000).heat is None
     assert len(asked) == 2
+    # Few batches tell what is large, and nothing else.
+    assert run(kernel, num_steps=3_000).heat > 1
+    assert run(ewsg.sgld(MODEL, 2e-7, batch_size=5), num_steps=3_000).heat is None
+    assert len(asked) == 4
     monkeypatch.setattr(heat, "of_run", lambda *arguments: None)
     without = run(kernel)
     np.testing.assert_array_equal(first.position, without.position)
