@@ -16,7 +16,7 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import Of
 from ewsg_jax.rows.gathering import CHUNK_SIZE
 
-NUM_DENSE, NUM_PLACES = 256, 4
+NUM_DENSE, NUM_PLACES = 128, 4
 """Places at which each row's own curvature is looked at, or that of the whole."""
 
 
