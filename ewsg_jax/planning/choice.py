@@ -114,6 +114,9 @@ class Choice:
     ) -> None:
         self.posterior, self.frame, self.data, self.wanted = posterior, frame, data, wanted
         self._places, self._steepest, self._n = places, steepest, num_rows(data)
+        # Of this choice alone: what a method remembers by itself it keeps for ever, and the data with it.
+        self._law, self._laws = functools.cache(self._law_of), functools.cache(self._laws_of)
+        self._noise, self._evaluations = functools.cache(self._noise_of), functools.cache(self._evaluations_of)
         found = [self._best(way) for way in ways]
         self.candidates = sorted(found, key=lambda each: each.cost)
 
@@ -141,16 +144,13 @@ class Choice:
     def _leverage(self) -> RowProbabilities:
         return self.frame.leverage(self.posterior, self.data)
 
-    @functools.cache  # noqa: B019 - as long as the choice lives
-    def _law(self, rows: str, size: int) -> Rows:
+    def _law_of(self, rows: str, size: int) -> Rows:
         return self._leverage.of_size(size) if rows == "leverage" else "random"
 
-    @functools.cache  # noqa: B019 - likewise
-    def _laws(self, dynamics: str) -> list[Law]:
+    def _laws_of(self, dynamics: str) -> list[Law]:
         return laws(Way(dynamics, "full", "all"), self.posterior, self.data, self._steepest)
 
-    @functools.cache  # noqa: B019 - likewise
-    def _noise(self, estimator: str, rows: str) -> tuple[float, float]:
+    def _noise_of(self, estimator: str, rows: str) -> tuple[float, float]:
         """Return the noise of a batch of one row: of the coordinate that has most, and on average."""
         way = Way("langevin", estimator, rows)  # type: ignore[arg-type]
         size = min(MEASURED, max(1, self._n // 4)) if self.wanted.batch_size is None else self.wanted.batch_size
@@ -231,7 +231,6 @@ class Choice:
         # Rows have anchors of their own, which differ.
         return law.apart_geometrically(rate) * noise + (1 - 1 / self._n) * own
 
-    @functools.cache  # noqa: B019 - likewise
-    def _evaluations(self, estimator: str, size: int) -> Evaluations:
+    def _evaluations_of(self, estimator: str, size: int) -> Evaluations:
         way = Way("langevin", estimator, "random")
         return way.estimator_of(self.posterior, size, self.frame, "random").evaluations(self.data)
