@@ -200,7 +200,8 @@ class Choice:
             largest, mean = (law.variance + law.slope * each / size for each in noise)
         else:
             # Where rows are anchored their noise grows with the distance from there, and so with the variance.
-            heat = (law.slope * self._anchored(way, size, law, cost.refresh_every, each) / size for each in noise)
+            share, more = self._anchored(way, size, law, cost.refresh_every)
+            heat = (law.slope * (share * each + more) / size for each in noise)
             largest, mean = (law.variance / max(1 - each, 1e-3) for each in heat)
         # A scheme that is too cold is not mended by noise: errors are added.
         sd_error = law.error + largest**0.5 - law.variance**0.5
@@ -220,16 +221,16 @@ class Choice:
             way, size, law.step_size, law.friction, sd_error, mean_error, law.time, passes, total, why_not
         )
 
-    def _anchored(self, way: Way, size: int, law: Law, period: int, noise: float) -> float:
-        """Return the noise of a batch of one row whose anchor is not the center but as old as the way's."""
+    def _anchored(self, way: Way, size: int, law: Law, period: int) -> tuple[float, float]:
+        """Return the part of the noise around the center that anchors as old as the way's have, and what adds."""
         if way.estimator == "control_variate":
-            return noise
+            return 1.0, 0.0
         if way.estimator == "svrg":
-            return law.apart_uniformly(period) * noise
+            return law.apart_uniformly(period), 0.0
         rate = 1 - (1 - 1 / self._n) ** size
         own = float(own_anchors(law.matrix, law.covariance, rate)[0, 0])
         # Rows have anchors of their own, which differ.
-        return law.apart_geometrically(rate) * noise + (1 - 1 / self._n) * own
+        return law.apart_geometrically(rate), (1 - 1 / self._n) * own
 
     def _evaluations_of(self, estimator: str, size: int) -> Evaluations:
         way = Way("langevin", estimator, "random")

@@ -19,6 +19,8 @@ from ewsg_jax.rows.gathering import CHUNK_SIZE
 
 NUM_DENSE, NUM_PLACES = 128, 4
 """Places at which each row's own curvature is looked at, or that of the whole."""
+AT_ONCE = 8
+"""Places that are looked at together."""
 STEEP, ALONG = 4.0, 0.5
 """The curvature from which a direction is a wall, and the correlation with it from which a coordinate is named."""
 
@@ -76,11 +78,18 @@ def _largest(predictor: LinearPredictor, center: Array, places: Array, data: Dat
     """Return Σᵢ wᵢ xᵢxᵢᵀ, wᵢ the largest −∂²log p over the places."""
     inputs = jax.vmap(predictor.inputs)(data)
 
-    def of_place(steepest: Array, place: Array) -> tuple[Array, None]:
-        predictors = products.matmul(inputs, center + place)
-        _, bend = jax.jvp(lambda x: predictor.residual(x, data), (predictors,), (jnp.ones_like(predictors),))
-        return jnp.maximum(steepest, -bend), None
+    def of_some(steepest: Array, some: Array) -> tuple[Array, None]:
+        predictors = products.matmul(inputs, (center + some).T)
 
+        def residual(x: Array) -> Array:
+            return jax.vmap(predictor.residual, in_axes=(1, None), out_axes=1)(x, data)
+
+        _, bend = jax.jvp(residual, (predictors,), (jnp.ones_like(predictors),))
+        return jnp.maximum(steepest, jnp.max(-bend, axis=1)), None
+
+    # Some places together: rows are read once for all of them.
+    count = -(-len(places) // AT_ONCE)
+    some = jnp.resize(places, (count, AT_ONCE, places.shape[1]))
     none = jnp.zeros(inputs.shape[0], jnp.result_type(inputs, center))
-    weights, _ = jax.lax.scan(of_place, none, places)
+    weights, _ = jax.lax.scan(of_some, none, some)
     return products.matmul(inputs.T, weights[:, None] * inputs)

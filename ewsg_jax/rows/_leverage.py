@@ -8,6 +8,9 @@ from ewsg_jax import _check
 from ewsg_jax._types import Array
 from ewsg_jax.rows.probability import RowProbabilities, by_probability
 
+AT_ONCE = 2**15
+"""Rows whose norms are worked out together, in float64."""
+
 
 def leverage(inputs: Array | np.ndarray, covariance: Array | np.ndarray) -> RowProbabilities:
     """Draw rows by their norms in the metric of the posterior, √(xᵢᵀ C xᵢ): those that bear on it, however rare.
@@ -33,13 +36,18 @@ def leverage(inputs: Array | np.ndarray, covariance: Array | np.ndarray) -> RowP
     for name, value in {"inputs": inputs, "covariance": covariance}.items():
         if not isinstance(value, jax.Array | np.ndarray) or _check.is_traced(value):
             raise TypeError(f"{name} must be an array of numbers; got {_check.describe(value)}")
-    x, metric = np.asarray(inputs, np.float64), np.asarray(covariance, np.float64)
+    x, metric = np.asarray(inputs), np.asarray(covariance, np.float64)
     if x.ndim != 2:
         raise ValueError(f"inputs must be an array (n, d); got {_check.describe(inputs)}")
     d = x.shape[1]
     if metric.shape not in ((d,), (d, d)):
         raise ValueError(f"covariance must have the shape ({d},) or ({d}, {d}); got {_check.describe(covariance)}")
-    squares = x**2 @ metric if metric.ndim == 1 else np.einsum("ij,jk,ik->i", x, metric, x, optimize=True)
+    squares = np.concatenate([_squares(x[i : i + AT_ONCE], metric) for i in range(0, max(1, len(x)), AT_ONCE)])
     if not np.isfinite(squares).all() or (squares < 0).any():
         raise ValueError("covariance must be finite, without negative eigenvalues; got one that is not")
     return by_probability(jnp.asarray(np.sqrt(squares)))
+
+
+def _squares(x: np.ndarray, metric: np.ndarray) -> np.ndarray:
+    wide = x.astype(np.float64)
+    return wide**2 @ metric if metric.ndim == 1 else np.einsum("ij,ij->i", wide @ metric, wide)
