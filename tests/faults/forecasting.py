@@ -167,7 +167,7 @@ MUTANTS = [
     ),
     Mutant(
         "forecast: coordinates of many without their noise",
-        "ewsg_jax/forecasting/many.py",
+        "ewsg_jax/forecasting/single.py",
         "+ heat[:, None, None] * (step.gradient @ step.gradient.T)",
         "",
         "tests/forecasting/test_forecast.py::test_many_numbers_with_batches",
