@@ -42,6 +42,8 @@ class Posterior(Generic[P]):
             arrays of JAX. By default `check` looks for indices out of bounds in `log_likelihood`, such as the label
             of a group that the position does not have.
         name: what it is printed as, such as the call that makes it.
+        log_concave: whether `log_likelihood` is concave in the position for every datum, as those of the ready
+            regressions are: `check` then knows that no posterior is wider than a normal prior.
 
     Two are equal where their functions are: compiled programs are then shared. To a type checker a position is what
     the functions are annotated with, in all that is made of the posterior: `Kernel[Params]`. Data are of any type.
@@ -65,6 +67,7 @@ class Posterior(Generic[P]):
     check_values: Callable[[P, Data], None] | None = None
     _: KW_ONLY
     name: str | None = None
+    log_concave: bool = False
     # Shapes and dtypes that `check` has found to be right: steps repeat it.
     _checked: set[Hashable] = field(default_factory=set, init=False, repr=False)
 
@@ -77,6 +80,7 @@ class Posterior(Generic[P]):
             _check.instance("bound", self.bound, Bound, "one of ewsg_jax.bounds")
         if self.check_values is not None:
             _check.function("check_values", self.check_values, "(position, data), or None")
+        _check.boolean("log_concave", self.log_concave)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Posterior):
@@ -109,6 +113,7 @@ class Posterior(Generic[P]):
         bound: Bound | None = None,
         check_values: Callable[[Array, Data], None] | None = None,
         name: str | None = None,
+        log_concave: bool = False,
     ) -> "Posterior[Array]":
         """Declare a model whose data enter through linear predictors xᵢᵀW only.
 
@@ -123,6 +128,7 @@ class Posterior(Generic[P]):
             bound: a lower bound of the likelihood, one of `ewsg_jax.bounds`, for `flymc`.
             check_values: as for `Posterior`.
             name: as for `Posterior`.
+            log_concave: as for `Posterior`; it is where `log_likelihood` is concave in the predictor.
 
         Raises:
             TypeError: an argument is of the wrong kind.
@@ -144,7 +150,8 @@ class Posterior(Generic[P]):
         if residual is not None:
             _check.function("residual", residual, "(predictors, rows) -> derivatives")
         predictor = LinearPredictor(inputs, log_likelihood, residual or Residual(log_likelihood))
-        return cls(OfDatum(predictor), log_prior, predictor, bound, check_values, name=name)
+        of_datum = OfDatum(predictor)
+        return cls(of_datum, log_prior, predictor, bound, check_values, name=name, log_concave=log_concave)
 
     def transformed(self, bijector: Transform) -> "Posterior":
         """Return this posterior over unconstrained positions u, for parameters θ = bijector.forward(u) with bounds.
@@ -180,6 +187,8 @@ class Posterior(Generic[P]):
             LogPrior(self.log_prior, bijector),
             predictor,
             check_values=check_values,
+            # Along an affine map, of which alone a predictor is one.
+            log_concave=self.log_concave and predictor is not None,
         )
 
     def prior_gradient(self, position: P) -> P:

@@ -5,31 +5,44 @@ A look at the values of all data takes a pass over them, and people call with th
 
 import weakref
 from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
 
 import jax
 from jax.core import Tracer
 
 from ewsg_jax._types import PyTree
 
-_SEEN: dict[Hashable, list[weakref.ref[jax.Array]]] = {}
+Value = TypeVar("Value")
+
+_SEEN: dict[Hashable, tuple[Any, list[weakref.ref[Any]]]] = {}
 
 
-def once(question: Hashable, look: Callable[[], None], tree: PyTree) -> None:
-    """Call `look()`, which raises what is wrong with a tree, unless it has raised nothing for these arrays before.
+def remembered(question: Hashable, look: Callable[[], Value], tree: PyTree, asker: object = None) -> Value:
+    """Return what `look()` said of a tree's arrays when it was asked first, or says now.
 
     Arrays of NumPy are looked at each time: what they hold may have changed.
 
     Args:
         question: what is asked, so that other questions about the same arrays are asked too.
-        look: asks it.
+        look: answers it, or raises what is wrong, which is not remembered.
         tree: whose arrays are looked at.
+        asker: an object on which the answer depends, this very one; None: on none.
     """
     leaves = jax.tree.leaves(tree)
     if not all(isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer) for leaf in leaves):
-        look()
-        return
-    asked = question, tuple(map(id, leaves))
+        return look()
+    things = leaves if asker is None else [*leaves, asker]
+    asked = question, tuple(map(id, things))
     if asked not in _SEEN:
-        look()
-        # An identity may be given to another array once one of these is gone: it is forgotten just then.
-        _SEEN[asked] = [weakref.ref(leaf, lambda _: _SEEN.pop(asked, None)) for leaf in leaves]
+        answer = look()
+        # An identity may be given to another object once one of these is gone: it is forgotten just then.
+        _SEEN[asked] = answer, [weakref.ref(thing, lambda _: _SEEN.pop(asked, None)) for thing in things]
+    return _SEEN[asked][0]
+
+
+def once(question: Hashable, look: Callable[[], None], tree: PyTree) -> None:
+    """Call `look()`, which raises what is wrong with a tree, unless it has raised nothing for these arrays before.
+
+    Args as of `remembered`.
+    """
+    remembered(question, look, tree)

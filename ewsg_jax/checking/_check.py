@@ -17,6 +17,7 @@ from ewsg_jax._types import Data, Key, PyTree
 from ewsg_jax.checking import coordinatewise, stein
 from ewsg_jax.checking.affine import between, root_of
 from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION
+from ewsg_jax.checking.brascamp_lieb import prior_widths, too_wide
 from ewsg_jax.checking.correction import TINY, Correction
 from ewsg_jax.checking.draws import Draws, draws_of, flat
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
@@ -49,6 +50,7 @@ def check(
     batch_size: int = 1_000,
     rows: Rows | None = None,
     names: Names = None,
+    shared_minibatch: bool | None = None,
 ) -> Report:
     """Say how wrong draws are, with errors, in words; and what is right.
 
@@ -71,6 +73,8 @@ def check(
         rows: how they are drawn, as `gradients.uniform` takes it. Default: by their norms in the draws' own metric
             where data enter through linear predictors, else uniformly.
         names: a name for each coordinate. Default: its place in the tree of the position.
+        shared_minibatch: whether the chains share their batches: errors then come from blocks of time of all chains
+            together. Default: what samples of this library say of themselves, and False of other draws.
 
     Raises:
         ImportError: arviz-stats is not installed.
@@ -99,7 +103,9 @@ def check(
     _check.integer("batch_size", batch_size, minimum=2)
     if names is not None:
         _check.texts("names", names)
-    draws = draws_of(samples, names, max_draws)
+    if shared_minibatch is not None:
+        _check.boolean("shared_minibatch", shared_minibatch)
+    draws = draws_of(samples, names, max_draws, shared_minibatch)
     if mode is not None:
         _check.same_tree(
             "mode must be of these positions", "mode.position", mode.position, draws.position(draws.flat[0])
@@ -116,7 +122,8 @@ def check(
         lost = int(np.sum(~np.isfinite(first.mean).all(1)))
         raise ValueError(f"samples must lie where the potential has a gradient; got {lost} draws where it has none")
     metric = None if mode is None else _metric(mode, float(temperature))
-    return _judged(draws, first, gradients, metric, float(tolerance), float(error_rate))
+    widths = prior_widths(posterior, draws, float(temperature))
+    return _judged(draws, first, gradients, metric, widths, float(tolerance), float(error_rate))
 
 
 def _judged(
@@ -124,17 +131,20 @@ def _judged(
     first: Fresh,
     gradients: Callable[[int, Draws], Fresh],
     metric: tuple[np.ndarray, np.ndarray] | None,
+    widths: np.ndarray | None,
     tolerance: float,
     error_rate: float,
 ) -> Report:
     """Judge draws, and find what is right."""
     is_dense = draws.size <= min(coordinatewise.MOST_DENSE, len(draws.flat) // DRAWS_OF_FUNCTION - 1)
     scores = _scores(draws, first.mean, metric, error_rate)
+    if draws.shared:
+        draws = draws._replace(num_groups=min(draws.num_groups, scores.num_blocks))
     here, passes, correction, rest = draws, first.data_passes, None, None
     if not is_dense:
-        found = coordinatewise.moments(draws.flat, first.mean)
+        found = coordinatewise.moments(draws.flat, first.mean, draws.num_groups)
     else:
-        correction = Correction(draws.flat, first.first, first.second, scores.distance)
+        correction = Correction(draws.flat, first.first, first.second, scores.distance, draws.num_groups)
         found = correction.moments
         if scores.sure_distance > NEAR:
             end = nearer(draws, gradients, correction)
@@ -160,6 +170,7 @@ def _judged(
         corrected=corrected,
         scores=scores,
         rest=rest,
+        impossible=too_wide(draws, widths, tolerance, error_rate),
         rhat=_worst_rhat(draws.values),
         num_chains=len(draws.values) + draws.num_lost,
         num_lost=draws.num_lost,
@@ -189,13 +200,13 @@ def _metric(mode: Mode, temperature: float) -> tuple[np.ndarray, np.ndarray]:
 def _scores(
     draws: Draws, gradients: np.ndarray, metric: tuple[np.ndarray, np.ndarray] | None, error_rate: float
 ) -> stein.Scores:
-    slopes = gradients.reshape(draws.values.shape)
+    slopes = draws.in_chains(gradients)
     if metric is not None:
         directions = stein.by_root(draws.values, slopes, *metric)
     else:
         is_dense = draws.size <= min(coordinatewise.MOST_DENSE, len(draws.flat) // 8)
-        directions = stein.by_halves(draws.values, slopes, is_dense)
-    return stein.scores_of(directions, error_rate)
+        directions = stein.by_halves(draws.values, slopes, is_dense, draws.shared)
+    return stein.scores_of(directions, error_rate, draws.shared)
 
 
 def _worst_rhat(values: np.ndarray) -> float:

@@ -12,10 +12,10 @@ MOST_DENSE = 1000
 """Numbers of a position up to which covariances are matrices."""
 
 
-def moments(flat: np.ndarray, gradients: np.ndarray) -> Moments:
+def moments(flat: np.ndarray, gradients: np.ndarray, num_groups: int = GROUPS) -> Moments:
     """Return the target's means and, instead of a covariance, variances (d,)."""
     center, sd = flat.mean(0), np.maximum(flat.std(0), TINY)
-    ends = np.linspace(0, len(flat), min(GROUPS, len(flat)) + 1).astype(int)[:-1]
+    ends = np.linspace(0, len(flat), min(num_groups, len(flat)) + 1).astype(int)[:-1]
     counts = np.diff(np.append(ends, len(flat)))[:, None]
     u, h = (flat - center) / sd, gradients * sd
     sums = [np.add.reduceat(x, ends, axis=0) for x in (u * u, h * u, h)]

@@ -24,7 +24,7 @@ import scipy.linalg
 from ewsg_jax.checking.basis import Basis, White, candidates, spread, symmetric
 
 GROUPS = 32
-"""Groups of successive draws, nearly independent of each other."""
+"""Groups of successive draws of chains of their own, nearly independent of each other."""
 LEAST_VARIANCE, MOST_VARIANCE, MOST_SHIFT = 0.04, 4.0, 2.0
 """Of the target over the draws', in a direction, and of its mean in their sds: how far it is moved at once."""
 SURE = 3.5
@@ -104,8 +104,8 @@ class Regression:
         weights: those that make a sum over draws an expectation under the target, shape (draws,).
     """
 
-    def __init__(self, basis: Basis, white: White) -> None:
-        self.basis = basis
+    def __init__(self, basis: Basis, white: White, num_groups: int) -> None:
+        self.basis, self._num_groups = basis, num_groups
         self._white = white
         cut = len(white.u) // 2
         self._halves = slice(0, cut), slice(cut, len(white.u))
@@ -143,7 +143,7 @@ class Regression:
         first, second = self._left(whole, targets, found)
         freedom = max(1, len(targets) - self.basis.size)
         pull = self.weights[:, None] * (first + second) / 2
-        sums = np.stack([pull[group].sum(0) for group in groups(len(pull))])
+        sums = np.stack([pull[group].sum(0) for group in groups(len(pull), self._num_groups)])
         error = np.sqrt(np.sum(sums**2, axis=0)) * len(targets) / freedom
         return Fit(found[0], error, np.sqrt(np.maximum(np.sum(first * second, axis=0), 0.0) / freedom))
 
@@ -172,11 +172,15 @@ class Correction:
         flat: shape (draws, d).
         first, second: gradients of V/T on one batch and on another, which may be the same.
         distance: of the draws' law from the target's, the largest effect that a score sees.
+        num_groups: groups of successive draws, nearly independent of each other.
     """
 
-    def __init__(self, flat: np.ndarray, first: np.ndarray, second: np.ndarray, distance: float) -> None:
+    def __init__(
+        self, flat: np.ndarray, first: np.ndarray, second: np.ndarray, distance: float, num_groups: int = GROUPS
+    ) -> None:
+        self._num_groups = num_groups
         # Every second group of successive draws first: the halves then see all of the run.
-        order = [np.arange(len(flat))[group] for group in groups(len(flat))]
+        order = [np.arange(len(flat))[group] for group in groups(len(flat), num_groups)]
         self._order = np.concatenate(order[::2] + order[1::2])
         self._center = flat.mean(0)
         self._moved = (flat - self._center)[self._order]
@@ -188,7 +192,7 @@ class Correction:
         slopes = (first @ self._root)[self._order]
         again = slopes if first is second else (second @ self._root)[self._order]
         self._white = White(self._moved @ (vectors / sizes), slopes, again)
-        self._regressions = [Regression(basis, self._white) for basis in candidates(self._white)]
+        self._regressions = [Regression(basis, self._white, num_groups) for basis in candidates(self._white)]
         self.is_whole, self.by, self.moments = self._moments()
         for each in self._regressions:
             each.forget()
@@ -232,7 +236,7 @@ class Correction:
 
     def _by_spread(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the covariance of the target in u as K⁻¹, and relative errors of the standard deviations of θ."""
-        parts = groups(len(self._white.u))
+        parts = groups(len(self._white.u), self._num_groups)
         squares = [self._white.u[part].T @ self._white.u[part] for part in parts]
         crossed = [spread(White(*(x[part] for x in self._white))) * len(self._white.u[part]) for part in parts]
         total, whole = np.sum(squares, axis=0), np.sum(crossed, axis=0)
@@ -247,9 +251,9 @@ class Correction:
         return np.sqrt(np.sum((rows @ inner) * rows, axis=1))
 
 
-def averages(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def averages(values: np.ndarray, num_groups: int) -> tuple[np.ndarray, np.ndarray]:
     """Return means over draws (draws, q) and their standard errors, from groups."""
-    means = np.stack([values[group].mean(0) for group in groups(len(values))])
+    means = np.stack([values[group].mean(0) for group in groups(len(values), num_groups)])
     return values.mean(0), means.std(0, ddof=1) / np.sqrt(len(means))
 
 
@@ -259,9 +263,9 @@ def jackknife(without: np.ndarray) -> np.ndarray:
     return np.sqrt((count - 1) / count * np.sum((without - without.mean(0)) ** 2, axis=0))
 
 
-def groups(count: int) -> list[slice]:
-    """Return groups of successive draws."""
-    ends = np.linspace(0, count, min(GROUPS, count) + 1).astype(int).tolist()
+def groups(count: int, number: int) -> list[slice]:
+    """Return so many groups of successive draws."""
+    ends = np.linspace(0, count, min(number, count) + 1).astype(int).tolist()
     return [slice(i, j) for i, j in itertools.pairwise(ends)]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from ewsg_jax import _check
 from ewsg_jax._types import Position, PyTree
 from ewsg_jax.checking.affine import Affine
+from ewsg_jax.checking.correction import GROUPS
 from ewsg_jax.diagnostics.coordinates import Names, flattened
 from ewsg_jax.preparation.programs import Layout
 from ewsg_jax.sampling import Samples
@@ -30,6 +31,8 @@ class Draws(NamedTuple):
         names: of the coordinates.
         num_lost: chains that are left out, for they are not finite.
         num_draws: draws of each chain that there are.
+        shared: whether chains share their batches, so that only blocks of time are independent.
+        num_groups: groups of successive rows of `flat`, nearly independent of each other.
     """
 
     values: np.ndarray
@@ -37,11 +40,20 @@ class Draws(NamedTuple):
     names: tuple[str, ...]
     num_lost: int
     num_draws: int
+    shared: bool
+    num_groups: int = GROUPS
 
     @property
     def flat(self) -> np.ndarray:
-        """All draws, chain after chain, shape (draws, d)."""
-        return self.values.reshape(-1, self.values.shape[-1])
+        """All draws, chain after chain, or time after time where chains share their batches, shape (draws, d)."""
+        return in_rows(self.values, self.shared)
+
+    def in_chains(self, rows: np.ndarray) -> np.ndarray:
+        """Return numbers of the draws, in the order of `flat`, as (chain, draw, …)."""
+        chains, draws = self.values.shape[:2]
+        if self.shared:
+            return rows.reshape(draws, chains, -1).swapaxes(0, 1)
+        return rows.reshape(chains, draws, -1)
 
     @property
     def size(self) -> int:
@@ -61,8 +73,15 @@ class Draws(NamedTuple):
         return jax.tree.map(jnp.asarray, self.layout.tree(flat, jnp.result_type(jnp.float32, *self.layout.dtypes)))
 
 
-def draws_of(samples: Samples | PyTree, names: Names, most: int) -> Draws:
+def in_rows(values: np.ndarray, shared: bool) -> np.ndarray:
+    """Return values (chain, draw, d) one below the other: chain after chain, or time after time."""
+    return (values.swapaxes(0, 1) if shared else values).reshape(-1, values.shape[-1])
+
+
+def draws_of(samples: Samples | PyTree, names: Names, most: int, shared: bool | None = None) -> Draws:
     """Return at most so many draws of all chains together, evenly spaced.
+
+    Chains share their batches where the samples say so, or the caller.
 
     Raises:
         TypeError, ValueError: they are none, or too few.
@@ -104,7 +123,9 @@ def draws_of(samples: Samples | PyTree, names: Names, most: int) -> Draws:
             f"{', '.join(stuck[:3])}{', …' if len(stuck) > 3 else ''}"
         )
     layout = Layout.of(jax.tree.map(lambda x: jnp.asarray(x[0, 0]), tree))
-    return Draws(values, layout, own_names, int(np.sum(~finite)), num_draws)
+    if shared is None:
+        shared = isinstance(samples, Samples) and bool(samples.shared_minibatch)
+    return Draws(values, layout, own_names, int(np.sum(~finite)), num_draws, shared and len(values) > 1)
 
 
 def like(samples: Any, values: np.ndarray) -> PyTree:

@@ -55,6 +55,8 @@ class Report:
         scores: Stein's identities: whether what is wrong is more than chance.
         rest: the same of the draws, moved to the corrected mean and covariance: what no affine map mends, for it is
             of another shape. None where draws are near enough, or too few, to be moved.
+        impossible: in words, that draws are wider than the prior, which a log-concave likelihood does not allow;
+            empty where they are not, or this is not known.
         rhat: the largest split R-hat of a coordinate, NaN of one chain.
         num_chains: chains there were.
         num_lost: of these, chains that are left out, for they are not finite.
@@ -72,6 +74,7 @@ class Report:
     corrected: Corrected
     scores: Scores
     rest: Scores | None
+    impossible: str
     rhat: float
     num_chains: int
     num_lost: int
@@ -107,6 +110,7 @@ class Report:
             self.rhat,
             self.tolerance,
             self.num_lost,
+            self.impossible,
         )
 
     def expectation(self, function: Callable[[Any], PyTree]) -> tuple[PyTree, PyTree]:
@@ -137,7 +141,9 @@ class Report:
 
         def of(leaf: Any) -> tuple[np.ndarray, np.ndarray]:
             flat_values = np.asarray(leaf, np.float64).reshape(len(places), -1)
-            return correction.expectation(flat_values) if correction.is_whole else averages(flat_values)
+            if correction.is_whole:
+                return correction.expectation(flat_values)
+            return averages(flat_values, draws.num_groups)
 
         found = jax.tree.map(of, values)
 
@@ -198,11 +204,12 @@ class Report:
         shift, shift_error = flat(self.mean_shift), flat(self.mean_shift_error)
         mean, sd = flat(self.corrected.mean), flat(self.corrected.sd)
         lost = f" ({self.num_lost} lost)" if self.num_lost else ""
+        shared = "; chains share their batches: errors are from blocks of time" if self.draws.shared else ""
         scores = ", ".join(f"{name}: {score.z:.1f}" for name, score in self.scores.worst.items())
         lines = [
             f"Check: {self.verdict}",
             f"{self.num_chains} chains{lost} of {self.num_draws:,} draws, {self.num_used:,} looked at for "
-            f"{self.data_passes:.3g} passes; R-hat {self.rhat:.3f}, ESS {self.scores.ess:.0f}",
+            f"{self.data_passes:.3g} passes; R-hat {self.rhat:.3f}, ESS {self.scores.ess:.0f}{shared}",
             f"Stein's identities, worst |z| ({scores}); above {self.scores.bound:.1f} is no chance",
             f"heat: the target's temperature times {1 + self.scores.excess:.3f} ± {self.scores.excess_error:.3f}, "
             "averaged over directions",

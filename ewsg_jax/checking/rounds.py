@@ -53,7 +53,7 @@ def nearer(draws: Draws, gradients: Callable[[int, Draws], Fresh], correction: C
         if not fresh.is_finite:
             end = end._replace(slopes=None)
             return False
-        next_one = Correction(moved.flat, fresh.first, fresh.second, 0.0)
+        next_one = Correction(moved.flat, fresh.first, fresh.second, 0.0, moved.num_groups)
         found = next_one.moments
         end = End(moved, next_one, found, fresh.mean, 0.0)
         return True

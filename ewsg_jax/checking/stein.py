@@ -10,7 +10,7 @@ largest. So they come from a mode's covariance, or half of the draws have those 
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
@@ -20,8 +20,6 @@ from ewsg_jax.diagnostics._summary import array_statistics
 
 DRAWS_OF_BLOCK = 10
 """Effective draws, at least, of a block of successive ones: its mean is nearly independent of the next one's."""
-SHARE = 1 - 0.5 / DRAWS_OF_BLOCK
-"""Of a mean's variance that so long blocks show, of a chain that forgets exponentially."""
 MOST_BLOCKS, FEWEST_BLOCKS = 256, 8
 MOST_ESS = 128
 """Directions, evenly spaced, whose effective draws are counted."""
@@ -124,13 +122,13 @@ def by_root(values: np.ndarray, gradients: np.ndarray, center: np.ndarray, root:
     return Directions(along, np.concatenate([slopes, slopes @ rows], axis=-1), len(root))
 
 
-def by_halves(values: np.ndarray, gradients: np.ndarray, dense: bool) -> Directions:
+def by_halves(values: np.ndarray, gradients: np.ndarray, dense: bool, shared: bool = False) -> Directions:
     """Return each half of the draws along the directions of the other half's covariance, or by coordinate.
 
-    Halves are of the chains, or of one chain's time. Directions are those nearest to the coordinates, so that the
-    two halves' are nearly the same.
+    Halves are of the chains, or of time: of one chain's, and of chains that share their batches. Directions are
+    those nearest to the coordinates, so that the two halves' are nearly the same.
     """
-    axis = 0 if len(values) > 1 else 1
+    axis = 0 if len(values) > 1 and not shared else 1
     halves = list(zip(*(np.array_split(x, 2, axis=axis) for x in (values, gradients)), strict=True))
     found = []
     for (draws, slopes), (others, _) in (halves, halves[::-1]):
@@ -146,23 +144,29 @@ def by_halves(values: np.ndarray, gradients: np.ndarray, dense: bool) -> Directi
     return Directions(draws, slopes, found[0].whole)
 
 
-def scores_of(directions: Directions, error_rate: float) -> Scores:
+def scores_of(directions: Directions, error_rate: float, shared: bool = False) -> Scores:
     """Return how far the draws are off the identities.
 
     Args:
         directions: of the draws.
         error_rate: how often a right run is to be above the bound.
+        shared: whether chains share their batches: a block is then one of time, of all chains together.
     """
-    u, g = (x.reshape(-1, x.shape[-1]) for x in directions[:2])
-    ess = least_ess(directions.draws)
-    count = _num_blocks(ess, len(u))
-    bound = -float(stdtrit(count - 1, error_rate / 2 / (len(FUNCTIONS) * (u.shape[1] + 1))))
+    u, g = directions[:2]
+
+    def rows(values: np.ndarray) -> np.ndarray:
+        return values.mean(0) if shared else values.reshape(-1, values.shape[-1])
+
+    ess, of_time = least_ess(u, shared)
+    count = _num_blocks(of_time, len(rows(u)))
+    share = _share(of_time / count)
+    bound = -float(stdtrit(count - 1, error_rate / 2 / (len(FUNCTIONS) * (u.shape[2] + 1))))
     worst, excess = {}, (0.0, 0.0)
     for name, function in FUNCTIONS.items():
-        means = _of_blocks((g * function.value(u) - function.slope(u)) / function.size, count)
+        means = _of_blocks(rows((g * function.value(u) - function.slope(u)) / function.size), count)
         means = np.column_stack([means, means[:, : directions.whole].mean(1)])
         effect = means.mean(0)
-        error = np.maximum(means.std(0, ddof=1) / np.sqrt(count * SHARE), np.finfo(float).tiny)
+        error = np.maximum(means.std(0, ddof=1) / np.sqrt(count * share), np.finfo(float).tiny)
         k = int(np.argmax(np.abs(effect) / error))
         worst[name] = Score(float(abs(effect[k]) / error[k]), float(effect[k]), float(bound * error[k]))
         if name == "u":
@@ -170,21 +174,33 @@ def scores_of(directions: Directions, error_rate: float) -> Scores:
     return Scores(worst, bound, *excess, ess, count)
 
 
-def least_ess(draws: np.ndarray) -> float:
-    """Return the effective number of draws (chain, draw, d) of the direction that has fewest; 0 where unknown."""
+def least_ess(draws: np.ndarray, shared: bool = False) -> tuple[float, float]:
+    """Return the effective number of draws (chain, draw, d) of the direction that has fewest; 0 where unknown.
+
+    Of chains that share their batches: how many independent draws have a mean as sure as theirs, and how many
+    independent times there are: the mean over chains forgets as fast as each of them. Of others the two are one.
+    """
     draws = draws[..., np.unique(np.linspace(0, draws.shape[2] - 1, MOST_ESS).astype(int))]
+    both = np.concatenate([draws, (draws - draws.mean((0, 1))) ** 2], axis=2)
     with np.errstate(all="ignore"):
-        found = [
-            array_statistics().ess(x, chain_axis=0, draw_axis=1, method="mean")
-            for x in (draws, (draws - draws.mean((0, 1))) ** 2)
-        ]
-    known = float(np.nan_to_num(np.asarray(found, float), nan=0.0).min())
-    return min(known, float(draws.shape[0] * draws.shape[1]))
+        found: Any = array_statistics().ess(both, chain_axis=0, draw_axis=1, method="mean")
+        known = np.minimum(np.nan_to_num(np.asarray(found, float), nan=0.0), draws.shape[0] * draws.shape[1])
+        if not shared:
+            return float(known.min()), float(known.min())
+        times = known / len(draws)
+        sure = times * both.var((0, 1)) / np.maximum(both.mean(0).var(0), np.finfo(float).tiny)
+    return float(np.minimum(sure, known).min()), float(times.min())
 
 
 def _num_blocks(ess: float, count: int) -> int:
     """Return how many blocks of so many successive draws are nearly independent."""
     return int(np.clip(ess / DRAWS_OF_BLOCK, FEWEST_BLOCKS, min(MOST_BLOCKS, count // 2)))
+
+
+def _share(draws: float) -> float:
+    """Return the part of a mean's variance that blocks of so many effective draws show, of exponential memory."""
+    twice = 2 * max(draws, 1.0)
+    return 1 + float(np.expm1(-twice)) / twice
 
 
 def _of_blocks(values: np.ndarray, count: int) -> np.ndarray:

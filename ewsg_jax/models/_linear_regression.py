@@ -54,5 +54,6 @@ def linear_regression(*, noise_scale: float = 1.0, prior_scale: float = 1.0) -> 
         normal_prior(prior_scale),
         inputs=row_x,
         residual=_Residual(precision),
+        log_concave=True,
         name=f"linear_regression(noise_scale={text(noise_scale)}, prior_scale={text(prior_scale)})",
     )

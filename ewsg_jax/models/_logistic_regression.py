@@ -48,5 +48,6 @@ def logistic_regression(*, prior_scale: float = 1.0) -> Posterior[Array]:
         residual=_residual,
         bound=jaakkola_jordan(),
         check_values=_check_labels,
+        log_concave=True,
         name=f"logistic_regression(prior_scale={text(prior_scale)})",
     )

@@ -48,5 +48,6 @@ def softmax_regression(*, prior_scale: float = 1.0) -> Posterior[Array]:
         residual=_residual,
         bound=bohning(),
         check_values=_check_labels,
+        log_concave=True,
         name=f"softmax_regression(prior_scale={text(prior_scale)})",
     )

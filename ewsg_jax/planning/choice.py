@@ -34,6 +34,7 @@ class Wanted:
 
     Attributes:
         tolerance: of standard deviations, relatively; of means twice as much.
+        careful: the part of that for standard deviations that a forecast may tell; for means its root.
         ess: effective draws, of all chains together.
         num_chains: chains.
         batch_size: the only one; None for any.
@@ -45,6 +46,7 @@ class Wanted:
     num_chains: int
     batch_size: int | None
     memory_limit: int
+    careful: float = 1.0
 
 
 class Candidate(NamedTuple):
@@ -197,14 +199,14 @@ class Choice:
         # A scheme that is too cold is not mended by noise: errors are added.
         still = float(np.sqrt(law.variance))
         sd_error = abs(still - 1) + float(np.sqrt(variance.max())) - still
-        mean_error = abs(float(variance.mean()) - 1) * self.frame.shift
+        mean_error = (abs(law.seen - 1) + float(variance.mean()) - law.variance) * self.frame.shift
         steps = burn_in_of(law.time) + steps_of(law.time, self.wanted.ess, self.wanted.num_chains)
         evaluations = self.wanted.num_chains * (cost.at_init + cost.of_steps(0, steps))
         total = evaluations + self.wanted.num_chains * steps * OVERHEAD
         limit, why_not = SHARE * self.wanted.tolerance, ""
-        if sd_error > limit:
+        if sd_error > self.wanted.careful * limit:
             why_not = f"sds off by {100 * sd_error:.2g} %"
-        elif mean_error > 2 * limit:
+        elif mean_error > 2 * self.wanted.careful**0.5 * limit:
             why_not = f"means off by {mean_error:.2g} sd"
         if why_not:
             total = float("inf")

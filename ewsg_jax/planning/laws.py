@@ -25,6 +25,8 @@ class Law(NamedTuple):
         matrix: A of z' = A z + noise, z = (position, momentum), shape (m, m).
         covariance: of z without noise of batches, shape (m, m).
         slope: what variance of the position a gradient's variance of 1 adds.
+        seen: the variance of where the gradient is wanted, without noise of batches. Its mean vanishes there, so
+            that the mean of the position is moved as third derivatives make of what it is off 1.
         time: steps over which the position or its square forgets, whichever is longer.
     """
 
@@ -33,6 +35,7 @@ class Law(NamedTuple):
     matrix: np.ndarray
     covariance: np.ndarray
     slope: float
+    seen: float
     time: float
 
     @property
@@ -85,4 +88,5 @@ def _law(
         return None
     time = max(float(each.time[0]), float(each.square_time[0]), 1.0)
     slope = float(each.variance[1] - each.variance[0])
-    return Law(step_size, friction, each.matrix[0], each.covariance[0], slope, time)
+    seen = float((step.wanted @ each.covariance[0] @ step.wanted.T)[0, 0])
+    return Law(step_size, friction, each.matrix[0], each.covariance[0], slope, seen, time)

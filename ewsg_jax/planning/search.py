@@ -10,7 +10,7 @@ from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array, Key
 from ewsg_jax.checking.draws import flat
 from ewsg_jax.planning.asked import Asked, Ended
-from ewsg_jax.planning.choice import SHARE, Candidate, Choice, burn_in_of
+from ewsg_jax.planning.choice import SHARE, Candidate, Choice, Wanted, burn_in_of
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.gaussian import Gaussian, gaussian
 from ewsg_jax.planning.ladder import climb
@@ -58,16 +58,15 @@ class Search(Asked):
             if wall > STEEPEST:
                 return climb(for_trials, self)
             return self.by_trials(for_trials, normal, frame, wall)
-        choice = self.choice(frame, near, wall)
+        choice = self.choice(frame, near, wall, self.wanted)
         best = self.best(choice)
         burn_in = burn_in_of(best.time)
         start = Start(frame.center, frame.inverse_mass)
         table, spent = choice.candidates, normal.report.data_passes
         return Ended(choice.kernel(best), start, burn_in, best.time, table, normal, None, spent)
 
-    def choice(self, frame: Frame, places: Array, wall: float, strictness: float = 1.0) -> Choice:
-        """Return all candidates, with a part of the tolerance."""
-        wanted = replace(self.wanted, tolerance=strictness * self.wanted.tolerance)
+    def choice(self, frame: Frame, places: Array, wall: float, wanted: Wanted) -> Choice:
+        """Return all candidates."""
         return Choice(self.posterior, frame, self.data, places, self.ways, wall, wanted)
 
     def best(self, choice: Choice) -> Candidate:
@@ -92,7 +91,8 @@ class Search(Asked):
             # Draws on a wall are rare: what is as far out as they may go is looked at too.
             near = jnp.concatenate([places, frame.places(own, NUM_POINTS, WIDE)])
             wall = max(least, steepest(self.posterior, frame, near, self.data))
-            choice = self.choice(frame, places, wall, CAREFUL * 0.5**number)
+            strict = replace(self.wanted, tolerance=self.wanted.tolerance / 2**number, careful=CAREFUL)
+            choice = self.choice(frame, places, wall, strict)
             best = self.best(choice)
             kernel, start = choice.kernel(best), Start(frame.center, frame.inverse_mass)
             last = self.tried(own, kernel, start, best.time)

@@ -63,7 +63,7 @@ def sample(
         stacked: whether `position` has a leading chain axis.
         shared_minibatch: draw one batch a step for all chains: much faster for many chains. The law of each
             chain is untouched, but chains are no longer independent, so errors estimated between chains are
-            too small.
+            too small (`samples.shared_minibatch` says so; `ewsg_jax.check` allows for it).
         progress: show a bar where tqdm is installed.
         randomness_memory: bound in bytes on the randomness drawn ahead and on the rows gathered for it.
         memory_limit: bytes that the run may take beside the data; default what is free. What it needs is worked out

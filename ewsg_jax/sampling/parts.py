@@ -11,11 +11,11 @@ import numpy as np
 
 from ewsg_jax import _tree
 from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Array
+from ewsg_jax._types import Array, Key
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.progress import Progress
 from ewsg_jax.rows.gathering import num_rows
-from ewsg_jax.sampling import chunks, loop, memory
+from ewsg_jax.sampling import chunks, heat, loop, memory
 from ewsg_jax.sampling._moments import finish, positions
 from ewsg_jax.sampling.budget import num_steps_of
 from ewsg_jax.sampling.health import Watch
@@ -45,6 +45,7 @@ class Planned(NamedTuple):
         layout: how the run is compiled.
         cost: evaluations of one chain; none at the start of a run that goes on.
         began: when it was planned, in seconds.
+        run_key: of the chains.
     """
 
     advance: Callable[..., chunks.Call]
@@ -56,6 +57,7 @@ class Planned(NamedTuple):
     layout: Layout
     cost: Evaluations
     began: float
+    run_key: Key
 
 
 def plan(chains: Chains, wanted: Wanted, manner: Manner) -> tuple[Planned, Outcome]:
@@ -111,7 +113,7 @@ def plan(chains: Chains, wanted: Wanted, manner: Manner) -> tuple[Planned, Outco
         kernel.check(watch.start, data)
     run_keys = chain_keys(run_key, num_chains)
     advance = functools.partial(chunks.call, kernel.hoisted(), layout, run_keys, shared_key, data, kept)
-    planned = Planned(advance, num_steps, open_ended, num_chains, first_step, kept, layout, cost, began)
+    planned = Planned(advance, num_steps, open_ended, num_chains, first_step, kept, layout, cost, began, run_key)
     # Calls take the memory of the state that they are given; the first state stays, to replay from.
     return planned, Outcome(_tree.copy(first), watch, room)
 
@@ -145,6 +147,7 @@ def run(planned: Planned, outcome: Outcome, seconds: float | None, progress: boo
 
 def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, compiled: float) -> Samples:
     """Return what a run gave."""
+    ended = time.perf_counter()
     num_chains, first_step, cost = planned.num_chains, planned.first_step, planned.cost
     per_chain = functools.partial(_of_each_chain, outcome.totals, num_chains)
     num_draws = planned.plan.kept(outcome.done)
@@ -172,10 +175,20 @@ def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, 
         diverged_at=outcome.watch.diverged_at,
         keeps_positions=wanted.keep is positions,
         common_start=num_chains > 1 and one_start,
+        shared_minibatch=planned.layout.shared_minibatch,
+        heat=_heat(chains, wanted, planned, outcome),
         interrupted=outcome.interrupted,
         compile_seconds=compiled - planned.began,
-        run_seconds=time.perf_counter() - compiled,
+        run_seconds=ended - compiled,
     )
+
+
+def _heat(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome) -> float | None:
+    if outcome.interrupted:
+        return None
+    alive = outcome.watch.alive
+    layout, key, plan = planned.layout, planned.run_key, planned.plan
+    return heat.of_run(chains, wanted, layout, key, plan, outcome.state, alive, outcome.done)
 
 
 @jax.jit

@@ -14,6 +14,7 @@ from ewsg_jax._kernel import KernelState
 from ewsg_jax._types import P, PyTree
 from ewsg_jax.sampling import archive
 from ewsg_jax.sampling._moments import Moments
+from ewsg_jax.sampling.heat import HEATED
 from ewsg_jax.sampling.joining import concatenated
 from ewsg_jax.sampling.predict import predict
 from ewsg_jax.tags import saved_as
@@ -28,7 +29,7 @@ def named(tree: PyTree, single: str) -> dict[str, np.ndarray]:
     return {jax.tree_util.keystr(path, simple=True, separator=".") or single: x for path, x in leaves}
 
 
-@saved_as("samples")
+@saved_as("samples", later=dict.fromkeys(("shared_minibatch", "heat"), lambda _: None))
 @dataclass(frozen=True, eq=False, repr=False)
 class Samples(Generic[P]):
     """Kept draws and what they cost.
@@ -52,6 +53,13 @@ class Samples(Generic[P]):
             chain stays at its last finite position.
         keeps_positions: whether the draws are positions.
         common_start: whether all chains started at one point, which makes R-hat too kind.
+        shared_minibatch: whether all chains had one batch a step, so that they are not independent; None of a run
+            whose file does not say.
+        heat: what the noise of batches adds to the temperature, over this, in the direction where that is most, at
+            the last states, to about a third: 1 makes variances twice too large. 0 without batches. None where it
+            is not known: of runs of few steps (below 0.5, of fewer than some ten thousand), of estimators and
+            dynamics that allow for that noise (weights, covariances, thermostats) or have anchors or epochs, and on
+            accelerators.
         interrupted: whether an interrupt ended the run early.
         compile_seconds: time to trace and compile.
         run_seconds: time to sample.
@@ -72,6 +80,8 @@ class Samples(Generic[P]):
     diverged_at: np.ndarray
     keeps_positions: bool
     common_start: bool
+    shared_minibatch: bool | None
+    heat: float | None
     interrupted: bool
     compile_seconds: float
     run_seconds: float
@@ -80,7 +90,8 @@ class Samples(Generic[P]):
         """Return one line: how many draws of how many chains, what they cost, and how many chains diverged."""
         return (
             f"Samples(num_chains={self.num_chains}, num_draws={self.num_draws}, num_steps={self.num_steps}, "
-            f"data_passes={self.data_passes:.4g}, diverged={np.count_nonzero(~self.is_finite)})"
+            f"data_passes={self.data_passes:.4g}, diverged={np.count_nonzero(~self.is_finite)}"
+            f"{f', heat={self.heat:.2g}' if (self.heat or 0.0) > HEATED else ''})"
         )
 
     @property

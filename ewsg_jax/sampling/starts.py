@@ -66,7 +66,7 @@ def _earlier_state(
     check_rows(state, data)
     kernel.check(jax.tree.map(lambda x: jnp.asarray(x)[0], state.position), data)
     keys = jax.ShapeDtypeStruct((chains,), jax.random.key(0).dtype)
-    shared_memory = kernel.sharing.of == "data" or (kernel.sharing.of == "start" and _shares_memory(state))
+    shared_memory = shares_memory(kernel, state)
     like = start.eval_shape(kernel, keys, _check.shapes(state.position), _check.shapes(data), shared_memory)
     _check.same_tree(f"state must be {made_by}", "state", state, like)
     _check.finite("state", state)
@@ -75,8 +75,13 @@ def _earlier_state(
     return _check.shapes(state), shared_memory, lambda: jax.tree.map(jnp.asarray, state)
 
 
-def _shares_memory(state: KernelState) -> bool:
-    """Return whether a memory that is a tree like the position has no chain axis."""
+def shares_memory(kernel: Kernel, state: KernelState) -> bool:
+    """Return whether the chains of a run's state share the estimator's memory, which then has no chain axis.
+
+    One that chains share where they have one start is a tree like the position.
+    """
+    if kernel.sharing.of != "start":
+        return kernel.sharing.of == "data"
     return jnp.ndim(jax.tree.leaves(state.memory)[0]) < jnp.ndim(jax.tree.leaves(state.position)[0])
 
 

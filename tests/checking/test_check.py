@@ -114,25 +114,34 @@ def test_functions_of_steins_identity(name):
     assert effect == pytest.approx(1.0, abs=1e-3)
 
 
-def autocorrelated(rng, shape, sd=1.0, memory=0.75):
-    """Draws of N(0, sd²) along chains that forget exponentially: an effective draw in seven."""
+def autocorrelated(rng, shape, sd=1.0, memory=0.75, common=0.0):
+    """Draws of N(0, sd²) along chains that forget exponentially: an effective draw in seven.
+
+    They have a part of their variance in common, as chains that share their batches do.
+    """
     chains, draws, d = shape
-    noise = rng.standard_normal((draws, chains, d)) * (1 - memory**2) ** 0.5
-    values, here = [], rng.standard_normal((chains, d))
+
+    def standard(*shape):
+        own, of_all = rng.standard_normal((*shape, chains, d)), rng.standard_normal((*shape, 1, d))
+        return (1 - common) ** 0.5 * own + common**0.5 * of_all
+
+    noise = standard(draws) * (1 - memory**2) ** 0.5
+    values, here = [], standard()
     for step in noise:
         here = memory * here + step
         values.append(here)
     return np.stack(values, axis=1) * sd
 
 
-def alarms(sd, runs, d, seed, root=None):
+def alarms(sd, runs, d, seed, root=None, common=0.0):
     """In which of some runs of N(0, L sd² Lᵀ) a score for N(0, L Lᵀ) is above its bound, at a rate of 2 %."""
+    shared = common > 0
     rng, found = np.random.default_rng(seed), []
     root = np.eye(d) if root is None else root
     for _ in range(runs):
-        draws = autocorrelated(rng, (8, 1000, d), sd)
+        draws = autocorrelated(rng, (8, 1000, d), sd, common=common)
         slopes = (draws + 0.3 * rng.standard_normal(draws.shape)) @ np.linalg.inv(root)
-        scores = stein.scores_of(stein.by_halves(draws @ root.T, slopes, True), 0.02)
+        scores = stein.scores_of(stein.by_halves(draws @ root.T, slopes, True, shared), 0.02, shared)
         found.append(any(score.z > scores.bound for score in scores.worst.values()))
     return np.array(found)
 
@@ -140,6 +149,29 @@ def alarms(sd, runs, d, seed, root=None):
 def test_right_runs_are_seldom_called_wrong():
     # At 2 % of 60 more than nine are rarer than 1e-6.
     assert alarms(1.0, 60, 12, seed=1).sum() <= 9
+
+
+def test_right_runs_whose_chains_share_their_batches_are_seldom_called_wrong():
+    """As independent chains they were in 21 of 30: at 2 % more than six are rarer than 1e-5."""
+    assert alarms(1.0, 30, 4, seed=1, common=0.5).sum() <= 6
+
+
+def test_an_sd_off_is_found_in_chains_that_share_their_batches():
+    assert alarms(np.array([1.3, 1.0, 1.0, 1.0]), 20, 4, seed=2, common=0.1).sum() >= 15
+
+
+def test_copies_of_a_chain_say_what_one_says():
+    """The errors of one chain, in whichever order its copies stand."""
+    one = MEAN + RNG.standard_normal((1, 600, 4)) @ np.linalg.cholesky(COVARIANCE).T
+    copies = np.repeat(one, 5, axis=0)
+    single = ewsg.check(KEY, one, LINEAR, ROWS)
+    shared = ewsg.check(KEY, copies, LINEAR, ROWS, shared_minibatch=True)
+    for name in ("1", "u"):
+        assert shared.scores.worst[name].z == pytest.approx(single.scores.worst[name].z, rel=0.1)
+    assert shared.scores.ess == pytest.approx(single.scores.ess, rel=0.1)
+    np.testing.assert_allclose(shared.corrected.mean_error, single.corrected.mean_error, rtol=0.1)
+    assert "errors are from blocks of time" in str(shared)
+    assert "blocks of time" not in str(single)
 
 
 def test_an_sd_ten_percent_off_is_found():
@@ -237,6 +269,8 @@ def test_a_hot_run_of_a_skewed_posterior():
     again = ewsg.check(KEY, far, model, data, mode=mode).corrected
     assert np.abs((again.mean - known.mean) / known.sd).max() < 0.05
     assert np.abs(again.sd / known.sd - 1).max() < 0.08
+    assert not draws_of(run, None, 100).shared
+    assert draws_of(dataclasses.replace(run, shared_minibatch=True), None, 100).shared
     moved = report.correct(run)
     assert moved.num_draws == run.num_draws
     assert moved.state is run.state
@@ -275,6 +309,7 @@ class Said:
     rhat: float = 1.0
     ess: float = 2_000.0
     lost: int = 0
+    impossible: str = ""
 
     def verdict(self):
         """What is said."""
@@ -283,7 +318,9 @@ class Said:
         scores = stein.Scores(worst, 4.0, 0.0, 0.01, self.ess, 60)
         errors = np.full(2, self.error)
         ratio, shift = np.array(self.ratio), np.array(self.shift)
-        return verdict.of(scores, ratio, errors, shift, errors, ("a", "b"), self.rhat, 0.05, self.lost)
+        return verdict.of(
+            scores, ratio, errors, shift, errors, ("a", "b"), self.rhat, 0.05, self.lost, self.impossible
+        )
 
 
 @pytest.mark.parametrize(
@@ -302,6 +339,8 @@ class Said:
         (Said(ess=20.0), "unsure", "not enough draws to tell (ESS 20)"),
         (Said(rhat=1.6), "wrong", "chains do not agree (R-hat 1.60)"),
         (Said(lost=2), "right", "2 chains are lost"),
+        (Said(impossible="impossible: wide"), "wrong", "impossible: wide"),
+        (Said(ess=20.0, impossible="impossible: wide"), "wrong", "impossible: wide"),
     ],
 )
 def test_verdicts(said, outcome, words):

@@ -125,6 +125,14 @@ def test_heat_is_the_formula(rows, kernel, factor):
     assert heat.largest == pytest.approx(expected.max(), rel=0.2)
 
 
+def test_heat_where_chains_share_a_memory(rows):
+    """Of a control variate at the centre itself: none."""
+    kernel = ewsg.cv_ld(ewsg.models.logistic_regression(), 1e-2, batch_size=3)
+    run = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(4), rows, 1, num_chains=2, progress=False)
+    state = run.state._replace(dynamics=run.state.dynamics._replace(position=jnp.zeros((2, 4))))
+    assert measure(jax.random.key(1), kernel, state, jax.tree.map(jnp.asarray, rows)).largest < 1e-9
+
+
 def test_the_full_gradient_has_no_heat(rows):
     kernel = ewsg.uld(ewsg.models.logistic_regression(), 1e-2, friction=1.0)
     state = jax.vmap(lambda key: kernel.init(key, jnp.zeros(4), rows))(jax.random.split(jax.random.key(0), 2))

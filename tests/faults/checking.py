@@ -3,6 +3,7 @@
 from tests.faults.mutant import Mutant
 
 TESTS = "tests/checking/test_check.py::"
+BRASCAMP = "tests/checking/test_brascamp_lieb.py::"
 MUTANTS = [
     Mutant(
         "check: no direction is a coordinate's",
@@ -26,6 +27,28 @@ MUTANTS = [
         TESTS + "test_right_runs_are_seldom_called_wrong",
     ),
     Mutant(
+        "check: chains that share their batches taken for independent ones",
+        "ewsg_jax/checking/stein.py",
+        "return values.mean(0) if shared else values.reshape",
+        "return values.reshape",
+        TESTS + "test_right_runs_whose_chains_share_their_batches_are_seldom_called_wrong",
+    ),
+    Mutant(
+        "check: errors of a correction from chains that share their batches",
+        "ewsg_jax/checking/draws.py",
+        "values.swapaxes(0, 1) if shared else values",
+        "values",
+        TESTS + "test_copies_of_a_chain_say_what_one_says",
+    ),
+    Mutant(
+        "check: samples do not say that their chains share batches",
+        "ewsg_jax/checking/draws.py",
+        "isinstance(samples, Samples) and bool(samples.shared_minibatch)",
+        "False",
+        TESTS + "test_a_hot_run_of_a_skewed_posterior",
+        sweep=True,
+    ),
+    Mutant(
         "check: the slope of exp(-u²/2) of the wrong sign",
         "ewsg_jax/checking/stein.py",
         "lambda u: -u * np.exp(-(u**2) / 2)",
@@ -35,7 +58,7 @@ MUTANTS = [
     Mutant(
         "check: no allowance for how many directions are looked at",
         "ewsg_jax/checking/stein.py",
-        "error_rate / 2 / (len(FUNCTIONS) * (u.shape[1] + 1))",
+        "error_rate / 2 / (len(FUNCTIONS) * (u.shape[2] + 1))",
         "error_rate / 2",
         TESTS + "test_right_runs_are_seldom_called_wrong",
     ),
@@ -124,6 +147,34 @@ MUTANTS = [
         "ewsg_jax/checking/verdict.py",
         "return abs(score.effect) > 2 * tolerance",
         "return False",
+        TESTS + "test_verdicts",
+    ),
+    Mutant(
+        "check: the prior's widths without its correlations",
+        "ewsg_jax/checking/brascamp_lieb.py",
+        "np.sum(vectors**2 / values, axis=1)",
+        "1 / np.diag(here)",
+        BRASCAMP + "test_the_prior_of_ones_own_is_its_inverse_curvature",
+    ),
+    Mutant(
+        "check: any prior taken for a normal one",
+        "ewsg_jax/checking/brascamp_lieb.py",
+        " or np.abs(here - there).max() > SAME * values[-1]",
+        "",
+        BRASCAMP + "test_where_nothing_is_known",
+    ),
+    Mutant(
+        "check: wider than the prior by chance",
+        "ewsg_jax/checking/brascamp_lieb.py",
+        "np.log(ratio) - sure * error",
+        "np.log(ratio)",
+        BRASCAMP + "test_draws_of_the_prior_are_seldom_impossible",
+    ),
+    Mutant(
+        "check: what is impossible is not wrong",
+        "ewsg_jax/checking/verdict.py",
+        "bool(impossible) or bool(large)",
+        "bool(large)",
         TESTS + "test_verdicts",
     ),
     Mutant(

@@ -7,6 +7,13 @@ MD = "tests/diagnostics/test_inverse_mass.py::"
 
 MUTANTS = [
     Mutant(
+        "heat of an experiment: a memory that chains share is cut up",
+        "ewsg_jax/experiments/heat.py",
+        "memory = states.memory if shared_memory else _tree.take(states.memory, chain)",
+        "memory = _tree.take(states.memory, chain)",
+        "tests/experiments/test_problem.py::test_heat_where_chains_share_a_memory",
+    ),
+    Mutant(
         "calibration: bins closed on the other side",
         "ewsg_jax/diagnostics/_calibration.py",
         'side="left"',

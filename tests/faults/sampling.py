@@ -4,6 +4,57 @@ from tests.faults.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        "heat: measured on noise that is there",
+        "ewsg_jax/sampling/heat.py",
+        "Constant(value=COOL * temperature.value)",
+        "Constant(value=temperature.value)",
+        "tests/sampling/test_heat.py::test_heat_is_the_formula",
+    ),
+    Mutant(
+        "heat: the half that says where says how much",
+        "ewsg_jax/sampling/heat.py",
+        "for look, judge in ((0, 1), (1, 0)):",
+        "for look, judge in ((0, 0), (1, 1)):",
+        "tests/sampling/test_heat.py::test_the_largest_of_many_estimates_is_not_so_by_chance",
+    ),
+    Mutant(
+        "heat: few batches tell what they cannot",
+        "ewsg_jax/sampling/heat.py",
+        "each == enough or found > LARGE",
+        "found >= 0",
+        "tests/sampling/test_heat.py::test_it_is_measured_once_and_the_run_is_the_same_without",
+        sweep=True,
+    ),
+    Mutant(
+        "heat: of coordinates alone",
+        "ewsg_jax/sampling/heat.py",
+        "if len(scale) <= MOST_DENSE:",
+        "if False:",
+        "tests/sampling/test_heat.py::test_a_direction_may_be_hotter_than_any_coordinate",
+    ),
+    Mutant(
+        "heat: measured at every call",
+        "ewsg_jax/seen.py",
+        "if asked not in _SEEN:",
+        "if True:",
+        "tests/sampling/test_heat.py::test_it_is_measured_once_and_the_run_is_the_same_without",
+    ),
+    Mutant(
+        "heat: told where weights make up for it",
+        "ewsg_jax/sampling/heat.py",
+        "if not isinstance(kernel, Pair) or not isinstance(kernel.estimator, OfRows):",
+        "if not isinstance(kernel, Pair):",
+        "tests/sampling/test_heat.py::test_where_it_is_known",
+    ),
+    Mutant(
+        "heat: the summary says nothing",
+        "ewsg_jax/diagnostics/_summary.py",
+        "if (samples.heat or 0.0) > HEATED:",
+        "if False:",
+        "tests/sampling/test_heat.py::test_a_summary_tells_of_heat_where_there_is_some",
+        sweep=True,
+    ),
+    Mutant(
         "a joined run forgets what the first cost",
         "ewsg_jax/sampling/joining.py",
         "before + later.evaluations]",
@@ -55,7 +106,7 @@ MUTANTS = [
     Mutant(
         "an array is known for ever",
         "ewsg_jax/seen.py",
-        "[weakref.ref(leaf, lambda _: _SEEN.pop(asked, None)) for leaf in leaves]",
+        "[weakref.ref(thing, lambda _: _SEEN.pop(asked, None)) for thing in things]",
         "[]",
         "tests/sampling/test_room.py::test_another_array_in_the_same_place_is_looked_at",
     ),

@@ -1,5 +1,6 @@
 """Plans: laws and noise against formulas, candidates against forecasts, whole runs against quadrature."""
 
+import dataclasses
 import itertools
 import warnings
 
@@ -7,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import special
 
 import ewsg_jax as ewsg
 from ewsg_jax.diagnostics._summary import array_statistics
@@ -65,6 +67,32 @@ def test_the_law_of_langevin_dynamics_is_the_formula_s():
         np.testing.assert_allclose(
             law.apart_geometrically(rate), 2 * law.variance * (1 - share @ rho**lags), rtol=1e-4
         )
+
+
+def test_a_mean_is_moved_by_how_wide_the_gradient_sees():
+    """Splitting asks for the gradient half a step on: E(θ + hp/2)²; Langevin where it is."""
+    for law in one_by_one("langevin"):
+        np.testing.assert_allclose(law.seen, law.variance, rtol=1e-6)
+    for law in one_by_one("splitting"):
+        ahead = np.array([1, law.step_size / 2])
+        np.testing.assert_allclose(law.seen, ahead @ law.covariance @ ahead, rtol=1e-5)
+
+
+def test_the_mean_of_a_skewed_posterior_is_as_far_off_as_told():
+    """V = eᶿ − aθ: θ = log of a Gamma variable of shape a; its chain's mean against that of tiny steps."""
+    gamma = ewsg.Posterior(lambda w, x: w * x - jnp.exp(w) / 8, lambda w: 0.0)
+    data, shape = jnp.full(8, 6.0 / 8), 6.0
+    mean, sd = special.digamma(shape), np.sqrt(special.polygamma(1, shape))
+    mode = a_mode(gamma, jnp.zeros(()), data)
+    frame = Frame.at(mode, jnp.asarray(mean), np.array([[sd**2]]))
+    wanted = dataclasses.replace(WANTED, tolerance=0.07)
+    choice = Choice(gamma, frame, data, frame.places(KEY, 64, 1.0), ways(gamma, ("uld",)), 1.0, wanted)
+    (told,) = [each for each in choice.candidates if each.way.dynamics == "splitting"]
+    run = {"num_chains": 8_000, "burn_in": 40, "progress": False}
+    samples = ewsg.sample(KEY, choice.kernel(told), jnp.asarray(mean, jnp.float32), data, 240, **run)
+    found = abs(np.asarray(samples.draws, float).mean() - mean) / sd
+    assert told.mean_error > 0.01
+    assert 0.7 * told.mean_error < found < 1.4 * told.mean_error
 
 
 def test_the_splitting_s_law_and_memory():

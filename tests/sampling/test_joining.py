@@ -26,6 +26,7 @@ COUNTS = (
     "diverged_at",
     "keeps_positions",
     "common_start",
+    "shared_minibatch",
     "interrupted",
 )
 

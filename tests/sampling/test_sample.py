@@ -94,6 +94,9 @@ def test_shared_minibatches_are_shared_and_noise_is_not():
 
     def increments(shared):
         samples = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA * 1e6, 30, num_chains=4, shared_minibatch=shared)
+        assert samples.shared_minibatch is shared
+        notes = ewsg.diagnostics.summary(samples).notes
+        assert any("share their batches" in note for note in notes) is shared
         return np.diff(samples.position, axis=1)
 
     drift = increments(True)

@@ -13,7 +13,14 @@ import pytest
 import ewsg_jax as ewsg
 from tests.sampling import saved_runs
 
-LATER = (".state.rows", ".state.memory.error", ".state.memory.center", ".state.memory.rounding")
+LATER = (
+    ".shared_minibatch",
+    ".heat",
+    ".state.rows",
+    ".state.memory.error",
+    ".state.memory.center",
+    ".state.memory.rounding",
+)
 """Fields that a class got after the files were written: a file that says nothing of one leaves it None or 0."""
 
 

@@ -89,6 +89,7 @@ of(
     ("tolerance", V, "tolerance", "-0.1", POSITIVE, lambda: checked(tolerance=-0.1)),
     ("a tolerance of all", V, "tolerance", "got 2", A_RATE, lambda: checked(tolerance=2)),
     ("error rate", V, "error_rate", "got 1.5", A_RATE, lambda: checked(error_rate=1.5)),
+    ("shared as text", T, "shared_minibatch", "'yes'", "True or False", lambda: checked(shared_minibatch="yes")),
     ("error rate as text", T, "error_rate", "'2 %'", POSITIVE, lambda: checked(error_rate="2 %")),
     ("max_draws", V, "max_draws", "got 10", "at least 64", lambda: checked(max_draws=10)),
     ("max_draws, a fraction", T, "max_draws", "100.5", "whole number", lambda: checked(max_draws=100.5)),

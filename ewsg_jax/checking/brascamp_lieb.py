@@ -1,0 +1,75 @@
+"""What no run can be right with: where a likelihood is log-concave, draws that are wider than a normal prior.
+
+Of exp(−V) with V = V₀ + Σᵢ Vᵢ, all convex and V₀ a quadratic, no direction has a larger variance than under
+exp(−V₀) (Brascamp & Lieb 1976). It takes no gradient of the likelihood, and holds however far off the draws are.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import stdtrit
+
+from ewsg_jax._types import Array, PyTree
+from ewsg_jax.checking.coordinatewise import MOST_DENSE
+from ewsg_jax.checking.correction import TINY, groups, jackknife
+from ewsg_jax.checking.draws import Draws
+from ewsg_jax.posterior import Posterior
+
+SAME = 1e-3
+"""Relative difference of curvatures that is rounding."""
+
+
+def prior_widths(posterior: Posterior, draws: Draws, temperature: float) -> np.ndarray | None:
+    """Return the prior's standard deviations, shape (d,), where no posterior is wider; else None.
+
+    The prior is a normal one where its curvature is the same at two places.
+    """
+    if not posterior.log_concave or draws.size > MOST_DENSE:
+        return None
+    places = np.stack([draws.flat.mean(0), draws.flat[np.argmax(np.linalg.norm(draws.flat, axis=1))]])
+    points = jnp.asarray(places, jnp.result_type(jnp.float32, *draws.layout.dtypes))
+    here, there = np.asarray(_curvatures(posterior, draws.layout, points), np.float64)
+    values, vectors = np.linalg.eigh(here)
+    if not values[0] > SAME * values[-1] or np.abs(here - there).max() > SAME * values[-1]:
+        return None
+    return np.sqrt(temperature * np.sum(vectors**2 / values, axis=1))
+
+
+def too_wide(draws: Draws, widths: np.ndarray | None, tolerance: float, error_rate: float) -> str:
+    """Return what is impossible about draws, in words; nothing where none is wider than its bound but by chance.
+
+    Args:
+        draws: which.
+        widths: the bounds of their standard deviations, shape (d,); None where there are none.
+        tolerance: how far off, relatively, a standard deviation may be.
+        error_rate: how often draws as wide as the bounds may be called wider.
+    """
+    if widths is None:
+        return ""
+    off, parts = draws.flat - draws.flat.mean(0), groups(len(draws.flat), draws.num_groups)
+    sums = np.array([[off[part].sum(0), (off[part] ** 2).sum(0)] for part in parts])
+    left = np.array([[len(off) - (part.stop - part.start)] for part in parts])
+    first, second = np.moveaxis(sums.sum(0) - sums, 1, 0) / left
+    error = jackknife(np.log(np.maximum(second - first**2, TINY)) / 2)
+    ratio = off.std(0) / widths
+    sure = -float(stdtrit(len(parts) - 1, error_rate / draws.size))
+    beyond = np.log(ratio) - sure * error
+    k = int(np.argmax(beyond))
+    if beyond[k] <= np.log1p(tolerance):
+        return ""
+    return (
+        f"impossible: {ratio[k]:.3g} ± {ratio[k] * error[k]:.2g} times as wide as the prior ({draws.names[k]}), "
+        "which no posterior of a log-concave likelihood is (Brascamp–Lieb)"
+    )
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _curvatures(posterior: Posterior, layout: PyTree, points: Array) -> Array:
+    """Return the Hessians of −log prior at points (count, d), shape (count, d, d)."""
+
+    def potential(flat: Array) -> Array:
+        return -jnp.asarray(posterior.log_prior(layout.tree(flat)), flat.dtype)
+
+    return jax.lax.map(jax.hessian(potential), points)

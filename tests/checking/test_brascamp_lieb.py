@@ -1,0 +1,78 @@
+"""Draws that are wider than a prior that no posterior is wider than."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.checking.brascamp_lieb import prior_widths, too_wide
+from ewsg_jax.checking.draws import draws_of
+
+KEY = jax.random.key(0)
+RNG = np.random.default_rng(0)
+NORMAL = RNG.standard_normal((4, 400, 3))
+DATA = {"x": np.eye(3)[np.arange(9) % 3], "y": (np.arange(9) % 2).astype(float)}
+PRECISION = np.array([[2.0, 0.8, 0.0], [0.8, 1.0, 0.3], [0.0, 0.3, 0.5]])
+
+
+def normal_prior(position):
+    return -0.5 * position @ jnp.asarray(PRECISION, position.dtype) @ position + position[0]
+
+
+def logistic(position, row):
+    return jax.nn.log_sigmoid((2 * row["y"] - 1) * (row["x"] @ position))
+
+
+def widths(posterior, temperature=1.0):
+    return prior_widths(posterior, draws_of(NORMAL, None, 1000), temperature)
+
+
+def test_the_prior_of_ones_own_is_its_inverse_curvature():
+    found = widths(ewsg.Posterior(logistic, normal_prior, log_concave=True), 4.0)
+    np.testing.assert_allclose(found, 2 * np.sqrt(np.diag(np.linalg.inv(PRECISION))), rtol=1e-5)
+    shrunk = ewsg.models.logistic_regression(prior_scale=2.0).transformed(ewsg.bijectors.affine(np.ones(3), 4.0))
+    np.testing.assert_allclose(widths(shrunk), 2.0 / 4.0**0.5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "posterior",
+    [
+        ewsg.Posterior(logistic, normal_prior),
+        ewsg.Posterior(logistic, lambda w: -jnp.sum(jnp.sqrt(1 + w**2)), log_concave=True),
+        ewsg.Posterior(logistic, lambda w: -jnp.sum(w[:2] ** 2), log_concave=True),
+        ewsg.models.logistic_regression(prior_scale=np.inf),
+        ewsg.models.normal(),
+    ],
+    ids=["not known", "no normal prior", "flat in a direction", "flat", "no log-concave likelihood"],
+)
+def test_where_nothing_is_known(posterior):
+    draws = NORMAL[..., :2] if posterior == ewsg.models.normal() else NORMAL
+    assert prior_widths(posterior, draws_of(draws, None, 1000), 1.0) is None
+
+
+def test_what_is_impossible_is_said_and_what_may_be_chance_is_not():
+    model = ewsg.models.logistic_regression(prior_scale=1.0)
+    report = ewsg.check(KEY, NORMAL * [0.7, 3.0, 0.8], model, DATA)
+    assert report.outcome == "wrong"
+    assert report.impossible.startswith("impossible: 2.93 ± 0.0")
+    assert "(position[1])" in report.impossible
+    assert report.impossible in report.verdict
+    apart = ewsg.check(KEY, NORMAL * [0.7, 3.0, 0.8] + 9.0 * np.arange(4)[:, None, None], model, DATA)
+    assert "chains do not agree" in apart.verdict
+    assert apart.impossible in apart.verdict
+    assert apart.impossible
+    possible = ewsg.check(KEY, NORMAL * 0.9, model, DATA)
+    assert possible.impossible == ""
+
+
+def test_draws_of_the_prior_are_seldom_impossible():
+    """At 2 %, of 100 more than ten are rarer than 1e-5; a fifth wider than the prior they are called so."""
+    found = dict.fromkeys((1.0, 1.2), 0)
+    for _ in range(100):
+        values = RNG.standard_normal((4, 250, 5))
+        for scale in found:
+            draws = draws_of(values * scale, None, 1000)
+            found[scale] += bool(too_wide(draws, np.ones(5), 1e-9, 0.02))
+    assert found[1.0] <= 10
+    assert found[1.2] >= 90
