@@ -17,6 +17,7 @@ from ewsg_jax.planning.ways import Way, bytes_kept
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.rows.named import Rows
+from ewsg_jax.rows.probability import RowProbabilities
 
 OVERHEAD = 64
 """Rows that a step itself is worth."""
@@ -113,6 +114,9 @@ class Choice:
     ) -> None:
         self.posterior, self.frame, self.data, self.wanted = posterior, frame, data, wanted
         self._places, self._steepest, self._n = places, steepest, num_rows(data)
+        # Of this choice alone: what a method remembers by itself it keeps for ever, and the data with it.
+        self._law, self._laws = functools.cache(self._law_of), functools.cache(self._laws_of)
+        self._noise, self._evaluations = functools.cache(self._noise_of), functools.cache(self._evaluations_of)
         found = [self._best(way) for way in ways]
         self.candidates = sorted(found, key=lambda each: each.cost)
 
@@ -137,20 +141,22 @@ class Choice:
         return self._leverage if way.rows == "leverage" else "random"
 
     @functools.cached_property
-    def _leverage(self) -> Rows:
+    def _leverage(self) -> RowProbabilities:
         return self.frame.leverage(self.posterior, self.data)
 
-    @functools.cache  # noqa: B019 - as long as the choice lives
-    def _laws(self, dynamics: str) -> list[Law]:
+    def _law_of(self, rows: str, size: int) -> Rows:
+        return self._leverage.of_size(size) if rows == "leverage" else "random"
+
+    def _laws_of(self, dynamics: str) -> list[Law]:
         return laws(Way(dynamics, "full", "all"), self.posterior, self.data, self._steepest)
 
-    @functools.cache  # noqa: B019 - likewise
-    def _noise(self, estimator: str, rows: str) -> np.ndarray:
-        """Return the noise of a batch of one row, shape (d,)."""
+    def _noise_of(self, estimator: str, rows: str) -> tuple[float, float]:
+        """Return the noise of a batch of one row: of the coordinate that has most, and on average."""
         way = Way("langevin", estimator, rows)  # type: ignore[arg-type]
         size = min(MEASURED, max(1, self._n // 4)) if self.wanted.batch_size is None else self.wanted.batch_size
-        made = way.estimator_of(self.posterior, size, self.frame, self.rows(way))
-        return noise_of(made, size, self.frame, self._places, self.data)
+        made = way.estimator_of(self.posterior, size, self.frame, self._law(rows, size))
+        found = noise_of(made, size, self.frame, self._places, self.data)
+        return float(found.max()), float(found.mean())
 
     def _best(self, way: Way) -> Candidate:
         """Return a way at its least cost."""
@@ -185,21 +191,20 @@ class Choice:
         kept = self.wanted.num_chains * bytes_kept(kernel, self.frame, self.data)
         return kept if kept > self.wanted.memory_limit else 0
 
-    def _at(self, way: Way, size: int, law: Law, noise: np.ndarray | None) -> Candidate:
+    def _at(self, way: Way, size: int, law: Law, noise: tuple[float, float] | None) -> Candidate:
         """Return what a way does at a batch and a step."""
-        cost = self._evaluations(way, size)
+        cost = self._evaluations(way.estimator, size)
         if noise is None:
-            variance = np.array([law.variance])
+            largest = mean = law.variance
         elif way.estimator == "uniform":
-            variance = law.variance + law.slope * noise / size
+            largest, mean = (law.variance + law.slope * each / size for each in noise)
         else:
             # Where rows are anchored their noise grows with the distance from there, and so with the variance.
-            heat = law.slope * self._anchored(way, size, law, cost.refresh_every, noise) / size
-            variance = law.variance / np.maximum(1 - heat, 1e-3)
+            heat = (law.slope * self._anchored(way, size, law, cost.refresh_every, each) / size for each in noise)
+            largest, mean = (law.variance / max(1 - each, 1e-3) for each in heat)
         # A scheme that is too cold is not mended by noise: errors are added.
-        still = float(np.sqrt(law.variance))
-        sd_error = abs(still - 1) + float(np.sqrt(variance.max())) - still
-        mean_error = (abs(law.seen - 1) + float(variance.mean()) - law.variance) * self.frame.shift
+        sd_error = law.error + largest**0.5 - law.variance**0.5
+        mean_error = (abs(law.seen - 1) + mean - law.variance) * self.frame.shift
         steps = burn_in_of(law.time) + steps_of(law.time, self.wanted.ess, self.wanted.num_chains)
         evaluations = self.wanted.num_chains * (cost.at_init + cost.of_steps(0, steps))
         total = evaluations + self.wanted.num_chains * steps * OVERHEAD
@@ -215,7 +220,7 @@ class Choice:
             way, size, law.step_size, law.friction, sd_error, mean_error, law.time, passes, total, why_not
         )
 
-    def _anchored(self, way: Way, size: int, law: Law, period: int, noise: np.ndarray) -> np.ndarray:
+    def _anchored(self, way: Way, size: int, law: Law, period: int, noise: float) -> float:
         """Return the noise of a batch of one row whose anchor is not the center but as old as the way's."""
         if way.estimator == "control_variate":
             return noise
@@ -226,6 +231,6 @@ class Choice:
         # Rows have anchors of their own, which differ.
         return law.apart_geometrically(rate) * noise + (1 - 1 / self._n) * own
 
-    @functools.cache  # noqa: B019 - likewise
-    def _evaluations(self, way: Way, size: int) -> Evaluations:
+    def _evaluations_of(self, estimator: str, size: int) -> Evaluations:
+        way = Way("langevin", estimator, "random")
         return way.estimator_of(self.posterior, size, self.frame, "random").evaluations(self.data)

@@ -16,7 +16,7 @@ from ewsg_jax.planning.gaussian import Gaussian, gaussian
 from ewsg_jax.planning.ladder import climb
 from ewsg_jax.planning.laws import laws
 from ewsg_jax.planning.trial import Trial
-from ewsg_jax.planning.walls import steepest
+from ewsg_jax.planning.walls import STEEP, Wall, steepest
 from ewsg_jax.planning.ways import DYNAMICS, ESTIMATORS, Way
 from ewsg_jax.preparation.start import Start
 from ewsg_jax.rows.gathering import num_rows
@@ -55,10 +55,10 @@ class Search(Asked):
         )
         wall = steepest(self.posterior, frame, far, self.data)
         if not (normal.is_right and normal.is_normal):
-            if wall > STEEPEST:
+            if wall.curvature > STEEPEST:
                 return climb(for_trials, self)
             return self.by_trials(for_trials, normal, frame, wall)
-        choice = self.choice(frame, near, wall, self.wanted)
+        choice = self.choice(frame, near, wall.curvature, self.wanted)
         best = self.best(choice)
         burn_in = burn_in_of(best.time)
         start = Start(frame.center, frame.inverse_mass)
@@ -80,19 +80,23 @@ class Search(Asked):
             raise ValueError(f"methods and batch_size must allow a run within the tolerance; got none ({reasons})")
         return choice.best
 
-    def by_trials(self, key: Key, normal: Gaussian, frame: Frame, wall: float) -> Ended:
+    def by_trials(self, key: Key, normal: Gaussian, frame: Frame, wall: Wall) -> Ended:
         """Return the kernel whose trial is right: noise, walls and widths are those that the trials met."""
         notes = ["the posterior is not near normal: chosen by trials"]
         first, *keys = jax.random.split(key, 1 + MOST_TRIALS)
-        last = self.tried(first, *self.scout(frame, wall))
+        if wall.curvature > STEEP:
+            names = ", ".join(normal.report.names[k] for k in wall.coordinates)
+            along = f", along {names}" if names else ""
+            notes.append(f"a wall: the curvature reaches {wall.curvature:.3g} times the mode's{along}")
+        last = self.tried(first, *self.scout(frame, wall.curvature))
         spent, least, ended = normal.report.data_passes + last.data_passes, 0.0, None
         for number, own in enumerate(keys):
             frame, places = self.seen(own, frame, last)
             # Draws on a wall are rare: what is as far out as they may go is looked at too.
             near = jnp.concatenate([places, frame.places(own, NUM_POINTS, WIDE)])
-            wall = max(least, steepest(self.posterior, frame, near, self.data))
+            steep = max(least, steepest(self.posterior, frame, near, self.data).curvature)
             strict = replace(self.wanted, tolerance=self.wanted.tolerance / 2**number, careful=CAREFUL)
-            choice = self.choice(frame, places, wall, strict)
+            choice = self.choice(frame, places, steep, strict)
             best = self.best(choice)
             kernel, start = choice.kernel(best), Start(frame.center, frame.inverse_mass)
             last = self.tried(own, kernel, start, best.time)
@@ -104,7 +108,7 @@ class Search(Asked):
                     notes.append("chains of the last trial do not agree: several modes, or slower than it was long")
                 break
             # Half the step, and half of the error that is told: what is told is of a normal law.
-            least = 4 * wall
+            least = 4 * steep
         else:
             notes.append(f"none of {MOST_TRIALS} trials was right: the last is the nearest to it")
         assert ended is not None

@@ -136,7 +136,7 @@ def _judged(
             burn_in=burn_in,
             thin=max(1, (steps - burn_in) // MOST_DRAWS),
             state=state,
-            # Their noise is a small part of what moves them: all chains may have it in common.
+            # Their noise is a small part of what moves them: all chains may have it in common, nearly independent.
             shared_minibatch=kernel.uses_batches and kernel.exchangeable,
             progress=False,
             check_data=False,
@@ -144,7 +144,7 @@ def _judged(
     passes, report = samples.data_passes, None
     if samples.is_finite.any():
         try:
-            report = check(for_check, samples, posterior, data, tolerance=tolerance)
+            report = check(for_check, samples, posterior, data, tolerance=tolerance, shared_minibatch=False)
             passes += report.data_passes
         except ValueError:
             # Chains that stand still, or went where the potential has no gradient.

@@ -1,6 +1,7 @@
 """The steepest curvature that chains meet, which may be far from the mode's: no step is stable above its bound."""
 
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +17,26 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import Of
 from ewsg_jax.rows.gathering import CHUNK_SIZE
 
-NUM_DENSE, NUM_PLACES = 256, 4
+NUM_DENSE, NUM_PLACES = 128, 4
 """Places at which each row's own curvature is looked at, or that of the whole."""
+STEEP, ALONG = 4.0, 0.5
+"""The curvature from which a direction is a wall, and the correlation with it from which a coordinate is named."""
 
 
-def steepest(posterior: Posterior, frame: Frame, places: Array, data: Data) -> float:
-    """Return the largest curvature over some places, in coordinates in which the posterior is of width 1.
+class Wall(NamedTuple):
+    """The steepest place.
+
+    Attributes:
+        curvature: in coordinates in which the posterior is of width 1.
+        coordinates: the numbers of those along which it is steep; none where these are not known.
+    """
+
+    curvature: float
+    coordinates: tuple[int, ...]
+
+
+def steepest(posterior: Posterior, frame: Frame, places: Array, data: Data) -> Wall:
+    """Return the largest curvature over some places.
 
     Of a model of linear predictors, one for each row, an upper bound: each row is as steep as it is anywhere there.
 
@@ -37,12 +52,11 @@ def steepest(posterior: Posterior, frame: Frame, places: Array, data: Data) -> f
         return _of_rows(posterior, predictor, frame, places, data)
     of = Of(posterior, frame.layout, CHUNK_SIZE, False)
     mass = Mass(given=frame.inverse_mass, factor=frame.factor)
-    return stability.largest_curvature(
-        of, mass, frame.center, np.asarray(places[:: max(1, len(places) // NUM_PLACES)]), data
-    )
+    few = np.asarray(places[:: max(1, len(places) // NUM_PLACES)])
+    return Wall(stability.largest_curvature(of, mass, frame.center, few, data), ())
 
 
-def _of_rows(posterior: Posterior, predictor: LinearPredictor, frame: Frame, places: Array, data: Data) -> float:
+def _of_rows(posterior: Posterior, predictor: LinearPredictor, frame: Frame, places: Array, data: Data) -> Wall:
     (center,) = jax.tree.leaves(frame.center)
     rows = np.asarray(_largest(predictor, center, places, data), np.float64)
 
@@ -51,7 +65,10 @@ def _of_rows(posterior: Posterior, predictor: LinearPredictor, frame: Frame, pla
 
     whole = rows - np.asarray(jax.jit(jax.hessian(prior))(center), np.float64)
     root = np.linalg.cholesky(np.asarray(frame.inverse_mass, np.float64))
-    return float(np.linalg.eigvalsh(root.T @ whole @ root)[-1])
+    values, vectors = np.linalg.eigh(root.T @ whole @ root)
+    correlations = np.abs(root @ vectors[:, values > STEEP]) / frame.sd[:, None]
+    named = np.flatnonzero(correlations.max(1, initial=0.0) > ALONG)
+    return Wall(float(values[-1]), tuple(named.tolist()))
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -36,8 +36,8 @@ COOL = 1e-12
 """Of the temperature, at which there is no noise to speak of."""
 USE = 2**31 - 1
 """What sets these steps' keys apart: there are no chains of this number and those below it."""
-MOST_DRAWN, SHARE = 2**18, 1 / 8
-"""Steps of all chains whose randomness may be drawn, as many as the run's at most; more as a part of these."""
+SHARE = 1 / 4
+"""Of the run's steps, those whose randomness may be drawn: less than a step is."""
 MOST_BYTES = 2**28
 """Of copies of the state, all together."""
 MOST_CHAINS, MOST_NUMBERS, MOST_DENSE = 256, 1024, 512
@@ -56,9 +56,9 @@ def of_run(
 ) -> float | None:
     """Return the heat in the direction where it is largest, over the temperature; None where it is not known.
 
-    It is measured once for a kernel, arrays of data and a length, and only where that draws less randomness than
-    the run did: a call draws that of a block. It is not known of schedules of the temperature, of noise that a
-    dynamics or weights allow for, and of batches that depend on each other or on an anchor's age.
+    It is measured once for a kernel, arrays of data and a length, and only where that draws a quarter of the run's
+    randomness at most: a call draws that of a block. It is not known of schedules of the temperature, of noise that
+    a dynamics or weights allow for, and of batches that depend on each other or on an anchor's age.
 
     Args:
         chains: which were asked for.
@@ -75,8 +75,7 @@ def of_run(
         return 0.0
     apart = 1 if layout.shared_minibatch else len(alive)
     enough, least = (max(FEWEST, -(-count // apart)) for count in (BATCHES, COARSE))
-    most = max(SHARE * num_steps, min(num_steps, MOST_DRAWN // len(alive)))
-    each = min(enough, int(most) // (2 * layout.block_size))
+    each = min(enough, int(SHARE * num_steps) // (2 * layout.block_size))
     is_dear = each < least or 2 * each * _tree.num_bytes(state) > MOST_BYTES
     # An accelerator's program of single steps need not be there.
     if is_dear or layout.accelerator or not alive.any():

@@ -1,6 +1,7 @@
 """Plans: laws and noise against formulas, candidates against forecasts, whole runs against quadrature."""
 
 import dataclasses
+import gc
 import itertools
 import warnings
 
@@ -241,7 +242,7 @@ def test_the_rows_own_curvatures_bound_the_steepest():
     frame = Frame(mode.position, mode.inverse_mass, mode)
     places = frame.places(KEY, 16, 4.0)
     root = np.linalg.cholesky(np.asarray(mode.covariance))
-    bound = walls.steepest(LOGISTIC, frame, places, labels)
+    bound = walls.steepest(LOGISTIC, frame, places, labels).curvature
 
     def potential(w):
         each = jax.vmap(LOGISTIC.log_likelihood, (None, 0))(w, labels)
@@ -253,7 +254,7 @@ def test_the_rows_own_curvatures_bound_the_steepest():
     assert met * (1 - 1e-4) <= bound <= np.linalg.eigvalsh(whole)[-1] * (1 + 1e-4)
     # And where a model has no predictor the curvature itself is looked at, at some of them.
     plain = ewsg.Posterior(LOGISTIC.log_likelihood, LOGISTIC.log_prior)
-    assert walls.steepest(plain, frame, places, labels) <= met * (1 + 1e-3)
+    assert walls.steepest(plain, frame, places, labels).curvature <= met * (1 + 1e-3)
 
 
 def quadrature(potential, axes):
@@ -283,6 +284,7 @@ def test_a_posterior_that_is_far_from_normal_is_planned_by_trials():
     assert plan.report is not None
     assert plan.report.outcome != "wrong"
     assert any("not near normal" in note for note in plan.notes)
+    assert any("a wall" in note and note.endswith("along position[1]") for note in plan.notes)
     passes = plan.data_passes()
     samples = ewsg.sample(
         KEY, plan.kernel, plan.start, data, data_passes=passes, num_chains=8, burn_in=plan.burn_in, progress=False
@@ -321,6 +323,11 @@ def test_many_numbers_are_planned_coordinate_by_coordinate():
     assert plan.table[0].sd_error <= 0.025
     assert plan.gaussian is not None
     assert plan.gaussian.is_right
+
+
+def test_a_plan_keeps_no_data(planned):
+    gc.collect()
+    assert not any(isinstance(each, Choice) for each in gc.get_objects())
 
 
 def test_a_plan_prints_and_draws(planned, tmp_path):

@@ -17,7 +17,7 @@ COVARIANCE = 1000**2 / 5 * np.asarray(DATA).var(0)
 """Of the gradient of five rows."""
 
 
-def run(kernel, num_chains=4, num_steps=8_200, **options):
+def run(kernel, num_chains=4, num_steps=33_000, **options):
     return ewsg.sample(KEY, kernel, jnp.zeros(3), DATA, num_steps, num_chains=num_chains, progress=False, **options)
 
 
@@ -30,7 +30,7 @@ def run(kernel, num_chains=4, num_steps=8_200, **options):
 )
 def test_heat_is_the_formula(kernel, ratio):
     """h Cov(g)/(2T), h Cov(g)/(2γT); of 128 batches and noises each an error of a fifth."""
-    samples = run(kernel, num_chains=128, num_steps=1_100, keep=None)
+    samples = run(kernel, num_chains=128, num_steps=4_200, keep=None)
     assert samples.heat == pytest.approx(ratio * COVARIANCE.max(), rel=0.5)
     assert f"heat={samples.heat:.2g}" in repr(samples)
 
@@ -57,8 +57,8 @@ def test_it_is_measured_once_and_the_run_is_the_same_without(monkeypatch):
     assert run(kernel, num_steps=1_000).heat is None
     assert len(asked) == 2
     # Few batches tell what is large, and nothing else.
-    assert run(kernel, num_steps=3_000).heat > 1
-    assert run(ewsg.sgld(MODEL, 2e-7, batch_size=5), num_steps=3_000).heat is None
+    assert run(kernel, num_steps=9_000).heat > 1
+    assert run(ewsg.sgld(MODEL, 2e-7, batch_size=5), num_steps=9_000).heat is None
     assert len(asked) == 4
     monkeypatch.setattr(heat, "of_run", lambda *arguments: None)
     without = run(kernel)
