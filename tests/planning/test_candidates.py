@@ -35,9 +35,9 @@ def choice(*among, **wanted):
     )
 
 
-def told(estimator, size, law, dynamics="langevin", noise=(NOISE,)):
-    """What a way is told at a batch and a step."""
-    return choice()._at(Way(dynamics, estimator, "random"), size, law, np.array(noise))
+def told(estimator, size, law, dynamics="langevin", noise=NOISE):
+    """What a way is told at a batch and a step, of which another coordinate has half of the noise."""
+    return choice()._at(Way(dynamics, estimator, "random"), size, law, (noise, 3 / 4 * noise))
 
 
 def one(dynamics, step_size, friction=0.0):
@@ -58,8 +58,10 @@ def test_the_heat_of_a_batch_by_hand(size):
         "svrg": 2 / (2 - h - h * heat * 2 * (1 - ages.mean())),
     }
     for estimator, variance in by_hand.items():
-        found = told(estimator, size, law, noise=(NOISE, NOISE / 2))
-        np.testing.assert_allclose(found.sd_error, variance**0.5 - 1, rtol=0.02, err_msg=estimator)
+        # An anchor's distance is that of the scheme without noise, whose variance is not quite 1.
+        rtol = 0.02 if estimator == "svrg" else 1e-4
+        found = told(estimator, size, law)
+        np.testing.assert_allclose(found.sd_error, variance**0.5 - 1, rtol=rtol, err_msg=estimator)
 
 
 def test_a_table_is_as_hot_as_its_rows_are_old():
@@ -74,7 +76,7 @@ def test_a_table_is_as_hot_as_its_rows_are_old():
         ]
         variance = np.linalg.solve(moments, [2 * h, 0])[0]
         assert variance > 1 + 1.5 * (law.variance - 1)
-        found = told("saga", 1, law, noise=(0.0,))
+        found = told("saga", 1, law, noise=0.0)
         np.testing.assert_allclose(found.sd_error, variance**0.5 - 1, rtol=0.06)
 
 
@@ -90,7 +92,7 @@ def test_errors_of_a_scheme_and_of_its_noise_are_added():
     cold = 1 - law.variance**0.5
     assert cold > 0.005
     heat = 2 * (1 - law.variance) / law.slope
-    assert told("uniform", 1, law, "splitting", (heat,)).sd_error > 1.9 * cold
+    assert told("uniform", 1, law, "splitting", heat).sd_error > 1.9 * cold
 
 
 def test_a_way_is_at_its_cheapest_batch_and_step():
@@ -99,10 +101,10 @@ def test_a_way_is_at_its_cheapest_batch_and_step():
     found = {each.way: each for each in choice(*ways, tolerance=0.2).candidates}
     for way in ways:
         sizes = (N,) if way.estimator == "full" else (8, 16, 32)
-        noise = choice()._noise("uniform", "random")
+        most, _ = choice()._noise("uniform", "random")
         right = []
         for size, law in itertools.product(sizes, laws(way, MODEL, DATA, 1.0)):
-            heat = 0.0 if way.estimator == "full" else law.slope * noise.max() / size
+            heat = 0.0 if way.estimator == "full" else law.slope * most / size
             off = abs(law.error) + (law.variance + heat) ** 0.5 - law.variance**0.5
             steps = burn_in_of(law.time) + steps_of(law.time, WANTED.ess, 8)
             if off <= 0.1:
