@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check
+from ewsg_jax import _check, _tree
 from ewsg_jax._types import Data, Key, P
 from ewsg_jax.planning.choice import Wanted
 from ewsg_jax.planning.ladder import climb
@@ -48,7 +48,8 @@ def plan(
     Args:
         key: a typed PRNG key.
         posterior: what is to be sampled.
-        position: where the search for its mode begins, a tree of floating-point arrays.
+        position: where the search for its mode begins, a tree of floating-point arrays; it is planned, and to be
+            run, at least in float32.
         data: all n rows.
         tolerance: how far off, relatively, a standard deviation may be, chance included; a mean twice as many of
             them.
@@ -99,6 +100,7 @@ def plan(
         _check.instance("mode", mode, Mode, "made by ewsg_jax.find_mode")
         _check.same_tree("mode must be of these positions", "mode.position", mode.position, position)
         _check.finite("mode.position", mode.position)
+        mode = mode._replace(position=_tree.widened(mode.position))
     if methods is not None:
         _check_methods(methods)
     if batch_size is not None:
@@ -106,6 +108,8 @@ def plan(
     if memory_limit is not None:
         _check.integer("memory_limit", memory_limit)
 
+    # A half-precision number has fewer digits than a tolerance asks for, once the mode is some widths from 0.
+    position = _tree.widened(position)
     for_mode, for_search = jax.random.split(key)
     notes: list[str] = []
     spent = 0.0

@@ -192,4 +192,11 @@ MUTANTS = [
         "tests/wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[plan: a batch above n]",
         sweep=True,
     ),
+    Mutant(
+        "plan: a mode of half precision",
+        "ewsg_jax/planning/_plan.py",
+        "mode._replace(position=_tree.widened(mode.position))",
+        "mode._replace(position=mode.position)",
+        CANDIDATES + "test_positions_of_half_precision_are_planned_in_float32",
+    ),
 ]

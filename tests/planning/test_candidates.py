@@ -202,3 +202,10 @@ def test_the_normal_approximation_is_right_where_errors_are_within_tolerance():
         strict = dataclasses.replace(found, tolerance=factor * found.doubt * found.tolerance)
         assert strict.is_right is right
         assert strict.doubt == pytest.approx(1 / factor)
+
+
+def test_positions_of_half_precision_are_planned_in_float32():
+    half = MODE._replace(position=MODE.position.astype(jnp.bfloat16))
+    plan = ewsg.plan(KEY, MODEL, half.position, DATA, mode=half, methods=["ld"])
+    assert plan.start(KEY).dtype == jnp.float32
+    assert plan.gaussian.is_right
