@@ -20,19 +20,25 @@ def certain_rows(p: np.ndarray, batch_size: int) -> np.ndarray:
 
 
 def alias_table(p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return thresholds of 2³², aliases as places, and the probabilities that they make, exactly."""
+    """Return thresholds of 2³², aliases as places, and the probabilities that they make, exactly.
+
+    Places that have too little are filled, in order, by those that have too much, and one of these that has given
+    more than it had by the next: what each gives is where sums of both meet (Hübschle-Schneider & Sanders 2019).
+    """
     k = len(p)
-    scaled, alias = p * k, np.arange(k)
-    small, large = list(np.flatnonzero(scaled < 1)), list(np.flatnonzero(scaled >= 1))
-    stays = np.ones(k)
-    while small and large:
-        low, high = small.pop(), large[-1]
-        stays[low], alias[low] = scaled[low], high
-        scaled[high] -= 1 - scaled[low]
-        if scaled[high] < 1:
-            small.append(large.pop())
+    scaled, alias, stays = p * k, np.arange(k), np.ones(k)
+    small, large = np.flatnonzero(scaled < 1), np.flatnonzero(scaled >= 1)
+    wanted, given = np.cumsum(1 - scaled[small]), np.cumsum(scaled[large] - 1)
+    if len(small) and len(large):
+        before = np.concatenate([[0.0], wanted[:-1]])
+        giver = np.minimum(np.searchsorted(given, before, side="right"), len(large) - 1)
+        stays[small], alias[small] = scaled[small], large[giver]
+        last = np.searchsorted(before, given[:-1], side="left") - 1
+        left = np.where(last >= 0, given[:-1] - wanted[last], 0.0)
+        short = left < 0
+        stays[large[:-1][short]], alias[large[:-1][short]] = 1 + left[short], large[1:][short]
     # 2³² − 1 at the most: a place without an alias goes to itself either way.
-    threshold = np.minimum(np.round(stays * WORD), WORD - 1)
+    threshold = np.clip(np.round(stays * WORD), 0, WORD - 1)
     kept = np.where(alias == np.arange(k), WORD, threshold)
     realised = kept + np.bincount(alias, WORD - kept, minlength=k)
     return threshold, alias, realised / (WORD * k)

@@ -167,14 +167,14 @@ MUTANTS = [
         "ewsg_jax/rows/alias.py",
         "        certain |= more",
         "        return certain | more",
-        "tests/gradients/test_row_probability.py::test_certain_rows_are_taken_exactly[saga]",
+        "tests/gradients/test_row_probability.py::test_certain_rows_are_looked_for_until_there_are_no_more",
         sweep=True,
     ),
     Mutant(
         "rows by probability: an alias of what is left over",
         "ewsg_jax/rows/alias.py",
-        "scaled[high] -= 1 - scaled[low]",
-        "scaled[high] -= scaled[low]",
+        "1 + left[short], large[1:][short]",
+        "-left[short], large[1:][short]",
         "tests/gradients/test_row_probability.py::test_the_table_makes_the_probabilities[7]",
     ),
     Mutant(

@@ -8,6 +8,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax import _random
 from ewsg_jax.rows import by_probability, leverage
+from ewsg_jax.rows.alias import certain_rows
 from tests.gradients.test_enumeration import N, as_jax, close, no_weight
 from tests.gradients.test_variance_reduced import MODELS, flat, quick_jit, shifted
 
@@ -102,6 +103,12 @@ def realised(law):
     np.add.at(found, own, threshold / 2**32 / k)
     np.add.at(found, alias, (1 - threshold / 2**32) / k)
     return found
+
+
+def test_certain_rows_are_looked_for_until_there_are_no_more():
+    """0.7 at once; of three left 0.16 of 0.3; of two left 0.08 of 0.14; of one left none of 0.06."""
+    found = certain_rows(np.array([0.04, 0.7, 0.16, 0.02, 0.08]), 4)
+    np.testing.assert_array_equal(found, [False, True, True, False, True])
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 1_000])
