@@ -47,9 +47,16 @@ def test_readme_examples_run():
     assert samples.position.shape == (100, 400, 2)
     # The posterior is N(Σx/(n + 1), I/(n + 1)).
     rows = np.asarray(names["data"], float)
-    error = (samples.position.mean((0, 1)) - rows.sum(0) / 1001) * np.sqrt(1001)
+    mean, sd = rows.sum(0) / 1001, 1001**-0.5
+    error = (samples.position.mean((0, 1)) - mean) / sd
     assert np.all(np.abs(error) < 0.2)
     assert samples.is_finite.all()
+    # And what the three calls say of it.
+    plan, report = names["plan"], names["report"]
+    assert report.outcome == "right"
+    for found in (plan.gaussian, report.corrected):
+        assert np.all(np.abs(found.mean - mean) < 0.1 * sd)
+        assert np.all(np.abs(found.sd / sd - 1) < 0.05)
 
 
 def test_parts_of_your_own_are_short_and_need_public_names_only():

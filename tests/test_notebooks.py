@@ -19,7 +19,11 @@ def cells(path, kind):
 
 
 def test_there_are_notebooks():
-    assert {path.name for path in NOTEBOOKS} >= {"quickstart.ipynb", "your_own_model.ipynb"}
+    assert {path.name for path in NOTEBOOKS} >= {
+        "quickstart.ipynb",
+        "your_own_model.ipynb",
+        "plan_sample_check.ipynb",
+    }
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ewsg_jax.sampling.archive import path_of
+
 
 class Panel(NamedTuple):
     """What is drawn of all coordinates.
@@ -29,7 +31,9 @@ def plot(title: str, panels: list[Panel], path: str | os.PathLike[str] | None) -
 
     Raises:
         ImportError: matplotlib is not installed.
+        TypeError: the path is none.
     """
+    file = None if path is None else path_of(path)
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -45,6 +49,6 @@ def plot(title: str, panels: list[Panel], path: str | os.PathLike[str] | None) -
         axes.errorbar(np.arange(len(order)), panel.values[order], 2 * panel.errors[order], fmt=".", linewidth=0.7)
         axes.set_xlabel("coordinate, in order")
         axes.set_ylabel(panel.name)
-    if path is not None:
-        figure.savefig(path, dpi=150)
+    if file is not None:
+        figure.savefig(file, dpi=150)
     return figure

@@ -187,6 +187,7 @@ class Report:
 
         Raises:
             ImportError: matplotlib is not installed.
+            TypeError: the path is none.
         """
         ratio, shift = flat(self.sd_ratio), flat(self.mean_shift)
         panels = [

@@ -1,11 +1,13 @@
 """How to sample a posterior: which kernel, from where, how long; and whether a chain is needed at all."""
 
 import warnings
+from collections.abc import Collection
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check
+from ewsg_jax import _check, _tree
 from ewsg_jax._types import Data, Key, P
 from ewsg_jax.planning.choice import Wanted
 from ewsg_jax.planning.ladder import climb
@@ -14,7 +16,6 @@ from ewsg_jax.planning.search import Search
 from ewsg_jax.planning.ways import plannable, ways
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode, find_mode
-from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.sampling.memory import free_on_the_host
 
 PART_OF_MEMORY = 4
@@ -30,7 +31,7 @@ def plan(
     tolerance: float = 0.05,
     num_chains: int = 8,
     mode: Mode[P] | None = None,
-    methods: tuple[str, ...] | None = None,
+    methods: Collection[str] | None = None,
     batch_size: int | None = None,
     memory_limit: int | None = None,
     max_passes: float = 2_000.0,
@@ -47,7 +48,8 @@ def plan(
     Args:
         key: a typed PRNG key.
         posterior: what is to be sampled.
-        position: where the search for its mode begins, a tree of floating-point arrays.
+        position: where the search for its mode begins, a tree of floating-point arrays; it is planned, and to be
+            run, at least in float32.
         data: all n rows.
         tolerance: how far off, relatively, a standard deviation may be, chance included; a mean twice as many of
             them.
@@ -55,7 +57,7 @@ def plan(
         mode: what `find_mode` returned; None: it is searched for.
         methods: names of those that may be taken; None: splitting, Langevin, semi-implicit and exact dynamics with
             full, control-variate, SVRG, SAGA and uniform estimates.
-        batch_size: rows of a step; None: what costs least.
+        batch_size: rows of a step, at most n; None: what costs least.
         memory_limit: bytes that the states of all chains may take; None: a quarter of what is free.
         max_passes: over the data, of each chain of a trial, at most.
 
@@ -80,27 +82,34 @@ def plan(
         >>> bool(jnp.allclose(samples.position.std((0, 1)), 400**-0.5, rtol=0.1))
         True
     """
+    options = {"tolerance": tolerance, "max_passes": max_passes}
+    _check_on_host({"key": key, "position": position, "data": data, "mode": mode} | options)
     _check.key(key)
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
     position = _check.position(position)
     _check.finite("position", position)
-    _check.data(data)
+    n = _check.data(data)
     _check.finite("data", data)
     data = jax.tree.map(jnp.asarray, data)
     posterior.check(position, data)
-    _check.positive("tolerance", tolerance)
+    for name, value in options.items():
+        _check.positive(name, value)
     _check.decay("tolerance", tolerance)
     _check.integer("num_chains", num_chains)
     if mode is not None:
         _check.instance("mode", mode, Mode, "made by ewsg_jax.find_mode")
         _check.same_tree("mode must be of these positions", "mode.position", mode.position, position)
-    _check_methods(methods)
+        _check.finite("mode.position", mode.position)
+        mode = mode._replace(position=_tree.widened(mode.position))
+    if methods is not None:
+        _check_methods(methods)
     if batch_size is not None:
-        _check.integer("batch_size", batch_size)
+        _check.integer("batch_size", batch_size, maximum=n)
     if memory_limit is not None:
         _check.integer("memory_limit", memory_limit)
-    _check.positive("max_passes", max_passes)
 
+    # A half-precision number has fewer digits than a tolerance asks for, once the mode is some widths from 0.
+    position = _tree.widened(position)
     for_mode, for_search = jax.random.split(key)
     notes: list[str] = []
     spent = 0.0
@@ -135,16 +144,21 @@ def plan(
         num_chains=num_chains,
         data_passes_spent=spent + ended.data_passes,
         cost=cost,
-        num_rows=num_rows(data),
+        num_rows=n,
     )
 
 
-def _check_methods(methods: tuple[str, ...] | None) -> None:
-    if methods is None:
-        return
-    known = plannable()
-    if isinstance(methods, str) or not methods or not all(isinstance(each, str) for each in methods):
-        raise TypeError(f"methods must be names of methods, a tuple of texts; got {_check.describe(methods)}")
-    strange = [each for each in methods if each not in known]
-    if strange:
-        raise ValueError(f"methods must be among {', '.join(known)}; got {', '.join(map(repr, strange))}")
+def _check_on_host(given: dict[str, Any]) -> None:
+    """Check that nothing is traced: what is planned depends on values."""
+    for name, value in given.items():
+        if any(map(_check.is_traced, jax.tree.leaves(value))):
+            raise TypeError(f"{name} must be known: call plan outside of jit, vmap and grad; got a traced one")
+
+
+def _check_methods(methods: Collection[str]) -> None:
+    """Check names of methods that can be planned."""
+    _check.texts("methods", methods)
+    if not methods:
+        raise ValueError("methods must name a method, or be None for all that can be planned; got none")
+    for name in methods:
+        _check.one_of("methods", name, plannable())

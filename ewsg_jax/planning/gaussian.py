@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ewsg_jax import _check
 from ewsg_jax._types import Data, Key, Position, PyTree
 from ewsg_jax.checking import Report, check
 from ewsg_jax.checking.draws import flat
@@ -87,7 +88,13 @@ def gaussian(key: Key, posterior: Posterior, mode: Mode, data: Data, tolerance: 
     count = int(np.clip(MOST_NUMBERS // size, 8 * NUM_CHAINS, MOST_DRAWS)) // NUM_CHAINS
     for_draws, for_batches = jax.random.split(key)
     draws = _draws(mode, jax.random.split(for_draws, (NUM_CHAINS, count)))
-    report = check(for_batches, draws, posterior, data, tolerance=tolerance)
+    try:
+        report = check(for_batches, draws, posterior, data, tolerance=tolerance)
+    except ValueError as error:
+        raise ValueError(
+            "posterior must have a gradient some widths around its mode (posterior.transformed(…) takes a bounded "
+            f"parameter to all numbers); of draws of the normal approximation there, {_check.reason(error)}"
+        ) from error
     return Gaussian(draws, report, tolerance)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ewsg_jax.planning.choice import Candidate
+from ewsg_jax.sampling.archive import path_of
 
 
 def plot(
@@ -19,7 +20,9 @@ def plot(
 
     Raises:
         ImportError: matplotlib is not installed.
+        TypeError: the path is none.
     """
+    file = None if path is None else path_of(path)
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -39,6 +42,6 @@ def plot(
     right.axvline(50 * tolerance, color="black", linewidth=0.8)
     right.set(xlabel="sds off by at most (%)")
     figure.suptitle(title, fontsize=8, wrap=True)
-    if path is not None:
-        figure.savefig(path, dpi=120)
+    if file is not None:
+        figure.savefig(file, dpi=120)
     return figure

@@ -86,6 +86,7 @@ class Plan:
 
         Raises:
             ImportError: matplotlib is not installed.
+            TypeError: the path is none.
         """
         return plot(repr(self.kernel), self.table, self.ess, self.tolerance, path)
 

@@ -1,5 +1,6 @@
 """What may be run: any of these dynamics with any of these estimators, and rows drawn in either way."""
 
+from collections.abc import Collection
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -66,7 +67,7 @@ class Way(NamedTuple):
         return f"{self.dynamics} + {self.estimator}" + (", by leverage" if self.rows == "leverage" else "")
 
 
-def ways(posterior: Posterior, methods: tuple[str, ...] | None) -> list[Way]:
+def ways(posterior: Posterior, methods: Collection[str] | None) -> list[Way]:
     """Return all ways that a posterior allows, or those of the methods that are named.
 
     Raises:
@@ -92,7 +93,7 @@ def plannable() -> list[str]:
     ]
 
 
-def _pairs(methods: tuple[str, ...] | None) -> list[tuple[str, str]]:
+def _pairs(methods: Collection[str] | None) -> list[tuple[str, str]]:
     every = [(d, e) for d in DYNAMICS for e in ESTIMATORS]
     if methods is None:
         return every

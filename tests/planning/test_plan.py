@@ -205,6 +205,9 @@ def test_passes_follow_from_the_draws_that_are_asked_for(planned):
     per_step = planned.cost.per_step / N
     wanted = 4_500 * planned.autocorrelation_time / 8 * per_step
     assert many - few == pytest.approx(wanted, rel=0.01)
+    # Burn-in is among them, and no run is shorter than it.
+    least = planned.cost.at_init + planned.cost.of_steps(0, planned.burn_in)
+    assert planned.data_passes(ess=1e-6) == pytest.approx((least + 16 * planned.cost.per_step) / N, rel=1e-6)
     # Three standard errors of a sd, 1/√(2 ESS) each, are half of the tolerance.
     assert enough(0.05) == np.ceil((3.3 / 0.025) ** 2 / 2)
 
