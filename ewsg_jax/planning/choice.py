@@ -151,12 +151,12 @@ class Choice:
         return laws(Way(dynamics, "full", "all"), self.posterior, self.data, self._steepest)
 
     def _noise_of(self, estimator: str, rows: str) -> tuple[float, float]:
-        """Return the noise of a batch of one row: of the coordinate that has most, and on average."""
+        """Return the noise of a batch of one row: of the direction that has most, and on average."""
         way = Way("langevin", estimator, rows)  # type: ignore[arg-type]
         size = min(MEASURED, max(1, self._n // 4)) if self.wanted.batch_size is None else self.wanted.batch_size
         made = way.estimator_of(self.posterior, size, self.frame, self._law(rows, size))
         found = noise_of(made, size, self.frame, self._places, self.data)
-        return float(found.max()), float(found.mean())
+        return found.largest, float(found.coordinates.mean())
 
     def _best(self, way: Way) -> Candidate:
         """Return a way at its least cost."""

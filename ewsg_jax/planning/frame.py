@@ -69,6 +69,10 @@ class Frame:
         found = self._mapped(gradients, lambda g: self.factor.times(self.factor.transposed(g)))
         return np.asarray(found, np.float64) / self.sd
 
+    def whitened(self, gradients: Array) -> np.ndarray:
+        """Return Lᵀ g, of gradients (count, d)."""
+        return np.asarray(self._mapped(gradients, self.factor.transposed), np.float64)
+
     def _mapped(self, values: Array, function: Any) -> Array:
         return jax.vmap(lambda x: ravel_pytree(function(self.layout.tree(x)))[0])(values)
 

@@ -1,5 +1,7 @@
 """How much the rows of a batch move a chain: the noise of an estimate, in the posterior's own units."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ewsg_jax._types import Array, Data
@@ -8,11 +10,24 @@ from ewsg_jax.gradients.protocol import GradientEstimator
 from ewsg_jax.planning.frame import Frame
 
 
-def noise_of(estimator: GradientEstimator, batch_size: int, frame: Frame, places: Array, data: Data) -> np.ndarray:
-    """Return the variance of C g in each coordinate, over the coordinate's own, times the batch's rows, shape (d,).
+class Noise(NamedTuple):
+    """The variance of C g over that of the posterior, of a batch of one row.
 
-    A batch of b rows has this over b: it adds so much noise to each coordinate's gradient as 1 is its slope over a
-    standard deviation.
+    A batch of b rows has this over b: it adds so much noise to each gradient as 1 is its slope over a standard
+    deviation.
+
+    Attributes:
+        coordinates: of each coordinate, shape (d,).
+        largest: of the direction that has most, which may be no coordinate's; of the coordinate that has most where
+            there are too many numbers to tell.
+    """
+
+    coordinates: np.ndarray
+    largest: float
+
+
+def noise_of(estimator: GradientEstimator, batch_size: int, frame: Frame, places: Array, data: Data) -> Noise:
+    """Return the noise of an estimate.
 
     Args:
         estimator: of batches of `batch_size` rows.
@@ -22,5 +37,12 @@ def noise_of(estimator: GradientEstimator, batch_size: int, frame: Frame, places
         data: the rows.
     """
     found = batches.estimates(estimator, frame.center, places, None, 2, data)
-    differences = frame.weighed(found[:, 0] - found[:, 1])
-    return batch_size * np.mean(differences**2, axis=0) / 2
+    differences = found[:, 0] - found[:, 1]
+    coordinates = batch_size * np.mean(frame.weighed(differences) ** 2, axis=0) / 2
+    largest, (count, d) = float(coordinates.max()), differences.shape
+    if d <= count // 4:
+        turned = frame.whitened(differences)
+        top = batch_size * np.linalg.eigvalsh(turned.T @ turned / count)[-1] / 2
+        # The largest eigenvalue of so few draws is too large, by so much where all directions have the same.
+        largest = max(largest, float(top) / (1 + np.sqrt(d / count)) ** 2)
+    return Noise(coordinates, largest)

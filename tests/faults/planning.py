@@ -7,8 +7,8 @@ MUTANTS = [
     Mutant(
         "plan: a table without the spread of its rows' anchors",
         "ewsg_jax/planning/choice.py",
-        "* noise + (1 - 1 / self._n) * own",
-        "* noise",
+        "law.apart_geometrically(rate), (1 - 1 / self._n) * own",
+        "law.apart_geometrically(rate), 0.0",
         CANDIDATES + "test_a_table_is_as_hot_as_its_rows_are_old",
     ),
     Mutant(
@@ -127,15 +127,22 @@ MUTANTS = [
     Mutant(
         "plan: noise of both of two batches",
         "ewsg_jax/planning/noise.py",
-        "np.mean(differences**2, axis=0) / 2",
-        "np.mean(differences**2, axis=0)",
+        "np.mean(frame.weighed(differences) ** 2, axis=0) / 2",
+        "np.mean(frame.weighed(differences) ** 2, axis=0)",
         PLANS + "test_noise_is_that_of_the_rows_by_formula[random-control_variate]",
+    ),
+    Mutant(
+        "plan: noise of coordinates alone",
+        "ewsg_jax/planning/noise.py",
+        "largest = max(largest, float(top)",
+        "largest = max(largest, 0 * float(top)",
+        PLANS + "test_noise_along_no_coordinate_is_seen",
     ),
     Mutant(
         "plan: rows as steep as at the last place",
         "ewsg_jax/planning/walls.py",
-        "return jnp.maximum(steepest, -bend), None",
-        "return -bend, None",
+        "return jnp.maximum(steepest, jnp.max(-bend, axis=1)), None",
+        "return jnp.max(-bend, axis=1), None",
         PLANS + "test_the_rows_own_curvatures_bound_the_steepest",
         sweep=True,
     ),

@@ -162,8 +162,15 @@ def test_leverage_is_in_the_units_of_the_posterior():
 
 def a_trial(draws, steps=1_000):
     """Of a run that gave these draws, a step each."""
+    kernel = ewsg.ld(MODEL, 0.01)
+    samples = ewsg.sample(KEY, kernel, jnp.zeros(1), DATA, 2, progress=False)
     report = ewsg.check(KEY, draws, MODEL, DATA)
-    return Trial(ewsg.ld(MODEL, 0.01), None, report, steps, report.data_passes)
+    return Trial(kernel, samples, report, steps, report.data_passes)
+
+
+def outcome_of(trial):
+    assert trial.report is not None
+    return trial.report.outcome
 
 
 def normal_draws(width=1.0, seed=0):
@@ -175,12 +182,12 @@ def test_a_trial_that_lost_a_chain_is_wrong():
     assert not a_trial(right).is_wrong
     lost = right.copy()
     lost[3, 50:] = np.nan
-    assert a_trial(lost).report.outcome == "right"
+    assert outcome_of(a_trial(lost)) == "right"
     assert a_trial(lost).is_wrong
     assert a_trial(normal_draws(1.5)).is_wrong
     # Chains that have not met yet are to run on.
     apart = right + np.linspace(-3, 3, 8)[:, None, None] / N**0.5
-    assert a_trial(apart).report.outcome == "wrong"
+    assert outcome_of(a_trial(apart)) == "wrong"
     assert a_trial(apart).is_short
     assert not a_trial(apart).is_wrong
 
@@ -208,4 +215,5 @@ def test_positions_of_half_precision_are_planned_in_float32():
     half = MODE._replace(position=MODE.position.astype(jnp.bfloat16))
     plan = ewsg.plan(KEY, MODEL, half.position, DATA, mode=half, methods=["ld"])
     assert plan.start(KEY).dtype == jnp.float32
+    assert plan.gaussian is not None
     assert plan.gaussian.is_right

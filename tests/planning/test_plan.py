@@ -134,7 +134,24 @@ def test_noise_is_that_of_the_rows_by_formula(estimator, rows):
     way = Way("langevin", estimator, rows)
     made = way.estimator_of(LINEAR, 8, FRAME, law or "random")
     found = noise_of(made, 8, FRAME, FRAME.places(KEY, 4_000, 1.0), ROWS)
-    np.testing.assert_allclose(found, told, rtol=0.1)
+    np.testing.assert_allclose(found.coordinates, told, rtol=0.1)
+    # Of directions: Σᵢ E gᵢgᵢᵀ/pᵢ less the mean's, in coordinates in which the posterior is N(0, I).
+    root = np.linalg.cholesky(COVARIANCE)
+    rows = X @ root
+    whole = (rows * ((lengths + residual**2) / p)[:, None]).T @ rows
+    inner = root.T @ (X.T @ X) @ COVARIANCE @ (X.T @ X) @ root + np.outer(rows.T @ residual, rows.T @ residual)
+    np.testing.assert_allclose(found.largest, np.linalg.eigvalsh(whole - inner)[-1], rtol=0.1)
+
+
+def test_noise_along_no_coordinate_is_seen():
+    """Rows that differ along (1, …, 1) alone: eight times the noise of a coordinate there."""
+    model, rows = ewsg.models.gaussian_location(), np.outer(RNG.normal(size=200), np.ones(8)).astype(np.float32)
+    mode = a_mode(model, jnp.zeros(8), rows)
+    frame = Frame(mode.position, mode.inverse_mass, mode)
+    made = Way("langevin", "uniform", "random").estimator_of(model, 8, frame, "random")
+    found = noise_of(made, 8, frame, frame.places(KEY, 4_000, 1.0), jnp.asarray(rows))
+    np.testing.assert_allclose(found.coordinates, 200 * rows[:, 0].var(), rtol=0.1)
+    np.testing.assert_allclose(found.largest, 8 * 200 * rows[:, 0].var(), rtol=0.15)
 
 
 def test_what_candidates_are_told_is_what_a_forecast_of_their_kernels_tells():
@@ -240,7 +257,7 @@ def test_the_rows_own_curvatures_bound_the_steepest():
     labels = {"x": ROWS["x"] / 4, "y": (RNG.random(N) < 0.5).astype(np.float32)}
     mode = a_mode(LOGISTIC, jnp.zeros(3), labels)
     frame = Frame(mode.position, mode.inverse_mass, mode)
-    places = frame.places(KEY, 16, 4.0)
+    places = jnp.concatenate([frame.places(KEY, 8, width) for width in (4.0, 0.1)])
     root = np.linalg.cholesky(np.asarray(mode.covariance))
     bound = walls.steepest(LOGISTIC, frame, places, labels).curvature
 
