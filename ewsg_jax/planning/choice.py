@@ -13,7 +13,7 @@ from ewsg_jax.gradients.protocol import Evaluations
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.laws import Law, laws
 from ewsg_jax.planning.noise import noise_of
-from ewsg_jax.planning.ways import Way, bytes_kept
+from ewsg_jax.planning.ways import RowsBy, Way, bytes_kept
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.rows.named import Rows
@@ -150,9 +150,9 @@ class Choice:
     def _laws_of(self, dynamics: str) -> list[Law]:
         return laws(Way(dynamics, "full", "all"), self.posterior, self.data, self._steepest)
 
-    def _noise_of(self, estimator: str, rows: str) -> tuple[float, float]:
+    def _noise_of(self, estimator: str, rows: RowsBy) -> tuple[float, float]:
         """Return the noise of a batch of one row: of the direction that has most, and on average."""
-        way = Way("langevin", estimator, rows)  # type: ignore[arg-type]
+        way = Way("langevin", estimator, rows)
         size = min(MEASURED, max(1, self._n // 4)) if self.wanted.batch_size is None else self.wanted.batch_size
         made = way.estimator_of(self.posterior, size, self.frame, self._law(rows, size))
         found = noise_of(made, size, self.frame, self._places, self.data)

@@ -58,7 +58,8 @@ class Search(Asked):
         wall = steepest(self.posterior, frame, far, self.data)
         if not (normal.is_right and normal.is_normal):
             if wall.curvature > STEEPEST:
-                return climb(for_trials, self)
+                ended = climb(for_trials, self)
+                return replace(ended, data_passes=ended.data_passes + normal.report.data_passes)
             return self.by_trials(for_trials, normal, frame, wall)
         choice = self.choice(frame, near, wall.curvature, self.wanted)
         best = self.best(choice)
@@ -95,15 +96,16 @@ class Search(Asked):
         last = self.tried(first, *self.scout(frame, wall.curvature))
         spent, least, ended = normal.report.data_passes + last.data_passes, 0.0, None
         for number, own in enumerate(keys):
-            frame, places = self.seen(own, frame, last)
+            for_seen, for_far, for_trial = jax.random.split(own, 3)
+            frame, places = self.seen(for_seen, frame, last)
             # Draws on a wall are rare: what is as far out as they may go is looked at too.
-            near = jnp.concatenate([places, frame.places(own, NUM_POINTS, WIDE)])
+            near = jnp.concatenate([places, frame.places(for_far, NUM_POINTS, WIDE)])
             steep = max(least, steepest(self.posterior, frame, near, self.data).curvature)
             strict = replace(self.wanted, tolerance=self.wanted.tolerance / 2**number, careful=CAREFUL)
             choice = self.choice(frame, places, steep, strict)
             best = self.best(choice)
             kernel, start = choice.kernel(best), Start(frame.center, frame.inverse_mass)
-            last = self.tried(own, kernel, start, best.time)
+            last = self.tried(for_trial, kernel, start, best.time)
             spent += last.data_passes
             time, table = max(best.time, last.time), choice.candidates
             ended = Ended(kernel, start, burn_in_of(best.time), time, table, normal, last.report, spent, notes)

@@ -6,12 +6,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.checking import Report, check
-from ewsg_jax.checking.draws import draws_of
+from ewsg_jax.checking.draws import draws_of, flat
 from ewsg_jax.diagnostics._summary import CONVERGED
 from ewsg_jax.planning.choice import burn_in_of, steps_of
 from ewsg_jax.posterior import Posterior
@@ -69,8 +68,7 @@ class Trial(NamedTuple):
     def places(self, count: int, center: Position) -> Array:
         """Return some of its draws less a center, shape (count or fewer, d)."""
         known = draws_of(self.samples, None, count)
-        origin = np.concatenate([np.asarray(x, np.float64).ravel() for x in jax.tree.leaves(center)])
-        return jnp.asarray(known.flat - origin, jnp.float32)
+        return jnp.asarray(known.flat - flat(center), jnp.float32)
 
 
 def trial(
