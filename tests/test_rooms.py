@@ -13,9 +13,9 @@ PACKAGE = Path(ewsg.__file__).parent
 ORDER = [
     ["_types"],
     ["seen"],
-    ["_check", "_tree", "_random", "files", "products", "progress"],
-    ["_module", "tags", "linear", "datasets"],
-    ["factors"],
+    ["_check", "_tree", "_random", "products", "progress"],
+    ["_module", "tags", "linear", "datasets", "files"],
+    ["factors", "pictures"],
     ["rows", "bijectors"],
     ["bounds", "indexing", "transformed"],
     ["posterior"],

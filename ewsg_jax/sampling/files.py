@@ -3,6 +3,7 @@
 import os
 
 from ewsg_jax._types import P
+from ewsg_jax.files import path_of
 from ewsg_jax.sampling import archive
 from ewsg_jax.sampling.samples import NAME, Samples
 
@@ -33,7 +34,7 @@ def load(path: str | os.PathLike[str], position: P | None = None) -> Samples[P]:
         (True, 10)
     """
     try:
-        found = archive.read(archive.path_of(path), NAME, position)
+        found = archive.read(path_of(path), NAME, position)
         if not isinstance(found, Samples):
             raise archive.UnreadableError("it holds no samples")
     except archive.UnreadableError as error:
