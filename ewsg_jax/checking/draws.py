@@ -136,8 +136,3 @@ def like(samples: Any, values: np.ndarray) -> PyTree:
     return jax.tree.unflatten(
         structure, [part.reshape(x.shape).astype(x.dtype) for part, x in zip(parts, leaves, strict=True)]
     )
-
-
-def flat(tree: PyTree) -> np.ndarray:
-    """Return the numbers of a tree, leaf after leaf."""
-    return np.concatenate([np.asarray(x, np.float64).ravel() for x in jax.tree.leaves(tree)])

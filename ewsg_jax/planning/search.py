@@ -8,7 +8,6 @@ import numpy as np
 
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array, Key
-from ewsg_jax.checking.draws import flat
 from ewsg_jax.planning.asked import Asked, Ended
 from ewsg_jax.planning.choice import SHARE, Candidate, Choice, Wanted, burn_in_of
 from ewsg_jax.planning.frame import Frame
@@ -18,6 +17,7 @@ from ewsg_jax.planning.laws import laws
 from ewsg_jax.planning.trial import Trial
 from ewsg_jax.planning.walls import STEEP, Wall, steepest
 from ewsg_jax.planning.ways import DYNAMICS, ESTIMATORS, Way
+from ewsg_jax.preparation.programs import vector
 from ewsg_jax.preparation.start import Start
 from ewsg_jax.rows.gathering import num_rows
 
@@ -148,8 +148,8 @@ class Search(Asked):
             return frame, frame.places(key, NUM_POINTS, 1.0)
         corrected = last.report.corrected
         if corrected.covariance is not None and not last.is_short:
-            sd = flat(corrected.sd)
-            error = max(float(np.max(flat(part) / sd)) for part in (corrected.mean_error, corrected.sd_error))
+            sd = vector(corrected.sd)
+            error = max(float(np.max(vector(part) / sd)) for part in (corrected.mean_error, corrected.sd_error))
             if error < KNOWN:
                 frame = Frame.at(self.mode, corrected.mean, corrected.covariance)
         return frame, last.places(NUM_POINTS, frame.center)

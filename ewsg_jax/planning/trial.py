@@ -10,10 +10,11 @@ import jax.numpy as jnp
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.checking import Report, check
-from ewsg_jax.checking.draws import draws_of, flat
+from ewsg_jax.checking.draws import draws_of
 from ewsg_jax.diagnostics._summary import CONVERGED
 from ewsg_jax.planning.choice import burn_in_of, steps_of
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation.programs import vector
 from ewsg_jax.sampling import Samples, sample
 
 NUM_CHAINS, ESS, FEWEST = 8, 300.0, 100.0
@@ -68,7 +69,7 @@ class Trial(NamedTuple):
     def places(self, count: int, center: Position) -> Array:
         """Return some of its draws less a center, shape (count or fewer, d)."""
         known = draws_of(self.samples, None, count)
-        return jnp.asarray(known.flat - flat(center), jnp.float32)
+        return jnp.asarray(known.flat - vector(center), jnp.float32)
 
 
 def trial(
