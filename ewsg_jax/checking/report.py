@@ -42,6 +42,12 @@ class Corrected:
     covariance: np.ndarray | None
     by: str
 
+    @property
+    def errors(self) -> tuple[float, float]:
+        """The largest error of a mean, in standard deviations, and of a standard deviation, relatively."""
+        sd = vector(self.sd)
+        return float(np.max(vector(self.mean_error) / sd)), float(np.max(vector(self.sd_error) / sd))
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:

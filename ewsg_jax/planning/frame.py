@@ -15,6 +15,7 @@ from ewsg_jax.planning.gaussian import Gaussian
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import Layout, vector
+from ewsg_jax.preparation.start import Start
 from ewsg_jax.rows import leverage
 from ewsg_jax.rows.probability import RowProbabilities
 
@@ -45,6 +46,11 @@ class Frame:
     def layout(self) -> Layout:
         """Of positions."""
         return Layout.of(self.center)
+
+    @property
+    def start(self) -> Start[Position]:
+        """Where chains start."""
+        return Start(self.center, self.inverse_mass)
 
     @functools.cached_property
     def sd(self) -> np.ndarray:

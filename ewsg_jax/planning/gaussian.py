@@ -12,7 +12,6 @@ from ewsg_jax.checking import Report, check
 from ewsg_jax.checking.verdict import SURE
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
-from ewsg_jax.preparation.programs import vector
 
 NUM_CHAINS, MOST_DRAWS, MOST_NUMBERS = 8, 4_000, 2**24
 """In what form draws come, how many of all together, and how many numbers."""
@@ -47,9 +46,8 @@ class Gaussian:
     @property
     def doubt(self) -> float:
         """The largest error of a corrected mean, in sds, or of a sd, relatively, over what is tolerated."""
-        sd = vector(self.sd)
-        means = vector(self.report.corrected.mean_error) / sd / (2 * self.tolerance)
-        return SURE * float(max(means.max(), (vector(self.report.corrected.sd_error) / sd / self.tolerance).max()))
+        of_mean, of_sd = self.report.corrected.errors
+        return SURE * max(of_mean / 2, of_sd) / self.tolerance
 
     @property
     def is_right(self) -> bool:
