@@ -21,7 +21,7 @@ ORDER = [
     ["posterior"],
     ["models", "gradients"],
     ["dynamics", "_kernel"],
-    ["pair", "record"],
+    ["pair", "record", "_stack"],
     ["exact"],
     ["methods"],
     ["preparation", "sampling"],
