@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ewsg_jax.experiments.config import MOST_SEED
+from ewsg_jax.experiments.config import MOST_SEED, ConfigError
 from ewsg_jax.experiments.run import make_ready, run
 
 USAGE_ERROR = 2
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     try:
         return INTERRUPTED if run(ready, lambda text: print(text, flush=True)) else 0
-    except OSError as error:
+    except (OSError, ConfigError) as error:
         return _refuse(chosen.config, error)
     except KeyboardInterrupt:
         return INTERRUPTED

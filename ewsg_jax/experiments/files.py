@@ -35,6 +35,11 @@ class Folder:
         """Remove the folders that were made for this one, where nothing lies in them."""
         remove_empty(self._made)
 
+    def read_text(self, name: str) -> str | None:
+        """Return what a file holds, None where there is none."""
+        path = self.path / name
+        return path.read_text(encoding="utf-8") if path.is_file() else None
+
     def write_bytes(self, name: str, content: bytes) -> None:
         """Write a file."""
         write_whole(self.path / name, lambda file: file.write(content))

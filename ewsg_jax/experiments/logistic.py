@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import jax
 
@@ -16,10 +17,12 @@ from ewsg_jax.experiments.heat import Heat, measure
 from ewsg_jax.experiments.problem import Problem
 from ewsg_jax.experiments.tables import ConfigError
 from ewsg_jax.methods import METHODS, uld
-from ewsg_jax.sampling import Samples, sample
+from ewsg_jax.sampling import Samples, resume, sample
 from ewsg_jax.sampling.budget import steps_reaching, steps_within
 
 REFERENCE = "reference"
+CHECKPOINT_EVERY = 30.0
+"""Seconds between checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -100,25 +103,28 @@ def plan(experiment: Experiment, problem: Problem) -> list[Plan]:
     return plans
 
 
-def execute(plan: Plan, experiment: Experiment, problem: Problem, reference: Result | None) -> Result:
-    """Sample by one plan and judge the draws."""
+def execute(
+    plan: Plan, experiment: Experiment, problem: Problem, reference: Result | None, checkpoint: Path
+) -> Result:
+    """Sample by one plan and judge the draws.
+
+    Args:
+        plan: which.
+        experiment: of which experiment.
+        problem: its posterior and data.
+        reference: what to compare with, None where there is none.
+        checkpoint: where the run is written down; one that is there is gone on with.
+
+    Raises:
+        ConfigError: what is there is damaged.
+    """
     key = jax.random.fold_in(jax.random.key(experiment.run.seed), _number(plan, experiment))
     run_key, heat_key = jax.random.split(key)
     if plan.kernel.evaluations(problem.train).counted:
         num_steps, burn_in = counted.steps(run_key, plan, problem, experiment.run)
         burn_in, thin = _kept(plan.label, num_steps, burn_in, experiment.run.num_draws)
         plan = dataclasses.replace(plan, num_steps=num_steps, burn_in=burn_in, thin=thin)
-    moved = sample(
-        run_key,
-        plan.kernel,
-        problem.start,
-        problem.train,
-        plan.num_steps,
-        num_chains=plan.num_chains,
-        burn_in=plan.burn_in,
-        thin=plan.thin,
-        shared_minibatch=plan.shared_minibatch,
-    )
+    moved = _sampled(run_key, plan, problem, checkpoint)
     samples = dataclasses.replace(moved, draws=problem.to_weights(moved.position))
     if not samples.num_draws:
         return Result(plan, samples, None, None, None, None, None)
@@ -132,6 +138,28 @@ def execute(plan: Plan, experiment: Experiment, problem: Problem, reference: Res
         measure(heat_key, plan.kernel, moved.state, problem.train),
         None if compared is None else diagnostics.distance(summary, compared),
         _checked(jax.random.fold_in(heat_key, 1), moved, problem),
+    )
+
+
+def _sampled(key: Key, plan: Plan, problem: Problem, checkpoint: Path) -> Samples:
+    if checkpoint.exists():
+        try:
+            return resume(checkpoint, problem.train, kernel=plan.kernel)
+        except ValueError as error:
+            raise ConfigError(f"{plan.label}: {error}: remove {checkpoint.parent} to start anew") from error
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    return sample(
+        key,
+        plan.kernel,
+        problem.start,
+        problem.train,
+        plan.num_steps,
+        num_chains=plan.num_chains,
+        burn_in=plan.burn_in,
+        thin=plan.thin,
+        shared_minibatch=plan.shared_minibatch,
+        checkpoint=checkpoint,
+        checkpoint_every=CHECKPOINT_EVERY,
     )
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import shutil
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -19,12 +20,26 @@ from ewsg_jax.experiments.problem import Problem, prepare
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Prepared:
-    """An experiment that is ready to run."""
+    """An experiment that is ready to run.
+
+    Attributes:
+        experiment: as its file says.
+        problem: the posterior and its data.
+        plans: its runs.
+        folder: where results go, and checkpoints until all is done.
+        goes_on: whether a run of this very configuration was ended there before its time.
+    """
 
     experiment: Experiment
     problem: Problem
     plans: list[Plan]
     folder: Folder
+    goes_on: bool
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where runs are written down as they go."""
+        return self.folder.path / "checkpoints"
 
 
 def make_ready(path: Path, output: Path | None = None, seed: int | None = None) -> Prepared:
@@ -51,11 +66,18 @@ def make_ready(path: Path, output: Path | None = None, seed: int | None = None) 
         array_statistics()
         problem = prepare(experiment)
         plans = plan(experiment, problem)
+        before = folder.read_text("config.toml")
         folder.write_text("config.toml", text)
     except BaseException:
         folder.discard()
         raise
-    return Prepared(experiment, problem, plans, folder)
+    prepared = Prepared(
+        experiment, problem, plans, folder, before == text and (folder.path / "checkpoints").exists()
+    )
+    if not prepared.goes_on:
+        # Of another configuration.
+        shutil.rmtree(prepared.checkpoints, ignore_errors=True)
+    return prepared
 
 
 def run(prepared: Prepared, say: Callable[[str], None]) -> bool:
@@ -68,12 +90,15 @@ def run(prepared: Prepared, say: Callable[[str], None]) -> bool:
         say(text)
 
     tell(report.opening(experiment, problem))
+    if prepared.goes_on:
+        tell(f"\ngoes on with what {prepared.checkpoints}/ holds of an earlier start")
     results: list[Result] = []
     interrupted = False
     try:
         for each in prepared.plans:
             reference = next((result for result in results if result.plan.label == REFERENCE), None)
-            result = execute(each, experiment, problem, reference)
+            checkpoint = prepared.checkpoints / each.label
+            result = execute(each, experiment, problem, reference, checkpoint)
             results.append(result)
             tell("\n" + report.section(result, problem.test["y"].shape[0]))
             _write_numbers(prepared, results, result.samples.interrupted)
@@ -88,6 +113,10 @@ def run(prepared: Prepared, say: Callable[[str], None]) -> bool:
         tell("\ninterrupted: what follows is missing")
     _write_numbers(prepared, results, interrupted)
     _write_figures(prepared, results)
+    if interrupted:
+        tell(f"the same command goes on with what {prepared.checkpoints}/ holds")
+    else:
+        shutil.rmtree(prepared.checkpoints, ignore_errors=True)
     tell(f"\nwritten to {prepared.folder.path}/")
     prepared.folder.write_text("report.txt", "\n".join(told) + "\n")
     return interrupted

@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Callable
+from typing import Generic, TypedDict, Unpack, overload
 
 import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
+from ewsg_jax._stack import Stack
 from ewsg_jax._types import Data, P, PyTree
 from ewsg_jax.sampling import checkpoint, whole
 from ewsg_jax.sampling._moments import MomentPlan, positions
@@ -15,6 +17,31 @@ from ewsg_jax.sampling.checkpoint import Saving
 from ewsg_jax.sampling.request import Chains, Manner, Wanted
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.stacked import StackedSamples
+
+
+class Options(TypedDict, Generic[P], total=False):
+    """The keyword arguments of `resume` beside the kernel, for a reader of types."""
+
+    keep: Callable[[P], PyTree] | None
+    moments: MomentPlan | None
+    position: P | None
+    seconds: float | None
+    checkpoint_every: float
+    progress: bool
+    memory_limit: int | None
+    check_data: bool
+
+
+@overload
+def resume(  # pyright: ignore[reportOverlappingOverload]  # a stack is a kernel, the first one that fits counts
+    path: str | os.PathLike[str], data: Data, *, kernel: Stack[P], **options: Unpack[Options[P]]
+) -> StackedSamples[P]: ...
+
+
+@overload
+def resume(
+    path: str | os.PathLike[str], data: Data, *, kernel: Kernel[P], **options: Unpack[Options[P]]
+) -> Samples[P]: ...
 
 
 def resume(

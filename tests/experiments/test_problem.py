@@ -190,12 +190,12 @@ resample_probability = 0.1
 """
 
 
-def test_steps_that_cost_what_they_turn_out_to_get_their_passes():
+def test_steps_that_cost_what_they_turn_out_to_get_their_passes(tmp_path):
     text = TEXT.format(coordinates="features", start="mode", data="") + FLYMC
     text = text.replace("data_passes = 1\n", "data_passes = 20\nburn_in_passes = 8\nnum_draws = 20\n")
     experiment, made = parse(text), problem("features", "mode")
     planned = plan(experiment, made)[1]
-    result = execute(planned, experiment, made, None)
+    result = execute(planned, experiment, made, None, tmp_path / "run")
     assert result.samples.data_passes == pytest.approx(20, rel=0.05)
     assert result.samples.num_draws >= 20
     # The chains again, as far as the burn-in: inside a call evaluations are reported in proportion to its steps.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -187,7 +188,46 @@ def test_an_interrupt_writes_what_there_is(tmp_path):
     told, _ = process.communicate(timeout=200)
     assert process.returncode == 130
     assert "interrupted" in told
-    assert {path.name for path in output.iterdir()} == FILES
+    assert {path.name for path in output.iterdir()} == FILES | {"checkpoints"}
     metrics = json.loads((output / "metrics.json").read_text())
     assert metrics["interrupted"] is True
     assert "ewsg" not in metrics["runs"]
+
+
+def whole(config, output):
+    done = subprocess.run(
+        command(config, "--output", output), env=QUICK, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_a_killed_run_goes_on_where_it_was(tmp_path):
+    """It says so, gives what it would have given, and leaves no checkpoint; another configuration starts anew."""
+    config, output = configuration(tmp_path), tmp_path / "out"
+    process = subprocess.Popen(command(config, "--output", output), env=QUICK, stdout=subprocess.PIPE, text=True)
+    until = time.monotonic() + 200
+    while not (output / "checkpoints" / "ewsg" / "run.npz").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    shutil.copytree(output, tmp_path / "copy")
+    told = whole(config, output)
+    assert f"goes on with what {output}/checkpoints/ holds" in told
+    assert {path.name for path in output.iterdir()} == FILES
+    assert "goes on" not in whole(config, tmp_path / "new")
+    with np.load(output / "draws.npz") as draws, np.load(tmp_path / "new" / "draws.npz") as wanted:
+        for name in wanted:
+            np.testing.assert_array_equal(draws[name], wanted[name])
+    assert "goes on" not in whole(configuration(tmp_path, passes=5), tmp_path / "copy")
+
+
+def test_a_damaged_checkpoint_is_one_line(tmp_path, capsys):
+    config, output = configuration(tmp_path), tmp_path / "out"
+    (output / "checkpoints" / "reference").mkdir(parents=True)
+    (output / "config.toml").write_text(config.read_text())
+    assert main(["run", str(config), "--output", str(output)]) == 2
+    told = capsys.readouterr().err
+    assert told.count("error: ") == 1
+    assert f"has no run.npz: remove {output}/checkpoints to start anew" in told
