@@ -5,8 +5,8 @@
     θ' = θ + (h/2) (p + p')
 
 Targets exp(−(V(θ) + ‖p‖²/2)/T) with a bias of order h². On V = λθ²/2 it is stable for h²λ < 4 (exactly: for
-h²λ < 4 cosh(γh/2)). One gradient a step, as the first-order schemes. `palindrome("AOBOA")` is the same
-step with the noise of exact friction, sinh(γh)/(γh) of this one's: its θ is too hot by cosh(γh/2), this one's too cold.
+h²λ < 4 cosh(γh/2)). One gradient a step, as the first-order schemes. `palindrome("AOBOA")`
+is the same step with the noise of exact friction, sinh(γh)/(γh) times this one's variance.
 """
 
 from ewsg_jax._module import module, namespace
