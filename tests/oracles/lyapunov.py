@@ -5,6 +5,7 @@ V = ½(θ − μ)ᵀΛ(θ − μ) it is H = Λ, k = Λμ, and a minibatch has an
 typed from the equations of the methods, nothing is computed with the library.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -114,6 +115,8 @@ UPDATES: dict[str, Callable[..., Step]] = {
     "semi_implicit": semi_implicit,
     "splitting": splitting,
     "exact": exact,
+    "ABOBA": functools.partial(letters, "ABOBA"),
+    "BAOAB": functools.partial(letters, "BBAOA"),
 }
 """`(H, k, h, γ, T) -> Step`; Langevin takes no γ."""
 
