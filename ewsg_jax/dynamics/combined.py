@@ -49,3 +49,13 @@ class Combined(Underdamped):
         parts = zip(terms.position, (state.momentum, gradient, momentum, *normals), strict=True)
         moves = [(coefficient, part) for coefficient, part in parts if coefficient is not None]
         return _tree.combine((1, state.position), *moves), momentum
+
+    def heat_of(self, step: Any) -> Any:
+        # Of how far the gradient and the normals lead in the end, where there is no force.
+        update = self.at(step).update
+        old, gradient, noise = update.momentum
+        by_old, by_gradient, by_new, *normals = (0.0 if each is None else each for each in update.position)
+        reach = by_new + (by_old + by_new * old) / (1 - old)
+        first, *second = normals
+        drawn = (first + reach * noise) ** 2 + sum(each**2 for each in second)
+        return (by_gradient / gradient + reach) ** 2 * noise**2 / drawn

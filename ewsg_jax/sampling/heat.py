@@ -140,7 +140,8 @@ def _measured(
                 return None
     kind = jnp.result_type(*jax.tree.leaves(state.position))
     warm, cold = np.moveaxis(np.array(found, np.float64), 1, 0)
-    return largest(cold, warm - cold, 4 * float(jnp.finfo(kind).eps) * np.abs(cold).max((0, 1)))
+    ratio = largest(cold, warm - cold, 4 * float(jnp.finfo(kind).eps) * np.abs(cold).max((0, 1)))
+    return None if ratio is None else ratio * float(hoisted[0].dynamics.heat_of(jnp.max(state.step)))
 
 
 def _noisy(dynamics: Any, num_chains: int) -> np.ndarray:

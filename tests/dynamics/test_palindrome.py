@@ -202,6 +202,26 @@ def test_one_batch_in_both_half_kicks_heats_by_formula(linearize, letters):
     np.testing.assert_allclose(fresh - still, share * heat, rtol=1e-10)
 
 
+@pytest.mark.parametrize("name", [*CYCLES, "splitting", "exact"])
+def test_the_heat_of_the_position_by_that_of_the_momentum(name):
+    """By the laws of both noises where the potential is nearly flat, over that of one step's momentum."""
+    h, gamma, lam = 0.8, 2.0, 1e-5
+    options, one, none = {"friction": gamma}, np.array([[lam]]), np.zeros(1)
+    if name in CYCLES:
+        dynamics, arguments = ewsg.dynamics.palindrome(name, h, **options), (CYCLES[name],)
+        step = lyapunov.letters
+    else:
+        dynamics, arguments = getattr(ewsg.dynamics, name)(h, **options), ()
+        step = lyapunov.UPDATES[name]
+    still, pulled = (step(*arguments, one, k, h, gamma, 1.0) for k in (none, np.ones(1)))
+    batch = np.outer(pulled.shift, pulled.shift)
+    by_batch, by_noise = (
+        lyapunov.stationary([still._replace(noise=noise)])[1][0, 0] for noise in (batch, still.noise)
+    )
+    of_momentum = batch[1, 1] / still.noise[1, 1]
+    np.testing.assert_allclose(dynamics.heat_of(0), by_batch / by_noise / of_momentum, rtol=1e-4)
+
+
 # Weights.
 
 

@@ -193,6 +193,13 @@ MUTANTS = [
         "tests/wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[dynamics.palindrome: two gradients]",
     ),
     Mutant(
+        "heat of the momentum for the position's",
+        "ewsg_jax/dynamics/combined.py",
+        "(by_gradient / gradient + reach) ** 2",
+        "reach**2",
+        "tests/dynamics/test_palindrome.py::test_the_heat_of_the_position_by_that_of_the_momentum[BAOAB]",
+    ),
+    Mutant(
         "one normal for two",
         "ewsg_jax/dynamics/combined.py",
         "like = state.position if self.num_normals == 1 else (state.position, state.position)",
