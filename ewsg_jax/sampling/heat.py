@@ -111,7 +111,7 @@ def cooled(kernel: Kernel, state: KernelState, data: Data) -> Pair | None:
 
 
 def _measured(
-    kernels: tuple[Kernel, Kernel],
+    kernels: tuple[Pair, Pair],
     layout: Layout,
     key: Key,
     data: Data,
