@@ -81,7 +81,7 @@ def of_run(
     if is_dear or layout.accelerator or not alive.any():
         return None
     cool = cooled(kernel, state, chains.data)
-    if cool is None:
+    if cool is None or not isinstance(kernel, Pair):
         return None
     look = functools.partial(_measured, (kernel, cool), layout, key, chains.data, plan, state, alive, each)
     if chains.state is not None:
