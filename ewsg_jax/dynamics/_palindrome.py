@@ -97,13 +97,13 @@ def palindrome(
 ) -> Palindrome:
     """Drift (A), kick (B), friction with noise (O), in the order of the letters; U is A and O together.
 
-    `"ABOBA"` and `"BAOAB"` leave θ unbiased on Gaussians at every stable step: the first takes less heat from
-    batches, the second sees the gradient at θ itself, which moves the mean of a skewed posterior less. `"OBABO"`,
-    `"AOBOA"`, `"BOAOB"`, `"OABAO"` and others are there to compare; `"BUB"` is the UBU of the literature with its
-    position taken where its gradient is, which halves the bias there. The momentum of the state is that of the
-    letters where they begin with A, else that before the kicks that the gradient at its θ gives. Exponential
-    weights are those of the noise of the momentum. Where a schedule changes h, all kicks of a gradient are those
-    of one step.
+    `"BAOAB"` and `"ABOBA"` leave θ unbiased on Gaussians at every stable step. Take the first: it asks for the
+    gradient at θ itself, so that a skewed posterior's mean stays, and on exponential tails its sd is 0.3 % off at
+    h = 1, where that of ABOBA, which takes less heat from batches, is 7 % off. `"OBABO"`, `"AOBOA"`, `"BOAOB"`,
+    `"OABAO"` and others are there to compare; `"BUB"` is the UBU of the literature with its position taken where
+    its gradient is, which halves the bias there. The momentum of the state is that of the letters where they begin
+    with A, else that before the kicks that the gradient at its θ gives. Exponential weights are those of the noise
+    of the momentum. Where a schedule changes h, all kicks of a gradient are those of one step.
 
     Args:
         letters: a palindrome of A, B and O, or of B and U, that asks for one gradient a step.
@@ -126,7 +126,7 @@ def palindrome(
 
     Example:
         >>> import ewsg_jax as ewsg
-        >>> dynamics = ewsg.dynamics.palindrome("ABOBA", step_size=1e-2, friction=1.0)
+        >>> dynamics = ewsg.dynamics.palindrome("BAOAB", step_size=1e-2, friction=1.0)
     """
     cycle_of(letters)
     return Palindrome(**checked(step_size, friction, temperature), letters=letters, mass=mass_of(inverse_mass))
