@@ -4,7 +4,7 @@ A kernel is a dynamics that asks an estimator for a gradient: `kernel(dynamics, 
 (`sgld`, `sghmc`, `ewsg`, …: all of `METHODS`) are such pairs; `sample` runs them.
 
 Posterior, models, bounds, bijectors: what is sampled.
-METHODS, kernel, dynamics, gradients, rows: named methods, and parts to make kernels of.
+METHODS, kernel, stack, dynamics, gradients, rows: named methods, parts to make kernels of, and grids of kernels.
 sample, moments, load: run, and read runs from files.
 plan: which kernel, from where and how long, and whether a chain is needed.
 check: how wrong draws are, and what is right.
@@ -13,7 +13,8 @@ find_mode, forecast, cluster, from_sgd: before a run.
 datasets: real data.
 module, static, hyperparameters, method, saved_as: for parts of your own.
 Kernel, KernelState, Info, Randomness: what a kernel is and returns.
-Samples, Moments, Mode, Forecast, Plan, Report, SGDMatch, Method: what functions return, and the record of a method.
+Samples, StackedSamples, Stack, Moments, Mode, Forecast, Plan, Report, SGDMatch, Method: what functions return,
+and the record of a method.
 """
 
 from types import ModuleType as _ModuleType
@@ -33,6 +34,8 @@ from ewsg_jax._kernel import Randomness as Randomness
 from ewsg_jax._module import hyperparameters as hyperparameters
 from ewsg_jax._module import module as module
 from ewsg_jax._module import static as static
+from ewsg_jax._stack import Stack as Stack
+from ewsg_jax._stack import stack as stack
 from ewsg_jax.checking import Report as Report
 from ewsg_jax.checking import check as check
 from ewsg_jax.forecasting import Forecast as Forecast
@@ -50,6 +53,7 @@ from ewsg_jax.preparation import from_sgd as from_sgd
 from ewsg_jax.record import method as method
 from ewsg_jax.sampling import Moments as Moments
 from ewsg_jax.sampling import Samples as Samples
+from ewsg_jax.sampling import StackedSamples as StackedSamples
 from ewsg_jax.sampling import load as load
 from ewsg_jax.sampling import moments as moments
 from ewsg_jax.sampling import sample as sample

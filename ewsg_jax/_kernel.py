@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax._module import Part, module
+from ewsg_jax._module import Constant, Part, module
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients.protocol import Sharing
@@ -222,8 +222,21 @@ def check_rows(state: KernelState, data: Data) -> None:
         )
 
 
+def check_is_one(kernel: Kernel) -> None:
+    """Check that a kernel is that of one chain, not several whose numbers have an axis of members."""
+    parts = jax.tree_util.tree_leaves_with_path(kernel, is_leaf=lambda part: isinstance(part, Constant))
+    for path, part in parts:
+        if isinstance(part, Constant) and np.ndim(part.value):
+            name = jax.tree_util.keystr(path[-1:], simple=True)
+            raise ValueError(
+                f"kernel must be of one {name}, or a stack, ewsg_jax.stack(kernel); got one made under vmap, with "
+                f"{name} of shape {np.shape(part.value)}"
+            )
+
+
 def _check_step(kernel: Kernel, key: Key, state: KernelState, data: Data) -> None:
     """Check that a key is one, that the data go with the position, and that the state is as `init` makes it."""
+    check_is_one(kernel)
     _check.key(key)
     made_by = "what init or step of this kernel returned"
     _check.instance("state", state, KernelState, made_by)

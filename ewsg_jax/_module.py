@@ -84,7 +84,7 @@ class Part:
         if type(self) is not type(other):
             return NotImplemented
         (mine, structure), (others, other_structure) = jax.tree.flatten(self), jax.tree.flatten(other)
-        return structure == other_structure and all(map(_is_same, mine, others))
+        return structure == other_structure and all(map(is_same, mine, others))
 
     def __hash__(self) -> int:
         return hash((type(self), jax.tree.structure(self)))
@@ -220,7 +220,8 @@ def _arrays_in(value: Any) -> int:
     return 0 if len(leaves) == 1 and leaves[0] is value else sum(hasattr(leaf, "dtype") for leaf in leaves)
 
 
-def _is_same(mine: Any, other: Any) -> bool:
+def is_same(mine: Any, other: Any) -> bool:
+    """Return whether two leaves are equal: of one dtype and value, and known."""
     if mine is other:
         return True
     if isinstance(mine, Tracer) or isinstance(other, Tracer):

@@ -1,10 +1,23 @@
-"""Files that are written whole or not at all."""
+"""Paths, and files that are written whole or not at all."""
 
 import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+from ewsg_jax import _check
+
+
+def path_of(path: Any) -> Path:
+    """Return the path of a file.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be the path of a file; got {_check.describe(path)}")
+    return Path(path)
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:

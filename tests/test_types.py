@@ -88,6 +88,9 @@ def test_samples_are_of_the_kernels_positions():
     assert isinstance(assert_type(samples.position, Any).mean, np.ndarray)
     onwards = ewsg.sample(KEY, kernel, None, DATA, 2, state=samples.state, keep=lambda p: p.mean, progress=False)
     assert_type(onwards, ewsg.Samples[Params])
+    runs = ewsg.sample(KEY, ewsg.stack([kernel]), START, DATA, 2, progress=False)
+    assert_type(runs, ewsg.StackedSamples[Params])
+    assert_type(runs[0], ewsg.Samples[Params])
 
 
 @pytest.mark.sweep
@@ -102,8 +105,8 @@ def test_pyright_agrees():
 def wrong(kernel: ewsg.Kernel[Params], samples: ewsg.Samples[jax.Array]) -> None:
     """What nobody runs: each line is an error of its own."""
     assert_type(samples.state, ewsg.KernelState[Params])  # pyright: ignore[reportAssertTypeFailure]
-    ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 2)  # pyright: ignore[reportArgumentType]
-    ewsg.sample(KEY, kernel, None, DATA, 2, state=samples.state)  # pyright: ignore[reportArgumentType]
+    ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 2)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    ewsg.sample(KEY, kernel, None, DATA, 2, state=samples.state)  # pyright: ignore[reportCallIssue, reportArgumentType]
     ewsg.sample(KEY, kernel, START, DATA, 2, keep=lambda p: p.scale)  # pyright: ignore[reportAttributeAccessIssue]
     ewsg.find_mode(KEY, POSTERIOR, {"mean": 0.0}, DATA)  # pyright: ignore[reportArgumentType]
     ewsg.diagnostics.log_predictive_density(samples, POSTERIOR, DATA)  # pyright: ignore[reportArgumentType]

@@ -19,7 +19,7 @@ from ewsg_jax.checking.affine import between, root_of
 from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION
 from ewsg_jax.checking.brascamp_lieb import prior_widths, too_wide
 from ewsg_jax.checking.correction import TINY, Correction
-from ewsg_jax.checking.draws import Draws, draws_of, flat
+from ewsg_jax.checking.draws import Draws, draws_of
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.checking.report import Corrected, Report
 from ewsg_jax.checking.rounds import nearer
@@ -27,6 +27,7 @@ from ewsg_jax.diagnostics._summary import array_statistics
 from ewsg_jax.diagnostics.coordinates import Names
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
+from ewsg_jax.preparation.programs import vector
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.sampling import Samples
 
@@ -188,7 +189,7 @@ def _judged(
 
 def _metric(mode: Mode, temperature: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the mode and a root of its covariance, flat."""
-    center = flat(mode.position)
+    center = vector(mode.position)
     covariance = mode.covariance
     if not isinstance(covariance, np.ndarray):
         raise ValueError(

@@ -30,7 +30,7 @@ def prior_widths(posterior: Posterior, draws: Draws, temperature: float) -> np.n
         return None
     places = np.stack([draws.flat.mean(0), draws.flat[np.argmax(np.linalg.norm(draws.flat, axis=1))]])
     points = jnp.asarray(places, jnp.result_type(jnp.float32, *draws.layout.dtypes))
-    here, there = np.asarray(_curvatures(posterior, draws.layout, points), np.float64)
+    here, there = np.asarray(prior_curvatures(posterior, draws.layout, points), np.float64)
     values, vectors = np.linalg.eigh(here)
     if not values[0] > SAME * values[-1] or np.abs(here - there).max() > SAME * values[-1]:
         return None
@@ -66,7 +66,7 @@ def too_wide(draws: Draws, widths: np.ndarray | None, tolerance: float, error_ra
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _curvatures(posterior: Posterior, layout: PyTree, points: Array) -> Array:
+def prior_curvatures(posterior: Posterior, layout: PyTree, points: Array) -> Array:
     """Return the Hessians of −log prior at points (count, d), shape (count, d, d)."""
 
     def potential(flat: Array) -> Array:

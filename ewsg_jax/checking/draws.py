@@ -19,7 +19,10 @@ FEWEST = 8
 """Draws of a chain."""
 MOST_NUMBERS = 2**26
 """Numbers of all draws that are looked at: 512 MiB in float64."""
-TAKES = "samples must be what ewsg_jax.sample returned, or a tree of arrays with leading axes (chain, draw)"
+TAKES = (
+    "samples must be what ewsg_jax.sample returned, runs[i] of a stack, or a tree of arrays with leading axes "
+    "(chain, draw)"
+)
 
 
 class Draws(NamedTuple):
@@ -136,8 +139,3 @@ def like(samples: Any, values: np.ndarray) -> PyTree:
     return jax.tree.unflatten(
         structure, [part.reshape(x.shape).astype(x.dtype) for part, x in zip(parts, leaves, strict=True)]
     )
-
-
-def flat(tree: PyTree) -> np.ndarray:
-    """Return the numbers of a tree, leaf after leaf."""
-    return np.concatenate([np.asarray(x, np.float64).ravel() for x in jax.tree.leaves(tree)])

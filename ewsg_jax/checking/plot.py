@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ewsg_jax.sampling.archive import path_of
+from ewsg_jax import pictures
 
 
 class Panel(NamedTuple):
@@ -33,14 +33,7 @@ def plot(title: str, panels: list[Panel], path: str | os.PathLike[str] | None) -
         ImportError: matplotlib is not installed.
         TypeError: the path is none.
     """
-    file = None if path is None else path_of(path)
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plot needs matplotlib: pip install 'ewsg_jax[plots]'") from error
-    figure = Figure(figsize=(4.5 * len(panels), 3.6), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = pictures.blank(4.5 * len(panels), 3.6, path)
     figure.suptitle(title, fontsize=9, wrap=True)
     for axes, panel in zip(figure.subplots(1, len(panels)), panels, strict=True):
         order = np.argsort(panel.values)
@@ -49,6 +42,4 @@ def plot(title: str, panels: list[Panel], path: str | os.PathLike[str] | None) -
         axes.errorbar(np.arange(len(order)), panel.values[order], 2 * panel.errors[order], fmt=".", linewidth=0.7)
         axes.set_xlabel("coordinate, in order")
         axes.set_ylabel(panel.name)
-    if file is not None:
-        figure.savefig(file, dpi=150)
-    return figure
+    return pictures.keep(figure, path)

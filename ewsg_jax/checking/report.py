@@ -13,9 +13,10 @@ from ewsg_jax._types import Position, PyTree
 from ewsg_jax.checking import verdict as verdicts
 from ewsg_jax.checking.affine import Affine
 from ewsg_jax.checking.correction import Correction, averages
-from ewsg_jax.checking.draws import Draws, draws_of, flat, like
+from ewsg_jax.checking.draws import Draws, draws_of, like
 from ewsg_jax.checking.plot import Panel, plot
 from ewsg_jax.checking.stein import Scores
+from ewsg_jax.preparation.programs import vector
 from ewsg_jax.sampling import Samples
 
 MOST_SHOWN = 12
@@ -40,6 +41,12 @@ class Corrected:
     sd_error: Position
     covariance: np.ndarray | None
     by: str
+
+    @property
+    def errors(self) -> tuple[float, float]:
+        """The largest error of a mean, in standard deviations, and of a standard deviation, relatively."""
+        sd = vector(self.sd)
+        return float(np.max(vector(self.mean_error) / sd)), float(np.max(vector(self.sd_error) / sd))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,10 +109,10 @@ class Report:
     def _found(self) -> verdicts.Verdict:
         return verdicts.of(
             self.scores,
-            flat(self.sd_ratio),
-            flat(self.sd_ratio_error),
-            flat(self.mean_shift),
-            flat(self.mean_shift_error),
+            vector(self.sd_ratio),
+            vector(self.sd_ratio_error),
+            vector(self.mean_shift),
+            vector(self.mean_shift_error),
             self.names,
             self.rhat,
             self.tolerance,
@@ -175,7 +182,7 @@ class Report:
 
     def worst(self, count: int = MOST_SHOWN) -> np.ndarray:
         """Return the numbers of the `count` coordinates with the largest bias beside its error."""
-        ratio, shift = np.abs(np.log(flat(self.sd_ratio))), np.abs(flat(self.mean_shift))
+        ratio, shift = np.abs(np.log(vector(self.sd_ratio))), np.abs(vector(self.mean_shift))
         size = np.maximum(ratio / self.tolerance, shift / (2 * self.tolerance))
         return np.argsort(-size, kind="stable")[:count]
 
@@ -189,10 +196,10 @@ class Report:
             ImportError: matplotlib is not installed.
             TypeError: the path is none.
         """
-        ratio, shift = flat(self.sd_ratio), flat(self.mean_shift)
+        ratio, shift = vector(self.sd_ratio), vector(self.mean_shift)
         panels = [
-            Panel("sd / target's", ratio, flat(self.sd_ratio_error), 1.0, self.tolerance),
-            Panel("mean shift (sd)", shift, flat(self.mean_shift_error), 0.0, 2 * self.tolerance),
+            Panel("sd / target's", ratio, vector(self.sd_ratio_error), 1.0, self.tolerance),
+            Panel("mean shift (sd)", shift, vector(self.mean_shift_error), 0.0, 2 * self.tolerance),
         ]
         return plot(self.verdict, panels, path)
 
@@ -200,9 +207,9 @@ class Report:
         return self._table()
 
     def _table(self) -> str:
-        ratio, ratio_error = flat(self.sd_ratio), flat(self.sd_ratio_error)
-        shift, shift_error = flat(self.mean_shift), flat(self.mean_shift_error)
-        mean, sd = flat(self.corrected.mean), flat(self.corrected.sd)
+        ratio, ratio_error = vector(self.sd_ratio), vector(self.sd_ratio_error)
+        shift, shift_error = vector(self.mean_shift), vector(self.mean_shift_error)
+        mean, sd = vector(self.corrected.mean), vector(self.corrected.sd)
         lost = f" ({self.num_lost} lost)" if self.num_lost else ""
         shared = "; chains share their batches: errors are from blocks of time" if self.draws.shared else ""
         scores = ", ".join(f"{name}: {score.z:.1f}" for name, score in self.scores.worst.items())

@@ -61,7 +61,7 @@ def log_predictive_density(
         >>> density.shape, bool(density[0] > density[1] > density[2])
         ((3,), True)
     """
-    _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns")
+    _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns, runs[i] of a stack")
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
     density = _by_rows(samples.position, posterior.log_likelihoods, data, chunk_size)
     posterior.check(jax.tree.map(lambda x: jnp.asarray(x[0, 0]), samples.position), data)
@@ -96,7 +96,7 @@ def predictive(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) ->
 
 def checked_weights(samples: Samples, data: Data, chunk_size: int) -> np.ndarray:
     """Return the draws with shape (draw, chain, d), checked against the data."""
-    _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns")
+    _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns, runs[i] of a stack")
     _check.integer("chunk_size", chunk_size)
     _check.data(data)
     draws = samples.position

@@ -196,7 +196,7 @@ def _quantiles(draws: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
 
 def check_size(samples: Samples) -> None:
     """Check that there are not too many coordinates, from shapes alone."""
-    _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns")
+    _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns, runs[i] of a stack")
     size = sum(math.prod(leaf.shape[2:]) for leaf in samples.named().values())
     if size > MOST_COORDINATES:
         raise ValueError(

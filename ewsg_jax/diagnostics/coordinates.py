@@ -23,7 +23,7 @@ def coordinates(samples: Samples, names: Names = None) -> tuple[np.ndarray, tupl
         TypeError: `samples` is none.
         ValueError: there is another number of names than of coordinates.
     """
-    _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns")
+    _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns, runs[i] of a stack")
     return flattened(samples.named(), names)
 
 

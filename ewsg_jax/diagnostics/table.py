@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax.files import write_whole
-from ewsg_jax.sampling.archive import path_of
+from ewsg_jax.files import path_of, write_whole
 
 COORDINATE = "coordinate"
 """What the column of names is called."""

@@ -1,10 +1,11 @@
-"""The figures of an experiment, drawn without touching matplotlib's global state."""
+"""The figures of an experiment."""
 
 import io
 from typing import Any
 
 import numpy as np
 
+from ewsg_jax import pictures
 from ewsg_jax.experiments.config import Experiment
 from ewsg_jax.experiments.logistic import REFERENCE, Result
 
@@ -22,13 +23,13 @@ def require() -> None:
     Raises:
         ImportError: matplotlib is not installed.
     """
-    _figure(1, 1)
+    pictures.blank(1, 1)
 
 
 def traces(experiment: Experiment, results: list[Result]) -> bytes:
     """Chains against passes over the data: a row for each coordinate, a column for each method."""
     shown = _clearest(results, MOST_TRACES)
-    figure = _figure(1 + 3.4 * len(results), 0.9 + 1.5 * len(shown))
+    figure = pictures.blank(1 + 3.4 * len(results), 0.9 + 1.5 * len(shown))
     axes = figure.subplots(len(shown), len(results), squeeze=False, sharey="row")
     for column, result in enumerate(results):
         draws = result.samples.position
@@ -55,7 +56,7 @@ def marginals(experiment: Experiment, results: list[Result]) -> bytes:
     shown = _clearest(results, MOST_MARGINALS)
     columns = min(4, len(shown))
     rows = -(-len(shown) // columns)
-    figure = _figure(3 * columns, 1.1 + 2 * rows)
+    figure = pictures.blank(3 * columns, 1.1 + 2 * rows)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for axis, place in zip(axes, shown, strict=False):
         all_draws = [result.samples.position[:, :, place].ravel() for result in results]
@@ -84,7 +85,7 @@ def marginals(experiment: Experiment, results: list[Result]) -> bytes:
 
 def held_out(experiment: Experiment, results: list[Result]) -> bytes:
     """Held-out log likelihood and accuracy against passes over the data."""
-    figure = _figure(10, 4.2)
+    figure = pictures.blank(10, 4.2)
     left, right = figure.subplots(1, 2)
     for number, result in enumerate(results):
         path = result.trajectory
@@ -116,17 +117,6 @@ def held_out(experiment: Experiment, results: list[Result]) -> bytes:
     meaning = "thick: mean prediction of all draws so far; thin: of this draw of all chains"
     figure.suptitle(f"{experiment.title}\n{meaning}{'; dotted: published' if dotted else ''}", fontsize=10)
     return _png(figure)
-
-
-def _figure(width: float, height: float) -> Any:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("figures need matplotlib: pip install 'ewsg_jax[plots]'") from error
-    figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
 
 
 def _png(figure: Any) -> bytes:

@@ -56,14 +56,17 @@ def pairs(matrix: np.ndarray, covariance: np.ndarray, lags: Lags, count: int) ->
     return np.concatenate(now), np.concatenate(then)
 
 
+def geometrically(matrix: np.ndarray, covariance: np.ndarray, rate: float) -> np.ndarray:
+    """Return E[z wᵀ], w as long before z as a renewal of this rate: Σ rate (1 − rate)^(lag − 1) A^lag P."""
+    return rate * matrix @ np.linalg.solve(np.eye(len(matrix)) - (1 - rate) * matrix, covariance)
+
+
 def own_anchors(matrix: np.ndarray, covariance: np.ndarray, rate: float) -> np.ndarray:
     """Return E[(z − w)(z − w)ᵀ] for one anchor of a geometric age, less that for the mean of all such anchors.
 
     Rows that have anchors of their own differ from their mean less than from any one.
     """
-    eye = np.eye(len(matrix))
-    # Σ rate (1 − rate)^(lag − 1) A^lag P, lag = 1, 2, …
-    across = rate * matrix @ np.linalg.solve(eye - (1 - rate) * matrix, covariance)
+    across = geometrically(matrix, covariance, rate)
     with_mean = rate**2 * covariance + rate * (1 - rate) * (across + across.T)
     mean = with_mean / (1 - (1 - rate) ** 2)
     return covariance - mean

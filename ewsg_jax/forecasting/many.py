@@ -42,12 +42,16 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
     temperature = float(getattr(dynamics, "temperature", Constant(value=1.0))(jnp.int32(step)))
     alone = single.step_of(dynamics, kernel.estimator.posterior, step, data)
     variance = temperature / curvature
-    heat, each = np.zeros_like(curvature), single.stationary_each(alone, curvature, np.zeros_like(curvature))
-    for _ in range(ROUNDS):
+
+    def law_of(variance: np.ndarray) -> single.Each:
+        heat = np.zeros_like(curvature)
         if told.estimator is not None and np.isfinite(variance).all():
             heat = _heat(kernel, told.estimator, mode, step, factor, variance, data)
-        each = single.stationary_each(alone, curvature, heat)
-        variance = each.variance
+        return single.stationary_each(alone, curvature, heat)
+
+    each = law_of(variance)
+    for _ in range(ROUNDS - 1):
+        each = law_of(each.variance)
     ratio = each.variance * curvature / temperature
 
     def tree(flat: np.ndarray) -> Position:

@@ -10,12 +10,12 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax._types import Array, Data, Key, Position
-from ewsg_jax.checking.draws import flat
 from ewsg_jax.factors import Factor, LowRank, factor_of
 from ewsg_jax.planning.gaussian import Gaussian
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
-from ewsg_jax.preparation.programs import Layout
+from ewsg_jax.preparation.programs import Layout, vector
+from ewsg_jax.preparation.start import Start
 from ewsg_jax.rows import leverage
 from ewsg_jax.rows.probability import RowProbabilities
 
@@ -47,17 +47,22 @@ class Frame:
         """Of positions."""
         return Layout.of(self.center)
 
+    @property
+    def start(self) -> Start[Position]:
+        """Where chains start."""
+        return Start(self.center, self.inverse_mass)
+
     @functools.cached_property
     def sd(self) -> np.ndarray:
         """Standard deviations of the coordinates, shape (d,)."""
         if isinstance(self.inverse_mass, LowRank):
-            return flat(self.mode.sd)
+            return vector(self.mode.sd)
         return np.sqrt(np.diag(np.asarray(self.inverse_mass, np.float64)))
 
     @functools.cached_property
     def shift(self) -> float:
         """How far the mean is from the mode, at most, in standard deviations."""
-        return float(np.max(np.abs(flat(self.center) - flat(self.mode.position)) / self.sd))
+        return float(np.max(np.abs(vector(self.center) - vector(self.mode.position)) / self.sd))
 
     def places(self, key: Key, count: int, width: float) -> Array:
         """Return draws less the center, so many times as wide as the posterior, shape (count, d)."""

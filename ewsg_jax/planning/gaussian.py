@@ -9,7 +9,6 @@ import numpy as np
 from ewsg_jax import _check
 from ewsg_jax._types import Data, Key, Position, PyTree
 from ewsg_jax.checking import Report, check
-from ewsg_jax.checking.draws import flat
 from ewsg_jax.checking.verdict import SURE
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
@@ -47,9 +46,8 @@ class Gaussian:
     @property
     def doubt(self) -> float:
         """The largest error of a corrected mean, in sds, or of a sd, relatively, over what is tolerated."""
-        sd = flat(self.sd)
-        means = flat(self.report.corrected.mean_error) / sd / (2 * self.tolerance)
-        return SURE * float(max(means.max(), (flat(self.report.corrected.sd_error) / sd / self.tolerance).max()))
+        of_mean, of_sd = self.report.corrected.errors
+        return SURE * max(of_mean / 2, of_sd) / self.tolerance
 
     @property
     def is_right(self) -> bool:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ewsg_jax._types import Data
 from ewsg_jax.forecasting import single
+from ewsg_jax.forecasting.anchors import geometrically
 from ewsg_jax.forecasting.step import AffineStep
 from ewsg_jax.planning.ways import Way
 from ewsg_jax.posterior import Posterior
@@ -53,15 +54,14 @@ class Law(NamedTuple):
         """Return E(θ − ω)², ω the position up to `period` steps ago, each age as probable."""
         eye, count = np.eye(len(self.matrix)), max(1, round(period))
         ages = np.linalg.solve(eye - self.matrix, eye - np.linalg.matrix_power(self.matrix, count)) / count
-        return self._apart(ages)
+        return self._apart(ages @ self.covariance)
 
     def apart_geometrically(self, rate: float) -> float:
         """Return E(θ − ω)², ω the position that many steps ago that a renewal of such a rate has."""
-        eye = np.eye(len(self.matrix))
-        return self._apart(rate * self.matrix @ np.linalg.inv(eye - (1 - rate) * self.matrix))
+        return self._apart(geometrically(self.matrix, self.covariance, rate))
 
-    def _apart(self, ages: np.ndarray) -> float:
-        return 2 * (self.variance - float((ages @ self.covariance)[0, 0]))
+    def _apart(self, across: np.ndarray) -> float:
+        return 2 * (self.variance - float(across[0, 0]))
 
 
 def laws(way: Way, posterior: Posterior, data: Data, steepest: float) -> list[Law]:

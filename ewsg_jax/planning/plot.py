@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from ewsg_jax import pictures
 from ewsg_jax.planning.choice import Candidate
-from ewsg_jax.sampling.archive import path_of
 
 
 def plot(
@@ -22,15 +22,8 @@ def plot(
         ImportError: matplotlib is not installed.
         TypeError: the path is none.
     """
-    file = None if path is None else path_of(path)
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plot needs matplotlib: pip install 'ewsg_jax[plots]'") from error
     shown = [each for each in candidates if each.batch_size][::-1]
-    figure = Figure(figsize=(9, 1.2 + 0.22 * max(1, len(shown))), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = pictures.blank(9, 1.2 + 0.22 * max(1, len(shown)), path)
     left, right = figure.subplots(1, 2, sharey=True)
     places = np.arange(len(shown))
     fits = [not each.why_not for each in shown]
@@ -42,6 +35,4 @@ def plot(
     right.axvline(50 * tolerance, color="black", linewidth=0.8)
     right.set(xlabel="sds off by at most (%)")
     figure.suptitle(title, fontsize=8, wrap=True)
-    if file is not None:
-        figure.savefig(file, dpi=120)
-    return figure
+    return pictures.keep(figure, path)

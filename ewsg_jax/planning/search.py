@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array, Key
-from ewsg_jax.checking.draws import flat
 from ewsg_jax.planning.asked import Asked, Ended
 from ewsg_jax.planning.choice import SHARE, Candidate, Choice, Wanted, burn_in_of
 from ewsg_jax.planning.frame import Frame
@@ -51,22 +49,18 @@ class Search(Asked):
         for_gaussian, for_places, for_trials = jax.random.split(key, 3)
         normal = gaussian(for_gaussian, self.posterior, self.mode, self.data, self.wanted.tolerance)
         frame = Frame.of(self.mode, normal)
-        near, far = (
-            frame.places(k, NUM_POINTS, width)
-            for k, width in zip(jax.random.split(for_places), (1.0, WIDE), strict=True)
-        )
-        wall = steepest(self.posterior, frame, far, self.data)
+        for_near, for_far = jax.random.split(for_places)
+        wall = steepest(self.posterior, frame, frame.places(for_far, NUM_POINTS, WIDE), self.data)
         if not (normal.is_right and normal.is_normal):
             if wall.curvature > STEEPEST:
                 ended = climb(for_trials, self)
                 return replace(ended, data_passes=ended.data_passes + normal.report.data_passes)
             return self.by_trials(for_trials, normal, frame, wall)
+        near = frame.places(for_near, NUM_POINTS, 1.0)
         choice = self.choice(frame, near, wall.curvature, self.wanted)
         best = self.best(choice)
-        burn_in = burn_in_of(best.time)
-        start = Start(frame.center, frame.inverse_mass)
-        table, spent = choice.candidates, normal.report.data_passes
-        return Ended(choice.kernel(best), start, burn_in, best.time, table, normal, None, spent)
+        burn_in, table, spent = burn_in_of(best.time), choice.candidates, normal.report.data_passes
+        return Ended(choice.kernel(best), frame.start, burn_in, best.time, table, normal, None, spent)
 
     def choice(self, frame: Frame, places: Array, wall: float, wanted: Wanted) -> Choice:
         """Return all candidates."""
@@ -104,7 +98,7 @@ class Search(Asked):
             strict = replace(self.wanted, tolerance=self.wanted.tolerance / 2**number, careful=CAREFUL)
             choice = self.choice(frame, places, steep, strict)
             best = self.best(choice)
-            kernel, start = choice.kernel(best), Start(frame.center, frame.inverse_mass)
+            kernel, start = choice.kernel(best), frame.start
             last = self.tried(for_trial, kernel, start, best.time)
             spent += last.data_passes
             time, table = max(best.time, last.time), choice.candidates
@@ -135,7 +129,7 @@ class Search(Asked):
         law = min(known, key=lambda each: each.time)
         rows = frame.leverage(self.posterior, self.data) if way.rows == "leverage" else "random"
         kernel = way.kernel_of(self.posterior, law.step_size, law.friction, size, frame, rows)
-        return kernel, Start(frame.center, frame.inverse_mass), law.time
+        return kernel, frame.start, law.time
 
     def rank(self, way: Way, n: int) -> tuple[int, int, bool]:
         """Return how far down a way is among those to begin with."""
@@ -147,9 +141,6 @@ class Search(Asked):
         if last.report is None:
             return frame, frame.places(key, NUM_POINTS, 1.0)
         corrected = last.report.corrected
-        if corrected.covariance is not None and not last.is_short:
-            sd = flat(corrected.sd)
-            error = max(float(np.max(flat(part) / sd)) for part in (corrected.mean_error, corrected.sd_error))
-            if error < KNOWN:
-                frame = Frame.at(self.mode, corrected.mean, corrected.covariance)
+        if corrected.covariance is not None and not last.is_short and max(corrected.errors) < KNOWN:
+            frame = Frame.at(self.mode, corrected.mean, corrected.covariance)
         return frame, last.places(NUM_POINTS, frame.center)

@@ -1,5 +1,6 @@
 """A short run of a kernel, judged: how wrong it is, how far apart its draws are worth, and where it went."""
 
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,10 +11,11 @@ import jax.numpy as jnp
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.checking import Report, check
-from ewsg_jax.checking.draws import draws_of, flat
+from ewsg_jax.checking.draws import draws_of
 from ewsg_jax.diagnostics._summary import CONVERGED
 from ewsg_jax.planning.choice import burn_in_of, steps_of
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation.programs import vector
 from ewsg_jax.sampling import Samples, sample
 
 NUM_CHAINS, ESS, FEWEST = 8, 300.0, 100.0
@@ -68,7 +70,7 @@ class Trial(NamedTuple):
     def places(self, count: int, center: Position) -> Array:
         """Return some of its draws less a center, shape (count or fewer, d)."""
         known = draws_of(self.samples, None, count)
-        return jnp.asarray(known.flat - flat(center), jnp.float32)
+        return jnp.asarray(known.flat - vector(center), jnp.float32)
 
 
 def trial(
@@ -96,29 +98,30 @@ def trial(
     for_run, *for_checks = jax.random.split(key, 2 + MOST_TIMES)
     burn_in = burn_in_of(time)
     steps = min(burn_in + steps_of(time, ESS, NUM_CHAINS), max(most_steps, 32))
-    found = _judged(for_run, for_checks[0], kernel, start, None, posterior, data, steps, burn_in, tolerance)
+    judged = functools.partial(_judged, kernel, posterior, data, tolerance)
+    found = judged(for_run, for_checks[0], start, None, steps, burn_in)
     for own in for_checks[1:]:
         longer = min(LONGER * steps, most_steps - steps)
         if not found.is_short or longer < steps:
             break
         # All that was run is burn-in.
         state, passes, steps = found.samples.state, found.data_passes, longer
-        found = _judged(for_run, own, kernel, None, state, posterior, data, steps, 0, tolerance)
+        found = judged(for_run, own, None, state, steps, 0)
         found = found._replace(data_passes=passes + found.data_passes)
     return found
 
 
 def _judged(
-    for_run: Key,
-    for_check: Key,
     kernel: Kernel,
-    start: Any,
-    state: Any,
     posterior: Posterior,
     data: Data,
+    tolerance: float,
+    for_run: Key,
+    for_check: Key,
+    start: Any,
+    state: Any,
     steps: int,
     burn_in: int,
-    tolerance: float,
 ) -> Trial:
     burn_in = min(burn_in, steps // 2)
     with warnings.catch_warnings():

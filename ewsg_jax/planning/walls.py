@@ -9,6 +9,7 @@ import numpy as np
 
 from ewsg_jax import products
 from ewsg_jax._types import Array, Data
+from ewsg_jax.checking.brascamp_lieb import prior_curvatures
 from ewsg_jax.dynamics.mass import Mass
 from ewsg_jax.forecasting import stability
 from ewsg_jax.linear import LinearPredictor
@@ -61,11 +62,7 @@ def steepest(posterior: Posterior, frame: Frame, places: Array, data: Data) -> W
 def _of_rows(posterior: Posterior, predictor: LinearPredictor, frame: Frame, places: Array, data: Data) -> Wall:
     (center,) = jax.tree.leaves(frame.center)
     rows = np.asarray(_largest(predictor, center, places, data), np.float64)
-
-    def prior(position: Array) -> Array:
-        return jnp.asarray(posterior.log_prior(frame.layout.tree(position)), position.dtype)
-
-    whole = rows - np.asarray(jax.jit(jax.hessian(prior))(center), np.float64)
+    whole = rows + np.asarray(prior_curvatures(posterior, frame.layout, center[None]), np.float64)[0]
     root = np.linalg.cholesky(np.asarray(frame.inverse_mass, np.float64))
     values, vectors = np.linalg.eigh(root.T @ whole @ root)
     correlations = np.abs(root @ vectors[:, values > STEEP]) / frame.sd[:, None]

@@ -156,12 +156,12 @@ def moments(
 
 
 def finish(plan: MomentPlan, sums: Sums) -> Moments:
-    """Return the moments of sums with a leading chain axis."""
+    """Return the moments of sums with a leading chain axis, and one of members in a stack."""
     weight = np.asarray(sums.weight)
     total = np.maximum(weight, np.finfo(np.float32).tiny)
 
     def divided(x: Any) -> np.ndarray:
-        return np.asarray(x) / total.reshape(-1, *(1,) * (x.ndim - 1)).astype(x.dtype)
+        return np.asarray(x) / _along(total, x)
 
     spread = jax.tree.map(divided, sums.spread)
     return Moments(
@@ -180,10 +180,18 @@ def joined(first: Moments, second: Moments) -> Moments:
     def sums(moments: Moments) -> Sums:
         spread = {"dense": moments.covariance, "diagonal": moments.variance, "none": ()}[kind]
         weight = np.asarray(moments.weight)
-        spread = jax.tree.map(lambda x: x * weight.reshape(-1, *(1,) * (x.ndim - 1)).astype(x.dtype), spread)
+        spread = jax.tree.map(lambda x: x * _along(weight, x), spread)
         return Sums(weight, moments.mean, spread)  # pyright: ignore[reportArgumentType]
 
-    return finish(plan, jax.vmap(plan.merge)(sums(first), sums(second)))
+    merge = plan.merge
+    for _ in range(np.ndim(first.weight)):
+        merge = jax.vmap(merge)
+    return finish(plan, merge(sums(first), sums(second)))
+
+
+def _along(weight: np.ndarray, x: Any) -> np.ndarray:
+    """Return weights with as many axes as what they weigh, in its dtype."""
+    return weight.reshape(*weight.shape, *(1,) * (x.ndim - weight.ndim)).astype(x.dtype)
 
 
 def _share(part: Array, total: Array) -> Array:

@@ -1,14 +1,58 @@
 """Run a kernel: chains side by side, in compiled calls of about half a second from a loop on the host."""
 
 from collections.abc import Callable
+from typing import Generic, TypedDict, Unpack, overload
 
 from ewsg_jax._kernel import Kernel, KernelState
+from ewsg_jax._stack import Stack
 from ewsg_jax._types import Data, Key, P, Position, PyTree
 from ewsg_jax.sampling import parts
 from ewsg_jax.sampling._moments import MomentPlan, positions
 from ewsg_jax.sampling.health import warn_of_overflow
 from ewsg_jax.sampling.request import Chains, Manner, Wanted, check
 from ewsg_jax.sampling.samples import Samples
+from ewsg_jax.sampling.stacked import StackedSamples, spread, told_apart
+
+
+class Options(TypedDict, Generic[P], total=False):
+    """The keyword arguments of `sample`, for a reader of types."""
+
+    data_passes: float | None
+    seconds: float | None
+    num_chains: int
+    burn_in: int
+    thin: int
+    keep: Callable[[P], PyTree] | None
+    moments: MomentPlan | None
+    state: KernelState[P] | None
+    stacked: bool
+    shared_minibatch: bool
+    progress: bool
+    randomness_memory: int
+    memory_limit: int | None
+    check_data: bool
+
+
+@overload
+def sample(  # pyright: ignore[reportOverlappingOverload]  # a stack is a kernel, the first one that fits counts
+    key: Key,
+    kernel: Stack[P],
+    position: P | Callable[[Key], Position] | None,
+    data: Data,
+    num_steps: int | None = None,
+    **options: Unpack[Options[P]],
+) -> StackedSamples[P]: ...
+
+
+@overload
+def sample(
+    key: Key,
+    kernel: Kernel[P],
+    position: P | Callable[[Key], Position] | None,
+    data: Data,
+    num_steps: int | None = None,
+    **options: Unpack[Options[P]],
+) -> Samples[P]: ...
 
 
 def sample(
@@ -32,7 +76,7 @@ def sample(
     randomness_memory: int = 256 * 2**20,
     memory_limit: int | None = None,
     check_data: bool = True,
-) -> Samples[P]:
+) -> Samples[P] | StackedSamples[P]:
     """Run many chains of a kernel and keep their draws.
 
     It is a loop of the host over compiled calls, for no `jit` or `vmap` of yours: `num_chains` is for many chains,
@@ -40,7 +84,8 @@ def sample(
 
     Args:
         key: a typed PRNG key; the randomness of chain c at step t is a function of (key, c, t) alone.
-        kernel: a named method or `ewsg_jax.kernel(dynamics, estimator)`.
+        kernel: a named method or `ewsg_jax.kernel(dynamics, estimator)`; or a stack of some, by `ewsg_jax.stack`:
+            everything else is then as for each of its members.
         position: where the chains start: a tree of floating-point arrays; or a function of a key that
             returns one, called once per chain; or, with `stacked=True`, a tree with a leading chain axis.
         data: a tree of arrays that share their leading axis, the n rows.
@@ -71,9 +116,9 @@ def sample(
         check_data: look once for NaN and infinity in the data, and for labels that the model does not know.
 
     Returns:
-        The draws and what they cost. An interrupt (Ctrl-C) ends the run early and returns what was sampled. A
-        chain that diverges stays at its last finite position, with a warning, and the others go on unchanged; when
-        none is left the run ends.
+        The draws and what they cost; of a stack a `StackedSamples`, whose items they are. An interrupt (Ctrl-C)
+        ends the run early and returns what was sampled. A chain that diverges stays at its last finite position,
+        with a warning, and the others go on unchanged; when none is left the run ends.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind, or `seconds` are over before a draw is kept; the
@@ -94,6 +139,8 @@ def sample(
     """
     asked = Chains(key, kernel, position, data, num_chains, state, stacked)
     wanted = Wanted(num_steps, data_passes, seconds, burn_in, thin, keep, moments)
+    if isinstance(kernel, Stack):
+        asked, wanted = spread(kernel, asked, wanted)
     manner = Manner(shared_minibatch, progress, randomness_memory, memory_limit, check_data)
 
     chains = check(asked, wanted, manner)
@@ -103,4 +150,4 @@ def sample(
     outcome.watch.warn(chains.kernel, outcome.state, chains.data)
     samples = parts.collect(chains, wanted, planned, outcome, compiled)
     warn_of_overflow(samples.overflow)
-    return samples
+    return told_apart(kernel, samples, planned.layout.shared_memory) if isinstance(kernel, Stack) else samples

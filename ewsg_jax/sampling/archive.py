@@ -7,7 +7,6 @@ of the same structure.
 
 import errno
 import json
-import os
 import zipfile
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,7 +17,7 @@ import numpy as np
 
 from ewsg_jax import _check, tags
 from ewsg_jax._types import PyTree
-from ewsg_jax.files import write_whole
+from ewsg_jax.files import path_of, write_whole
 from ewsg_jax.sampling.first_format import FIRST_FORMAT, TAGS
 
 FORMAT = "ewsg_jax samples 2"
@@ -32,17 +31,6 @@ class UnreadableError(ValueError):
 
 class _PositionError(Exception):
     """The position that was given does not fit."""
-
-
-def path_of(path: Any) -> Path:
-    """Return the path of a file.
-
-    Raises:
-        TypeError: it is none.
-    """
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"path must be the path of a file; got {_check.describe(path)}")
-    return Path(path)
 
 
 def write(path: Any, value: Any, name: str, position: PyTree) -> None:

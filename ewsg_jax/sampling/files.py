@@ -1,10 +1,14 @@
 """Samples from a file."""
 
 import os
+from typing import TypeVar
 
-from ewsg_jax._types import P
+from ewsg_jax._types import P, Position
+from ewsg_jax.files import path_of
 from ewsg_jax.sampling import archive
 from ewsg_jax.sampling.samples import NAME, Samples
+
+Kind = TypeVar("Kind")
 
 
 def load(path: str | os.PathLike[str], position: P | None = None) -> Samples[P]:
@@ -32,10 +36,19 @@ def load(path: str | os.PathLike[str], position: P | None = None) -> Samples[P]:
         >>> bool((again.position == samples.position).all()), int(again.state.step[0])
         (True, 10)
     """
+    return read_as(Samples, path, position, "samples")
+
+
+def read_as(kind: type[Kind], path: str | os.PathLike[str], position: Position | None, what: str) -> Kind:
+    """Return what a file holds, of a class.
+
+    Raises:
+        TypeError, ValueError, OSError: as of `load`.
+    """
     try:
-        found = archive.read(archive.path_of(path), NAME, position)
-        if not isinstance(found, Samples):
-            raise archive.UnreadableError("it holds no samples")
+        found = archive.read(path_of(path), NAME, position)
+        if not isinstance(found, kind):
+            raise archive.UnreadableError(f"it holds {found!r}, no {what}")
     except archive.UnreadableError as error:
         raise ValueError(
             f"path must be a file that samples.save wrote; got {os.fspath(path)!r}, which is none: {error}"

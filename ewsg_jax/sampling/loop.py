@@ -149,5 +149,7 @@ def _add(outcome: Outcome, call: Call, steps: int, plan: Plan) -> None:
         wide = np.asarray(total, np.float64 if np.issubdtype(total.dtype, np.floating) else np.int64)
         outcome.totals[name] = outcome.totals.get(name, 0) + wide
     outcome.done += steps
-    outcome.spent.append((outcome.done, int(np.sum(outcome.totals.get("gradient_evaluations", 0)))))
+    counted = outcome.totals.get("gradient_evaluations", np.zeros(1, int))
+    # Of a stack of kernels, what a member takes.
+    outcome.spent.append((outcome.done, int(np.sum(counted)) // counted[0].size))
     outcome.state = call.state

@@ -164,7 +164,7 @@ def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, 
         moments=None if wanted.moments is None or outcome.sums is None else finish(wanted.moments, outcome.sums),
         state=outcome.state,
         step=step,
-        step_size=np.broadcast_to(step_size, step.shape),
+        step_size=np.broadcast_to(step_size, (num_draws, *step_size.shape[1:])),
         evaluations=cost.at_init + np.rint(spent(step - first_step) / num_chains).astype(np.int64),
         gradient_evaluations=num_chains * cost.at_init + int(spent(np.asarray(outcome.done))),
         num_data=num_rows(chains.data),
@@ -204,7 +204,8 @@ def _slots(draw_bytes: int, num_draws: int) -> int:
 
 def _of_each_chain(totals: dict[str, np.ndarray], num_chains: int, name: str, known: int) -> np.ndarray:
     """Return the sums over a run's steps of what `Info` reports, shape (chain,); `known` where nothing ran it."""
-    return np.broadcast_to(totals.get(name, np.asarray(known)), (num_chains,)).copy()
+    total = totals.get(name, np.asarray(known))
+    return np.broadcast_to(total, (num_chains, *total.shape[1:])).copy()
 
 
 def _spent(cost: Evaluations, outcome: Outcome, num_chains: int, first_step: int, steps: np.ndarray) -> np.ndarray:

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _check
-from ewsg_jax._kernel import Kernel, KernelState
+from ewsg_jax._kernel import Kernel, KernelState, check_is_one
+from ewsg_jax._stack import Stack
 from ewsg_jax._types import Data, Key, Position, PyTree
 from ewsg_jax.sampling._moments import MomentPlan
 from ewsg_jax.sampling._moments import positions as keep_positions
@@ -57,6 +58,8 @@ def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
     kernel, data = chains.kernel, chains.data
     _check.key(chains.key)
     _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
+    if not isinstance(kernel, Stack):
+        check_is_one(kernel)
     _check.data(data)
     if _check.boolean("check_data", manner.check_data):
         _check.finite("data", data)
@@ -87,7 +90,7 @@ def _check_on_host(chains: Chains) -> None:
     takes = "sample must be called on the host, where it compiles and watches the run itself"
     advice = (
         "for many chains give num_chains=…; in a program of your own put kernel.init and kernel.step into "
-        "jax.lax.scan, and vmap that"
+        "jax.lax.scan, and vmap that; for many kernels give ewsg_jax.stack(kernels)"
     )
     for name in ("key", "kernel", "position", "data", "state"):
         if any(map(_check.is_traced, jax.tree.leaves(getattr(chains, name)))):

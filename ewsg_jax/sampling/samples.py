@@ -207,10 +207,24 @@ class Samples(Generic[P]):
         Raises:
             ImportError: ArviZ is not installed.
         """
-        try:
-            arviz: Any = importlib.import_module("arviz")  # from_dict differs between 0.x and 1.x
-        except ImportError as error:
-            raise ImportError("to_arviz needs ArviZ: pip install 'ewsg_jax[diagnostics]'") from error
-        if int(arviz.__version__.split(".")[0]) >= 1:
-            return arviz.from_dict({"posterior": self.named()}, **options)
-        return arviz.from_dict(posterior=self.named(), **options)
+        return in_arviz(self.named(), {}, **options)
+
+
+def in_arviz(draws: dict[str, np.ndarray], coordinates: dict[str, Any], **options: Any) -> Any:
+    """Return draws as ArviZ takes them, with more coordinates.
+
+    Raises:
+        ImportError: ArviZ is not installed.
+    """
+    try:
+        arviz: Any = importlib.import_module("arviz")  # from_dict differs between 0.x and 1.x
+    except ImportError as error:
+        raise ImportError("to_arviz needs ArviZ: pip install 'ewsg_jax[diagnostics]'") from error
+    if int(arviz.__version__.split(".")[0]) >= 1:
+        made = arviz.from_dict({"posterior": draws}, **options)
+    else:
+        made = arviz.from_dict(posterior=draws, **options)
+    if coordinates:
+        # Of one kind a group is an attribute, of the other an item.
+        made["posterior"] = made["posterior"].assign_coords(coordinates)
+    return made

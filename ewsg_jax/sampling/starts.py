@@ -10,6 +10,7 @@ import numpy as np
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Kernel, KernelState, check_rows
+from ewsg_jax._stack import Stack, StackState
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.sampling.chunks import start
 
@@ -58,6 +59,9 @@ def _earlier_state(
     """Check an earlier run's states."""
     made_by = "samples.state of a run of this kernel on such data"
     _check.instance("state", state, KernelState, made_by)
+    if isinstance(kernel, Stack) != isinstance(state.dynamics, StackState):
+        what = "a stack" if isinstance(state.dynamics, StackState) else "one kernel"
+        raise ValueError(f"state must be {made_by}; got that of {what}")
     leaves = jax.tree.leaves(getattr(state.dynamics, "position", ()))
     chains = jnp.shape(leaves[0])[0] if leaves and jnp.ndim(leaves[0]) else 0
     if not chains or num_chains not in (1, chains):

@@ -120,9 +120,9 @@ MUTANTS = [
     ),
     Mutant(
         "plan: ages of rows that no step has passed since",
-        "ewsg_jax/planning/laws.py",
-        "rate * self.matrix @ np.linalg.inv(",
-        "rate * np.linalg.inv(",
+        "ewsg_jax/forecasting/anchors.py",
+        "rate * matrix @ np.linalg.solve(",
+        "rate * np.linalg.solve(",
         PLANS + "test_the_law_of_langevin_dynamics_is_the_formula_s",
     ),
     Mutant(

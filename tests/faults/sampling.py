@@ -2,7 +2,71 @@
 
 from tests.faults.mutant import Mutant
 
+STACK = "tests/sampling/test_stack.py::"
 MUTANTS = [
+    Mutant(
+        "stack: a member that diverges goes on",
+        "ewsg_jax/_stack.py",
+        'fine = (before.diverged_at < 0) & found["is_finite"]',
+        "fine = before.diverged_at < 0",
+        STACK + "test_a_member_that_diverges_is_marked_and_the_others_go_on",
+    ),
+    Mutant(
+        "stack: a member that was lost is lost again",
+        "ewsg_jax/_stack.py",
+        "fallen = (before.diverged_at < 0) & ~fine",
+        "fallen = ~fine",
+        STACK + "test_a_member_that_diverges_is_marked_and_the_others_go_on",
+    ),
+    Mutant(
+        "stack: the first member's rows for all",
+        "ewsg_jax/_stack.py",
+        'not kind or _name(path).startswith("dynamics.")',
+        "True",
+        STACK + "test_members_may_differ_in_any_number[laws of rows]",
+    ),
+    Mutant(
+        "stack: a memory of the data for all, whatever their centers",
+        "ewsg_jax/_stack.py",
+        'None if self._one_batch and self.kernel.sharing.of == "data" else 0',
+        'None if self.kernel.sharing.of == "data" else 0',
+        STACK + "test_members_may_differ_in_any_number[centers]",
+    ),
+    Mutant(
+        "stack: numbers in single precision",
+        "ewsg_jax/_stack.py",
+        "dtype = jnp.result_type(jnp.float32, *_tree.dtypes(like))",
+        "dtype = jnp.float32",
+        STACK + "test_members_may_differ_in_any_number[temperatures]",
+    ),
+    Mutant(
+        "stack: a shared memory cut along chains",
+        "ewsg_jax/sampling/stacked.py",
+        "stack.memory_axis + (not shared_memory)",
+        "stack.memory_axis + 1",
+        STACK + "test_a_run_is_that_of_every_member[of the start]",
+    ),
+    Mutant(
+        "stack: step sizes of the first",
+        "ewsg_jax/sampling/stacked.py",
+        "step_size=whole.step_size[:, member]",
+        "step_size=whole.step_size[:, 0]",
+        STACK + "test_a_run_is_that_of_every_member[full]",
+    ),
+    Mutant(
+        "stack: evaluations of all members for one's",
+        "ewsg_jax/sampling/loop.py",
+        "int(np.sum(counted)) // counted[0].size",
+        "int(np.sum(counted))",
+        STACK + "test_counted_evaluations_are_those_of_a_member",
+    ),
+    Mutant(
+        "stack: a kernel under vmap taken for one",
+        "ewsg_jax/_kernel.py",
+        "if isinstance(part, Constant) and np.ndim(part.value):",
+        "if False:",
+        "tests/wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[sample: a stack: a kernel under vmap]",
+    ),
     Mutant(
         "heat: measured on noise that is there",
         "ewsg_jax/sampling/heat.py",
@@ -79,7 +143,7 @@ MUTANTS = [
     Mutant(
         "joined moments take a variance for a sum",
         "ewsg_jax/sampling/_moments.py",
-        "lambda x: x * weight.reshape(-1, *(1,) * (x.ndim - 1)).astype(x.dtype), spread",
+        "lambda x: x * _along(weight, x), spread",
         "lambda x: x, spread",
         "tests/sampling/test_joining.py::test_moments_are_those_of_all_draws[diagonal]",
     ),

@@ -8,7 +8,7 @@ MUTANTS = [
     Mutant(
         "numbers do not count where parts are compared",
         "ewsg_jax/_module.py",
-        "return structure == other_structure and all(map(_is_same, mine, others))",
+        "return structure == other_structure and all(map(is_same, mine, others))",
         "return structure == other_structure",
         VALUES + "test_methods_are_equal_by_value[sghmc]",
     ),

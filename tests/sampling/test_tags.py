@@ -32,6 +32,8 @@ EVER_USED = {
     "rows_seen",
     "saga_memory",
     "samples",
+    "stack_state",
+    "stacked_samples",
     "strata",
     "svrg_memory",
     "thermostat_state",

@@ -252,3 +252,101 @@ of(
     ("covariance", V, "covariance", "'full' (str)", "'diagonal', 'dense'", lambda: ewsg.moments(covariance="full")),
     ("weights", V, "weights", "None", "'equal', 'step_size'", lambda: ewsg.moments(weights=None)),
 )
+
+
+GRID = [ewsg.sgld(MODEL, h, batch_size=2) for h in (0.1, 0.2)]
+BY_NUMBERS = "some that differ by their numbers alone, or one made under vmap"
+OF_A_RUN = "samples.state of a run of this kernel"
+
+
+@functools.cache
+def of_grid() -> Any:
+    return sampled(kernel=ewsg.stack(GRID))
+
+
+def under_vmap() -> Any:
+    return jax.vmap(lambda h: ewsg.sgld(MODEL, h, batch_size=2))(jnp.array([0.1, 0.2]))
+
+
+def step_under_vmap() -> Any:
+    state = GRID[0].init(jax.random.key(0), POINT, DATA)
+    return under_vmap().step(jax.random.key(0), state, DATA)
+
+
+def of_masses() -> Any:
+    return ewsg.stack([ewsg.uld(MODEL, 0.1, friction=1.0, inverse_mass=jnp.eye(d)) for d in (2, 3)])
+
+
+of(
+    "stack",
+    ("nothing", T, "kernels", "got [] (list)", BY_NUMBERS, lambda: ewsg.stack([])),
+    ("a number", T, "kernels", "got 3 (int)", BY_NUMBERS, lambda: ewsg.stack(3)),
+    ("no sequence", T, "kernels", "(generator)", BY_NUMBERS, lambda: ewsg.stack(kernel for kernel in GRID)),
+    ("a step size", T, "kernels", "got 0.1 (float) as number 1", BY_NUMBERS, lambda: ewsg.stack([GRID[0], 0.1])),
+    ("one kernel", V, "kernels", "got kernel(", "an axis of members", lambda: ewsg.stack(GRID[0])),
+    ("a stack", T, "kernels", "got a stack", BY_NUMBERS, lambda: ewsg.stack(ewsg.stack(GRID))),
+    ("stacks", T, "kernels", "(Stack) as number 0", BY_NUMBERS, lambda: ewsg.stack([ewsg.stack(GRID)])),
+    (
+        "other batches",
+        V,
+        "kernels",
+        "as number 1, kernel(",
+        BY_NUMBERS,
+        lambda: ewsg.stack([GRID[0], ewsg.sgld(MODEL, 0.1, batch_size=3)]),
+    ),
+    ("masses of two sizes", V, "kernels", "got dynamics.mass", BY_NUMBERS, of_masses),
+)
+
+of(
+    "sample: a stack",
+    ("a kernel under vmap", V, "kernel", "step_size of shape (2,)", "stack", lambda: sampled(kernel=under_vmap())),
+    ("a step of it", V, "kernel", "step_size of shape (2,)", "ewsg_jax.stack(kernel)", step_under_vmap),
+    (
+        "a member's state",
+        V,
+        "state",
+        "got that of one kernel",
+        OF_A_RUN,
+        lambda: sampled(kernel=ewsg.stack(GRID), position=None, state=of_grid()[0].state),
+    ),
+    (
+        "a stack's state",
+        V,
+        "state",
+        "got that of a stack",
+        OF_A_RUN,
+        lambda: sampled(kernel=GRID[0], position=None, state=of_grid().state),
+    ),
+    (
+        "a member's position",
+        V,
+        "position",
+        "got shapes [(3,)]",
+        "a leading axis of the 2 members",
+        lambda: ewsg.stack(GRID).init(jax.random.key(0), jnp.zeros(3), DATA),
+    ),
+    (
+        "to check",
+        T,
+        "samples",
+        "got StackedSamples(",
+        "runs[i] of a stack",
+        lambda: ewsg.check(jax.random.key(0), of_grid(), MODEL, DATA),
+    ),
+    (
+        "to summarise",
+        T,
+        "samples",
+        "got StackedSamples(",
+        "runs[i] of a stack",
+        lambda: ewsg.diagnostics.summary(of_grid()),
+    ),
+    (
+        "joined to a member",
+        T,
+        "later",
+        "got Samples(",
+        "ewsg_jax.sample of a stack",
+        lambda: of_grid().concatenate(of_grid()[0]),
+    ),
+)

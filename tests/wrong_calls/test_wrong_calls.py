@@ -28,6 +28,8 @@ UNTESTED = {
     "Randomness": "made by a kernel",
     "SGDMatch": "made by `from_sgd`",
     "Samples": "made by `sample`",
+    "Stack": "made by `stack`",
+    "StackedSamples": "made by `sample`",
     "dynamics.LowRank": "a record: the dynamics that it is given to checks it",
     "rows.Batch": "made by a law of rows",
     "rows.RowLaw": "a base class: `rows=` checks that it gets one",

@@ -1,0 +1,252 @@
+"""Runs of a stack of kernels: what goes in is spread over the members, and what comes out is told apart."""
+
+import dataclasses
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic
+
+import jax
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax._kernel import KernelState
+from ewsg_jax._stack import Stack, StackState
+from ewsg_jax._types import Array, Key, P, Position, PyTree
+from ewsg_jax.sampling import archive
+from ewsg_jax.sampling._moments import MomentPlan, Moments, Sums, positions
+from ewsg_jax.sampling.files import read_as
+from ewsg_jax.sampling.request import Chains, Wanted
+from ewsg_jax.sampling.samples import NAME, Samples, in_arviz, named
+from ewsg_jax.sampling.starts import is_function
+from ewsg_jax.tags import saved_as
+
+MOST_NAMED = 5
+"""Members that a warning names."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A function of a key that returns a position, for all members."""
+
+    stack: Stack
+    position: Callable[[Key], Position]
+
+    def __call__(self, key: Key) -> Position:
+        """Return the position of each member."""
+        return self.stack.spread(self.position(key))
+
+
+@dataclass(frozen=True)
+class OfEach:
+    """A function of a position, of each member's."""
+
+    function: Callable[[Position], PyTree]
+
+    def __call__(self, position: Position) -> PyTree:
+        """Return what it makes of each."""
+        return jax.vmap(self.function)(position)
+
+
+@dataclass(frozen=True)
+class MomentsOfEach(MomentPlan):
+    """Running moments of each member by itself."""
+
+    plan: MomentPlan
+
+    @classmethod
+    def by(cls, plan: MomentPlan) -> "MomentsOfEach":
+        """Return those that a plan keeps."""
+        of = plan.of if plan.of is positions else OfEach(plan.of)
+        return cls(of, plan.covariance, plan.weights, plan)
+
+    def start(self, position: Position) -> Sums:
+        """Return empty sums of one chain's members."""
+        return jax.vmap(self.plan.start)(position)
+
+    def add(self, sums: Sums, weight: Array, position: Position) -> Sums:
+        """Add the positions of one chain's members, of one weight or a weight each."""
+        return jax.vmap(self.plan.add, in_axes=(0, 0 if weight.ndim else None, 0))(sums, weight, position)
+
+    def merge(self, first: Sums, second: Sums) -> Sums:
+        """Return the sums over both."""
+        return jax.vmap(self.plan.merge)(first, second)
+
+
+@saved_as("stacked_samples")
+@dataclass(frozen=True, eq=False, repr=False)
+class StackedSamples(Generic[P]):
+    """What a run of a stack of kernels returns: `runs[i]` are the samples of member i, a `Samples` like any other.
+
+    Members have the same starts, batches and noise: they are compared without the noise between runs, and are not
+    independent of each other.
+
+    Attributes:
+        whole: the run as that of one kernel: axes (chain, draw, member) of draws, (chain, member) of what is told
+            of each chain. Its costs and seconds are those of one member, and of all.
+        values: the numbers by which the members differ, by their names, shape (member,).
+        memory_axis: where the states' memory has its axis of members, None where all members share it.
+    """
+
+    whole: Samples[P]
+    values: dict[str, np.ndarray]
+    memory_axis: int | None
+
+    def __len__(self) -> int:
+        return self.diverged_at.shape[1]
+
+    def __iter__(self) -> Iterator[Samples[P]]:
+        return (self[member] for member in range(len(self)))
+
+    def __getitem__(self, member: int) -> Samples[P]:
+        if not -len(self) <= member < len(self):
+            raise IndexError(f"member must be from 0 to {len(self) - 1}; got {member}")
+        whole = self.whole
+
+        def of_it(tree: PyTree, axis: int) -> PyTree:
+            return jax.tree.map(lambda x: x[(slice(None),) * axis + (member,)], tree)
+
+        moments = None if whole.moments is None else Moments(**of_it(vars(whole.moments), 1))
+        return dataclasses.replace(
+            whole,
+            draws=of_it(whole.draws, 2),
+            moments=moments,
+            state=_state_of(whole.state, member, self.memory_axis),
+            step_size=whole.step_size[:, member],
+            index_acceptance=_of_member(whole.index_acceptance, member),
+            acceptance=_of_member(whole.acceptance, member),
+            overflow=_of_member(whole.overflow, member),
+            diverged_at=self.diverged_at[:, member],
+        )
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.values)
+        return (
+            f"StackedSamples(members={len(self)}, by={names or 'arrays'}, num_chains={self.num_chains}, "
+            f"num_draws={self.whole.num_draws}, num_steps={self.whole.num_steps}, "
+            f"stable={np.count_nonzero(self.is_stable)})"
+        )
+
+    @property
+    def diverged_at(self) -> np.ndarray:
+        """The step at which each chain of each member ceased to be finite, −1 for none, shape (chain, member)."""
+        return np.asarray(self.whole.state.dynamics.diverged_at, np.int64)
+
+    @property
+    def is_stable(self) -> np.ndarray:
+        """Whether all chains of a member stayed finite, shape (member,)."""
+        return np.asarray(np.all(self.diverged_at < 0, axis=0))
+
+    @property
+    def num_chains(self) -> int:
+        """The number of chains of each member."""
+        return self.whole.num_chains
+
+    @property
+    def state(self) -> KernelState[P]:
+        """The last states of all members, from which `sample` of the same stack goes on."""
+        return self.whole.state
+
+    def concatenate(self, later: "StackedSamples[P]") -> "StackedSamples[P]":
+        """Return these and those of the run that went on from their state, as `Samples.concatenate` does.
+
+        Raises:
+            TypeError, ValueError: it is none.
+        """
+        _check.instance("later", later, StackedSamples, "what ewsg_jax.sample of a stack returns")
+        return dataclasses.replace(self, whole=self.whole.concatenate(later.whole))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file, as `Samples.save` does; `StackedSamples.load` reads it.
+
+        Raises:
+            TypeError, ValueError: the path is none, or there is what cannot be saved.
+            OSError: the file cannot be written.
+        """
+        archive.write(path, self, NAME, self.state.position)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], position: P | None = None) -> "StackedSamples[P]":
+        """Read what `save` wrote; the arguments are those of `ewsg_jax.load`.
+
+        Raises:
+            TypeError, ValueError, OSError: likewise.
+        """
+        return read_as(cls, path, position, "samples of a stack")
+
+    def to_arviz(self, **options: Any) -> Any:
+        """Return the draws as ArviZ takes them, with a dimension of members behind chains and draws.
+
+        It has the name of what they differ by and its values as coordinates; `member`, with a coordinate for each,
+        where they differ by several numbers.
+
+        Args:
+            options: passed on to `arviz.from_dict`.
+
+        Raises:
+            ImportError: ArviZ is not installed.
+        """
+        draws = named(self.whole.draws, "position" if self.whole.keeps_positions else "draws")
+        (dimension,) = self.values if len(self.values) == 1 else ("member",)
+        labels = next(iter(self.values.values())) if len(self.values) == 1 else np.arange(len(self))
+        dims = {name: [dimension] for name in draws} | options.pop("dims", {})
+        coords = {dimension: labels} | options.pop("coords", {})
+        beside = {} if len(self.values) == 1 else {name: (dimension, x) for name, x in self.values.items()}
+        return in_arviz(draws, beside, dims=dims, coords=coords, **options)
+
+
+def spread(stack: Stack, asked: Chains, wanted: Wanted) -> tuple[Chains, Wanted]:
+    """Return what a stack is asked for, of what was asked of each of its members."""
+    position = asked.position
+    if callable(position) and is_function(position):
+        position = position if isinstance(position, type) else Spread(stack, position)
+    elif position is not None:
+        position = _check.position(position)
+        each = jax.vmap(stack.spread) if asked.stacked is True and _has_axes(position) else stack.spread
+        position = each(position)
+    keep, moments = wanted.keep, wanted.moments
+    return asked._replace(position=position), wanted._replace(
+        keep=keep if keep is positions or not callable(keep) else OfEach(keep),
+        moments=MomentsOfEach.by(moments) if isinstance(moments, MomentPlan) else moments,
+    )
+
+
+def told_apart(stack: Stack, samples: Samples, shared_memory: bool) -> StackedSamples:
+    """Return the samples of a stack, and warn of members that lost chains."""
+    memory_axis = None if stack.memory_axis is None else stack.memory_axis + (not shared_memory)
+    found = StackedSamples(samples, stack.values, memory_axis)
+    lost = np.flatnonzero(~found.is_stable)
+    if lost.size:
+        those = [
+            ", ".join(f"{name} = {x[member]:.4g}" for name, x in found.values.items()) or f"member {member}"
+            for member in lost[:MOST_NAMED]
+        ]
+        more = "; …" if lost.size > MOST_NAMED else ""
+        warnings.warn(
+            f"{lost.size} of {len(found)} members lost chains, which rest where they last were finite "
+            f"(runs.is_stable, runs.diverged_at): {'; '.join(those)}{more}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return found
+
+
+def _has_axes(position: Position) -> bool:
+    return all(np.ndim(x) for x in jax.tree.leaves(position))
+
+
+def _of_member(values: np.ndarray, member: int) -> np.ndarray:
+    """Return what is told of a member's chains, of all members' or the same for all."""
+    return values[:, member] if values.ndim > 1 else values
+
+
+def _state_of(state: KernelState, member: int, memory_axis: int | None) -> KernelState:
+    """Return the states of a member's chains, as those of its kernel."""
+    own: StackState = state.dynamics
+    position, rest = jax.tree.map(lambda x: x[:, member], (own.position, own.rest))
+    memory = state.memory
+    if memory_axis is not None:
+        # A memory that chains share has no axis of theirs.
+        memory = jax.tree.map(lambda x: x[(slice(None),) * memory_axis + (member,)], memory)
+    return KernelState(rest._replace(position=position, step=own.step), memory, state.rows)

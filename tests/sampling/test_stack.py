@@ -1,0 +1,270 @@
+"""A stack of kernels is one kernel and one run: each member is what its own kernel would be."""
+
+import pickle
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from tests import contract
+
+STEPS = (0.02, 0.05, 0.03)
+N, D, C = 40, 3, 4
+ROWS = jax.random.normal(jax.random.key(9), (N, D)) + 1
+MODEL = ewsg.models.gaussian_location()
+KEY = jax.random.key(0)
+
+
+def same(found, wanted, rtol=1e-9):
+    """To rounding: a product of many rows may be summed in another order."""
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        if not jnp.issubdtype(jnp.asarray(a).dtype, jax.dtypes.prng_key):
+            np.testing.assert_allclose(np.asarray(a, float), np.asarray(b, float), rtol=rtol, atol=rtol)
+
+
+def run(kernel, position=None, num_steps=30, data=ROWS, **changes):
+    options = {"num_chains": C, "burn_in": 5, "thin": 2, "progress": False} | changes
+    start = jnp.zeros(D) if position is None and "state" not in changes else position
+    return ewsg.sample(KEY, kernel, start, data, num_steps, **options)
+
+
+@contract.every_kernel(shift=2)
+def test_members_step_as_their_own_kernels(x64, name, options):
+    kernels = [contract.build(name, options, step_size=h) for h in STEPS]
+    data, keys = contract.data(), [jax.random.fold_in(KEY, t) for t in range(5)]
+    stack = ewsg.stack(kernels)
+    position = jnp.asarray(contract.POSITION)
+    together = stack.init(KEY, stack.spread(position), data)
+    step = jax.jit(stack.step)
+    infos = []
+    for key in keys:
+        together, info = step(key, together, data)
+        infos.append(info)
+    for member in (0, 2):
+        kernel = stack[member]
+        assert kernel == kernels[member]
+        state = kernel.init(KEY, position, data)
+        for key, info in zip(keys, infos, strict=True):
+            state, own = contract.compiled_step(kernel)(key, state, data)
+            for field in ("index_acceptance", "acceptance", "step_size"):
+                told = np.broadcast_to(getattr(info, field), len(STEPS))
+                np.testing.assert_allclose(told[member], getattr(own, field), rtol=1e-6)
+        same(together.position[member], state.position)
+        inner = state.dynamics._replace(position=(), step=())
+        same(jax.tree.map(lambda x, member=member: x[member], together.dynamics.rest), inner)
+        assert int(together.step) == int(state.step) == len(keys)
+
+
+ESTIMATORS = {
+    "uniform": lambda posterior: ewsg.gradients.uniform(posterior, batch_size=5),
+    "svrg": lambda posterior: ewsg.gradients.svrg(posterior, batch_size=5),
+    "saga": lambda posterior: ewsg.gradients.saga(posterior, batch_size=5),
+    "of the start": lambda posterior: ewsg.gradients.control_variate(posterior, batch_size=5),
+    "of the data": lambda posterior: ewsg.gradients.control_variate(posterior, batch_size=5, center=jnp.ones(D)),
+    "epochs": lambda posterior: ewsg.gradients.uniform(posterior, batch_size=5, rows="epochs"),
+    "full": ewsg.gradients.full,
+}
+
+
+def kernels_of(name, posterior=MODEL):
+    return [ewsg.kernel(ewsg.dynamics.splitting(h, friction=1.0), ESTIMATORS[name](posterior)) for h in STEPS]
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_run_is_that_of_every_member(x64, name):
+    """Draws, costs and states; going on from the states of one member, and of all."""
+    kernels = kernels_of(name)
+    runs = run(ewsg.stack(kernels))
+    assert runs.values == {"step_size": pytest.approx(STEPS)}
+    assert len(runs) == len(list(runs)) == 3
+    alone = run(kernels[1])
+    same(runs[1].position, alone.position)
+    same(runs[1].state, alone.state)
+    for field in ("step", "step_size", "evaluations", "gradient_evaluations", "num_steps", "diverged_at"):
+        np.testing.assert_array_equal(getattr(runs[1], field), getattr(alone, field))
+    more = run(ewsg.stack(kernels), state=runs.state, burn_in=0)
+    on = run(kernels[1], state=runs[1].state, burn_in=0)
+    same(more[1].position, on.position)
+    both = runs.concatenate(more)
+    same(both[1].position, np.concatenate([alone.position, on.position], axis=1))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"keep": jnp.sum},
+        {"keep": None, "moments": ewsg.moments(covariance="dense", weights="step_size")},
+        {"keep": None, "moments": ewsg.moments(jnp.square)},
+        {"shared_minibatch": True},
+        {"position": lambda key: jax.random.normal(key, (D,))},
+        {"position": jax.random.normal(jax.random.key(4), (C, D)), "stacked": True},
+    ],
+    ids=["keep", "dense moments", "moments of a function", "shared batches", "starts by keys", "starts of chains"],
+)
+def test_whatever_a_run_is_asked_for_is_as_for_each(x64, changes):
+    kernels = kernels_of("uniform")
+    runs, alone = run(ewsg.stack(kernels), **changes), run(kernels[2], **changes)
+    same(runs[2].draws, alone.draws)
+    if alone.moments is not None:
+        same(vars(runs[2].moments), vars(alone.moments))
+        later = run(ewsg.stack(kernels), state=runs.state, num_steps=40, **changes)
+        on = run(kernels[2], state=alone.state, num_steps=40, **changes)
+        same(vars(runs.concatenate(later)[2].moments), vars(alone.concatenate(on).moments))
+
+
+def weighted(mass):
+    return ewsg.kernel(
+        ewsg.dynamics.splitting(0.05, friction=1.0, inverse_mass=mass), ewsg.gradients.uniform(MODEL, batch_size=5)
+    )
+
+
+def centered(center):
+    return ewsg.kernel(
+        ewsg.dynamics.langevin(0.01),
+        ewsg.gradients.control_variate(ewsg.models.logistic_regression(), batch_size=5, center=center),
+    )
+
+
+def by_rows(share):
+    law = ewsg.rows.by_probability(1 + share * jnp.arange(N))
+    return ewsg.kernel(ewsg.dynamics.langevin(0.01), ewsg.gradients.uniform(MODEL, batch_size=5, rows=law))
+
+
+@pytest.mark.parametrize(
+    "kernels",
+    [
+        [weighted(jnp.eye(D)), weighted(jnp.diag(jnp.arange(1.0, 4.0)))],
+        [centered(jnp.zeros(D)), centered(jnp.ones(D))],
+        [by_rows(0.0), by_rows(1.0)],
+        [ewsg.sgld(MODEL, 0.01, batch_size=5, temperature=t) for t in (1.0, 0.5)],
+    ],
+    ids=["masses", "centers", "laws of rows", "temperatures"],
+)
+def test_members_may_differ_in_any_number(x64, kernels):
+    is_logistic = "logistic" in repr(kernels)
+    data = {"x": ROWS, "y": ROWS[:, 0] > 1} if is_logistic else ROWS
+    runs = run(ewsg.stack(kernels), data=data)
+    for member in (0, 1):
+        same(runs[member].position, run(kernels[member], data=data).position)
+    assert np.abs(runs[0].position - runs[1].position).max() > 1e-3
+
+
+def test_a_member_that_diverges_is_marked_and_the_others_go_on(x64):
+    kernels = [ewsg.sgld(MODEL, h, batch_size=5) for h in (0.01, 1e200, 0.02, 1e150)]
+    with pytest.warns(RuntimeWarning, match=r"2 of 4 members lost.*size = 1e\+200; step_size = 1e\+150"):
+        runs = run(ewsg.stack(kernels))
+    assert runs.is_stable.tolist() == [True, False, True, False]
+    assert "stable=2" in repr(runs)
+    with pytest.warns(RuntimeWarning, match="4 of 4 chains diverged"):
+        alone = run(kernels[1])
+    np.testing.assert_array_equal(runs[1].diverged_at, alone.diverged_at)
+    same(runs[1].state.position, alone.state.position)
+    same(runs[2].position, run(kernels[2]).position)
+    # They stay lost where it goes on, and the others do go on.
+    with pytest.warns(RuntimeWarning, match="2 of 4 members"):
+        more = run(ewsg.stack(kernels), state=runs.state, burn_in=0)
+    np.testing.assert_array_equal(more[1].diverged_at, runs[1].diverged_at)
+    same(more[2].position, run(kernels[2], state=runs[2].state, burn_in=0).position)
+
+
+def test_counted_evaluations_are_those_of_a_member():
+    """Firefly chains say themselves what they evaluate; of a stack, the members' mean."""
+    model, data = ewsg.models.logistic_regression(), {"x": ROWS, "y": ROWS[:, 0] > 1}
+    kernels = [
+        ewsg.flymc(model, h, capacity=N, resample_probability=0.3, proposal_capacity=N) for h in (0.01, 0.1, 1.0)
+    ]
+    runs = run(ewsg.stack(kernels), data=data)
+    alone = [run(kernel, data=data).gradient_evaluations for kernel in kernels]
+    assert len(set(alone)) > 1
+    assert abs(runs[0].gradient_evaluations - np.mean(alone)) <= 2
+
+
+def test_one_under_vmap_is_a_stack(x64):
+    def make(h, friction):
+        return ewsg.sghmc(MODEL, h, friction=friction, batch_size=5)
+
+    frictions = (1.0, 2.0, 3.0)
+    by_vmap = ewsg.stack(jax.vmap(make)(jnp.array(STEPS), jnp.array(frictions)))
+    by_list = ewsg.stack([make(h, friction) for h, friction in zip(STEPS, frictions, strict=True)])
+    assert set(by_vmap.values) == set(by_list.values) == {"step_size", "friction"}
+    same(run(by_vmap)[1].position, run(by_list)[1].position)
+
+
+def test_a_stack_is_a_value():
+    stack = ewsg.stack([ewsg.sgld(MODEL, h, batch_size=5) for h in STEPS])
+    assert (
+        stack == ewsg.stack([ewsg.sgld(MODEL, h, batch_size=5) for h in STEPS]) == pickle.loads(pickle.dumps(stack))
+    )
+    assert stack != ewsg.stack([ewsg.sgld(MODEL, 2 * h, batch_size=5) for h in STEPS])
+    assert hash(stack) == hash(ewsg.stack([ewsg.sgld(MODEL, 2 * h, batch_size=5) for h in STEPS]))
+    assert repr(stack).startswith("stack of 3: kernel(dynamics=langevin(step_size=<float64[3]>")
+    assert stack[-1] == stack[2]
+    with pytest.raises(IndexError, match="member must be from 0 to 2; got 3"):
+        stack[3]
+
+
+def test_other_numbers_share_a_program():
+    shared = [ewsg.stack([ewsg.sgld(MODEL, f * h, batch_size=5) for h in STEPS]) for f in (1.0, 0.5)]
+    run(shared[0])
+    assert run(shared[1]).whole.compile_seconds < 0.5 * run(shared[0], num_steps=31, thin=1).whole.compile_seconds
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_positions_keep_their_dtype(x64, dtype):
+    """Beside numbers in double precision."""
+    start = {"a": jnp.zeros(D, dtype)}
+    model = ewsg.Posterior(
+        log_prior=lambda p: -0.5 * jnp.sum(p["a"] ** 2),
+        log_likelihood=lambda p, row: -0.5 * jnp.sum((row - p["a"]) ** 2),
+    )
+    kernels = [ewsg.uld(model, h, friction=1.0) for h in STEPS]
+    data = ROWS.astype(dtype)
+    runs = ewsg.sample(KEY, ewsg.stack(kernels), start, data, 10, num_chains=2, progress=False)
+    alone = ewsg.sample(KEY, kernels[1], start, data, 10, num_chains=2, progress=False)
+    assert runs[1].position["a"].dtype == dtype
+    tolerance = 0.05 if dtype == jnp.bfloat16 else 1e-5
+    np.testing.assert_allclose(
+        np.asarray(runs[1].position["a"], float), np.asarray(alone.position["a"], float), atol=tolerance
+    )
+
+
+def test_runs_are_saved(tmp_path):
+    runs = run(ewsg.stack(kernels_of("svrg")))
+    runs.save(tmp_path / "runs.npz")
+    loaded = ewsg.StackedSamples.load(tmp_path / "runs.npz")
+    with pytest.raises(ValueError, match=r"it holds StackedSamples\(.*, no samples"):
+        ewsg.load(tmp_path / "runs.npz")
+    np.testing.assert_array_equal(loaded[1].position, runs[1].position)
+    np.testing.assert_array_equal(loaded.values["step_size"], STEPS)
+    same(loaded[2].state, runs[2].state, 0)
+
+
+def test_runs_in_arviz():
+    pytest.importorskip("arviz")
+    runs = run(ewsg.stack([ewsg.sgld(MODEL, h, batch_size=5) for h in STEPS]))
+    posterior = runs.to_arviz()["posterior"]
+    found = posterior["position"].sel(step_size=STEPS[1])
+    np.testing.assert_array_equal(found.values, runs[1].position)
+    two = run(ewsg.stack([ewsg.sgld(MODEL, h, batch_size=5, temperature=10 * h) for h in STEPS]))
+    posterior = two.to_arviz()["posterior"]
+    assert posterior["position"].dims[:3] == ("chain", "draw", "member")
+    np.testing.assert_allclose(posterior["temperature"].values, 10 * np.array(STEPS))
+
+
+def test_its_step_is_for_programs_of_ones_own(x64):
+    """Under `scan` and `vmap`; and the state that `init` returns is what a step takes."""
+    kernels = kernels_of("uniform")
+    stack = ewsg.stack(kernels)
+    keys = jax.random.split(KEY, 6)
+
+    @jax.jit
+    def program(stack, rows):
+        state = stack.init(KEY, stack.spread(jnp.zeros(D)), rows)
+        return jax.lax.scan(lambda state, key: stack.step(key, state, rows), state, keys)[0]
+
+    state = kernels[2].init(KEY, jnp.zeros(D), ROWS)
+    for key in keys:
+        state, _ = contract.compiled_step(kernels[2])(key, state, ROWS)
+    same(program(stack, ROWS).position[2], state.position)
