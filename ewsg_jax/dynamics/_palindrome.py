@@ -28,28 +28,20 @@ half as much, for twice the gradients.
 `splitting` is AOBOA with less noise: at the temperature T γh/sinh(γh).
 """
 
-import functools
 import itertools
-from typing import Any, NamedTuple
+from typing import Any
 
 from ewsg_jax import _check
 from ewsg_jax._module import module, namespace, static
 from ewsg_jax._types import Hyperparameter
 from ewsg_jax.dynamics._exact import functions_of
 from ewsg_jax.dynamics.combined import Combined, Terms
+from ewsg_jax.dynamics.letters import cycle_of
 from ewsg_jax.dynamics.mass import InverseMass, mass_of
 from ewsg_jax.dynamics.underdamped import Scales, WeightTerms, checked
 
-MOVES, NOISES = "AU", "OU"
 Row = dict[Any, Any]
 """Coefficients by what they multiply; what is not there is 0."""
-
-
-class Cycle(NamedTuple):
-    """The letters from a state to the next, and how many normals a coordinate takes."""
-
-    letters: str
-    num_normals: int
 
 
 @module
@@ -128,51 +120,9 @@ def palindrome(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.palindrome("BAOAB", step_size=1e-2, friction=1.0)
     """
+    _check.instance("letters", letters, str, "a palindrome of A, B and O, or of B and U")
     cycle_of(letters)
     return Palindrome(**checked(step_size, friction, temperature), letters=letters, mass=mass_of(inverse_mass))
-
-
-@functools.cache
-def cycle_of(letters: str) -> Cycle:
-    """Return the cycle of a palindrome, begun where its one gradient is known before any noise.
-
-    Raises:
-        TypeError, ValueError: it is none, or there is no such place.
-    """
-    takes = "letters must be a palindrome of A, B and O, or of B and U, that takes one gradient a step"
-    got = f"got {_check.describe(letters)}"
-    if not isinstance(letters, str):
-        raise TypeError(f"{takes}; {got}")
-    if set(letters) not in (set("ABO"), set("BU")) or letters != letters[::-1]:
-        raise ValueError(f"{takes}, such as 'ABOBA' or 'BAOAB'; {got}")
-    places = letters.replace("O", "")
-    gradients = sum(there == "B" != before for before, there in zip(places[-1] + places, places, strict=False))
-    if gradients > 1:
-        raise ValueError(f"{takes}; {got}, whose kicks are at {gradients} positions")
-    found = []
-    for place in range(len(letters)):
-        ends = letters[:place], letters[place:]
-        # θ is that of the letters: nothing moves between their end and where the state stands.
-        if not all(set(MOVES) & set(end) for end in ends) and (normals := _normals(ends[1] + ends[0])):
-            found.append((normals, place > 0, -place, ends[1] + ends[0]))
-    if not found:
-        half = len(letters) // 2
-        turned = letters[half:] + letters[: len(letters) - half]
-        raise ValueError(
-            f"{takes}, before noise moves the position; {got}, whose cycle from the gradient on is {turned!r}"
-        )
-    normals, _, _, cycle = min(found)
-    return Cycle(cycle, normals)
-
-
-def _normals(cycle: str) -> int:
-    """Return how many normals a coordinate takes, 0 where one gradient, known at once, is not for all kicks."""
-    first, last = cycle.index("B"), cycle.rindex("B")
-    to_move = cycle[:first].rstrip("BO")
-    if set(NOISES) & set(to_move) or set(MOVES) & set(cycle[first:last]):
-        return 0
-    groups = [group for group in cycle.replace("B", "").split("A") if group]
-    return 1 if len(groups) == 1 and "U" not in cycle else 2
 
 
 def _composed(
@@ -191,16 +141,16 @@ def _composed(
         elif letter == "A":
             _add(position, t, {"new": 1} if is_new else momentum)
         else:
-            f = functions_of(gamma * t)
-            if letter == "U":
+            decay, f = xp.exp(-gamma * t), functions_of(gamma * t) if letter == "U" else None
+            if f is not None:
                 _add(position, t * f.phi1, momentum)
-            momentum = {part: f.decay * coefficient for part, coefficient in momentum.items()}
+            momentum = {part: decay * coefficient for part, coefficient in momentum.items()}
             if num_normals == 1:
                 # Nothing changes the momentum once the position moves on.
                 is_new = True
                 continue
             momentum[2 * number] = root * xp.sqrt(-xp.expm1(-2 * gamma * t))
-            if letter == "U":
+            if f is not None:
                 position[2 * number] = root * t * f.phi1 * xp.sqrt(f.tanh)
                 position[2 * number + 1] = root / gamma * 2 * xp.sqrt(f.lag)
     return position, momentum

@@ -114,8 +114,8 @@ MUTANTS = [
     Mutant(
         "letters: whole friction in each O",
         "ewsg_jax/dynamics/_palindrome.py",
-        "f = functions_of(gamma * t)",
-        "f = functions_of(gamma * t * letters.count(letter))",
+        "decay, f = xp.exp(-gamma * t),",
+        "decay, f = xp.exp(-gamma * t * letters.count(letter)),",
         "tests/dynamics/test_palindrome.py::test_a_step_is_that_of_its_letters[OBABO]",
     ),
     Mutant(
@@ -164,7 +164,7 @@ MUTANTS = [
     ),
     Mutant(
         "letters: the state where a normal more is taken",
-        "ewsg_jax/dynamics/_palindrome.py",
+        "ewsg_jax/dynamics/letters.py",
         "found.append((normals, place > 0, -place,",
         "found.append((-normals, place > 0, -place,",
         "tests/dynamics/test_palindrome.py::test_positions_are_those_of_the_scheme_that_keeps_its_gradient[BOAOB]",
@@ -187,7 +187,7 @@ MUTANTS = [
     ),
     Mutant(
         "letters: many gradients are let through",
-        "ewsg_jax/dynamics/_palindrome.py",
+        "ewsg_jax/dynamics/letters.py",
         "if gradients > 1:",
         "if gradients > 2:",
         "tests/wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[dynamics.palindrome: two gradients]",

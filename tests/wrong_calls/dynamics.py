@@ -81,6 +81,7 @@ LETTERS, IN_ONE = "a palindrome of A, B and O, or of B and U", "takes one gradie
 dynamics(
     "palindrome",
     ("no text", T, "letters", "5 (int)", LETTERS, 5),
+    ("a list", T, "letters", "['A', 'B', 'O', 'B', 'A'] (list)", LETTERS, list("ABOBA")),
     ("nothing", V, "letters", "'' (str)", "'ABOBA' or 'BAOAB'", ""),
     ("no palindrome", V, "letters", "'ABO' (str)", LETTERS, "ABO"),
     ("small letters", V, "letters", "'aboba' (str)", LETTERS, "aboba"),
