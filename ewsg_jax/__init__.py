@@ -5,7 +5,7 @@ A kernel is a dynamics that asks an estimator for a gradient: `kernel(dynamics, 
 
 Posterior, models, bounds, bijectors: what is sampled.
 METHODS, kernel, stack, dynamics, gradients, rows: named methods, parts to make kernels of, and grids of kernels.
-sample, moments, load: run, and read runs from files.
+sample, moments, resume, load: run, go on with a run, and read runs from files.
 plan: which kernel, from where and how long, and whether a chain is needed.
 check: how wrong draws are, and what is right.
 diagnostics: what a run is worth.
@@ -56,6 +56,7 @@ from ewsg_jax.sampling import Samples as Samples
 from ewsg_jax.sampling import StackedSamples as StackedSamples
 from ewsg_jax.sampling import load as load
 from ewsg_jax.sampling import moments as moments
+from ewsg_jax.sampling import resume as resume
 from ewsg_jax.sampling import sample as sample
 from ewsg_jax.sampling import saved_as as saved_as
 

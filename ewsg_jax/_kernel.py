@@ -137,6 +137,17 @@ class Kernel(Part, abc.ABC, Generic[P]):
     def check(self, position: P, data: Data) -> None:
         """Raise what is wrong with a position and data, by type, shape and dtype."""
 
+    def check_numbers(self) -> None:
+        """Raise that this is several kernels, made under `vmap`, not one."""
+        parts = jax.tree_util.tree_leaves_with_path(self, is_leaf=lambda part: isinstance(part, Constant))
+        for path, part in parts:
+            if isinstance(part, Constant) and np.ndim(part.value):
+                name = jax.tree_util.keystr(path[-1:], simple=True)
+                raise ValueError(
+                    f"kernel must be of one {name}, or a stack, ewsg_jax.stack(kernel); got one made under vmap, "
+                    f"with {name} of shape {np.shape(part.value)}"
+                )
+
     @property
     def uses_batches(self) -> bool:
         """Whether steps differ by the rows they see, drawn as a batch."""
@@ -222,21 +233,9 @@ def check_rows(state: KernelState, data: Data) -> None:
         )
 
 
-def check_is_one(kernel: Kernel) -> None:
-    """Check that a kernel is that of one chain, not several whose numbers have an axis of members."""
-    parts = jax.tree_util.tree_leaves_with_path(kernel, is_leaf=lambda part: isinstance(part, Constant))
-    for path, part in parts:
-        if isinstance(part, Constant) and np.ndim(part.value):
-            name = jax.tree_util.keystr(path[-1:], simple=True)
-            raise ValueError(
-                f"kernel must be of one {name}, or a stack, ewsg_jax.stack(kernel); got one made under vmap, with "
-                f"{name} of shape {np.shape(part.value)}"
-            )
-
-
 def _check_step(kernel: Kernel, key: Key, state: KernelState, data: Data) -> None:
     """Check that a key is one, that the data go with the position, and that the state is as `init` makes it."""
-    check_is_one(kernel)
+    kernel.check_numbers()
     _check.key(key)
     made_by = "what init or step of this kernel returned"
     _check.instance("state", state, KernelState, made_by)

@@ -9,14 +9,14 @@ from typing import Any, BinaryIO
 from ewsg_jax import _check
 
 
-def path_of(path: Any) -> Path:
-    """Return the path of a file.
+def path_of(path: Any, name: str = "path") -> Path:
+    """Return the path of a file, an argument of such a name.
 
     Raises:
         TypeError: it is none.
     """
     if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"path must be the path of a file; got {_check.describe(path)}")
+        raise TypeError(f"{name} must be the path of a file; got {_check.describe(path)}")
     return Path(path)
 
 

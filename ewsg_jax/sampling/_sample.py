@@ -1,17 +1,18 @@
 """Run a kernel: chains side by side, in compiled calls of about half a second from a loop on the host."""
 
+import os
 from collections.abc import Callable
 from typing import Generic, TypedDict, Unpack, overload
 
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._stack import Stack
 from ewsg_jax._types import Data, Key, P, Position, PyTree
-from ewsg_jax.sampling import parts
+from ewsg_jax.sampling import whole
 from ewsg_jax.sampling._moments import MomentPlan, positions
-from ewsg_jax.sampling.health import warn_of_overflow
-from ewsg_jax.sampling.request import Chains, Manner, Wanted, check
+from ewsg_jax.sampling.checkpoint import Saving
+from ewsg_jax.sampling.request import Chains, Manner, Wanted
 from ewsg_jax.sampling.samples import Samples
-from ewsg_jax.sampling.stacked import StackedSamples, spread, told_apart
+from ewsg_jax.sampling.stacked import StackedSamples
 
 
 class Options(TypedDict, Generic[P], total=False):
@@ -31,6 +32,8 @@ class Options(TypedDict, Generic[P], total=False):
     randomness_memory: int
     memory_limit: int | None
     check_data: bool
+    checkpoint: str | os.PathLike[str] | None
+    checkpoint_every: float
 
 
 @overload
@@ -76,6 +79,8 @@ def sample(
     randomness_memory: int = 256 * 2**20,
     memory_limit: int | None = None,
     check_data: bool = True,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = 60.0,
 ) -> Samples[P] | StackedSamples[P]:
     """Run many chains of a kernel and keep their draws.
 
@@ -114,6 +119,9 @@ def sample(
         memory_limit: bytes that the run may take beside the data; default what is free. What it needs is worked out
             from shapes, and refused before anything is made.
         check_data: look once for NaN and infinity in the data, and for labels that the model does not know.
+        checkpoint: path of a new folder in which the run is written down as it goes, each file whole or not at
+            all: `ewsg_jax.resume(checkpoint, data, kernel=kernel)` goes on after a kill, bit for bit. None: none.
+        checkpoint_every: seconds between checkpoints; more where writing takes over a twentieth of the time.
 
     Returns:
         The draws and what they cost; of a stack a `StackedSamples`, whose items they are. An interrupt (Ctrl-C)
@@ -139,15 +147,9 @@ def sample(
     """
     asked = Chains(key, kernel, position, data, num_chains, state, stacked)
     wanted = Wanted(num_steps, data_passes, seconds, burn_in, thin, keep, moments)
-    if isinstance(kernel, Stack):
-        asked, wanted = spread(kernel, asked, wanted)
     manner = Manner(shared_minibatch, progress, randomness_memory, memory_limit, check_data)
+    saving = Saving(checkpoint, checkpoint_every)
 
-    chains = check(asked, wanted, manner)
+    chains, wanted = whole.checked(asked, wanted, manner, saving)
     del asked, data  # The run goes on with arrays of JAX: data that the caller does not keep are freed.
-    planned, outcome = parts.plan(chains, wanted, manner)
-    compiled = parts.run(planned, outcome, seconds, progress)
-    outcome.watch.warn(chains.kernel, outcome.state, chains.data)
-    samples = parts.collect(chains, wanted, planned, outcome, compiled)
-    warn_of_overflow(samples.overflow)
-    return told_apart(kernel, samples, planned.layout.shared_memory) if isinstance(kernel, Stack) else samples
+    return whole.run(chains, wanted, manner, saving)

@@ -54,6 +54,11 @@ class Watch:
             now = time.perf_counter()
             self._next_copy = now + (now - began) / COPYING_SHARE
 
+    def take_up(self, alive: np.ndarray, diverged_at: np.ndarray, done: int) -> None:
+        """Go on after so many steps of a run, with these chains lost: the first state is that after them."""
+        self.alive, self.diverged_at = np.array(alive), np.array(diverged_at)
+        self._replay_from = self._replay_from[0], done
+
     @property
     def last_kept(self) -> KernelState:
         """The last state of which a copy was kept."""
@@ -110,7 +115,7 @@ class Watch:
                 f"{self.diverged_at[first]}; they stay at their last finite positions (samples.diverged_at): "
                 f"{why}",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
 
@@ -123,7 +128,7 @@ def warn_of_overflow(steps: np.ndarray) -> None:
             "they sample is not the posterior: a larger capacity or proposal_capacity, or a centre nearer to the "
             "mode, is needed",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

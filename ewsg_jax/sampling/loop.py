@@ -59,6 +59,7 @@ def run(
     bar: Progress,
     interrupts: Interrupts,
     limit: float | None = None,
+    look: Callable[[Outcome], None] | None = None,
 ) -> Outcome:
     """Make calls until all steps are made, time is up, an interrupt comes, or no chain is left.
 
@@ -71,6 +72,7 @@ def run(
         bar: advanced by each call, and closed.
         interrupts: entered; a request ends the run after the call in progress.
         limit: seconds; the call in which they are over is the last one.
+        look: shown the outcome after each call but the last, so that checkpoints are written.
 
     Returns:
         The outcome.
@@ -111,6 +113,8 @@ def run(
         outcome.interrupted = interrupts.requested
         if outcome.done == num_steps or now >= end or outcome.interrupted or outcome.all_lost:
             break
+        if look is not None:
+            look(outcome)
     bar.close()
     return outcome
 
@@ -131,7 +135,7 @@ def _stop_at(outcome: Outcome, error: Exception) -> None:
         f"the run ended after {outcome.done} steps because the next ones failed: {_check.reason(error)}; what was "
         f"sampled is returned, and samples.state is that after step {int(np.ravel(outcome.state.step)[0])}",
         RuntimeWarning,
-        stacklevel=4,
+        stacklevel=6,
     )
 
 

@@ -1,4 +1,4 @@
-"""The parts of a run after its arguments are checked, in their order: plan, run, and collect what came out."""
+"""The parts of a run after its arguments are checked: it is planned, and run."""
 
 import functools
 import time
@@ -10,14 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _tree
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Array, Key
+from ewsg_jax._types import Key
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.progress import Progress
 from ewsg_jax.rows.gathering import num_rows
-from ewsg_jax.sampling import chunks, heat, loop, memory
-from ewsg_jax.sampling._moments import finish, positions
+from ewsg_jax.sampling import chunks, fingerprint, loop, memory
 from ewsg_jax.sampling.budget import num_steps_of
+from ewsg_jax.sampling.checkpoint import Earlier, Saver, Saving, take_up
 from ewsg_jax.sampling.health import Watch
 from ewsg_jax.sampling.interrupts import Interrupts
 from ewsg_jax.sampling.keeping import Plan
@@ -25,11 +24,28 @@ from ewsg_jax.sampling.layout import Layout, choose_layout, on_accelerator
 from ewsg_jax.sampling.loop import Outcome
 from ewsg_jax.sampling.request import Chains, Manner, Wanted, check_kept, check_length
 from ewsg_jax.sampling.room import Room
-from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.starts import chain_keys, first_state, is_function, split
 
 DRAW_MEMORY = 64 * 2**20
 """Bytes of kept draws that one call holds on the device."""
+
+
+class Terms(NamedTuple):
+    """What is settled when a run begins, and stays so when it is taken up again.
+
+    Attributes:
+        num_steps: of each chain, at the most.
+        open_ended: whether time alone ends the run.
+        first_step: the number of the step that the run begins at.
+        at_init: evaluations of one chain's start; none of a run that goes on.
+        common_start: whether all chains started at one point.
+    """
+
+    num_steps: int
+    open_ended: bool
+    first_step: int
+    at_init: int
+    common_start: bool
 
 
 class Planned(NamedTuple):
@@ -37,31 +53,40 @@ class Planned(NamedTuple):
 
     Attributes:
         advance: `advance(done, steps, state, alive, guarded=…) -> Call`.
-        num_steps: of each chain, at the most.
-        open_ended: whether time alone ends the run.
+        terms: what is settled.
         num_chains: how many there are.
-        first_step: the number of the step that the run begins at.
         plan: which steps are kept.
         layout: how the run is compiled.
         cost: evaluations of one chain; none at the start of a run that goes on.
         began: when it was planned, in seconds.
         run_key: of the chains.
+        saver: writes checkpoints, None where none were asked for.
+        before: seconds of compiling and of running before it was taken up again.
     """
 
     advance: Callable[..., chunks.Call]
-    num_steps: int
-    open_ended: bool
+    terms: Terms
     num_chains: int
-    first_step: int
     plan: Plan
     layout: Layout
     cost: Evaluations
     began: float
     run_key: Key
+    saver: Saver | None
+    before: tuple[float, float]
 
 
-def plan(chains: Chains, wanted: Wanted, manner: Manner) -> tuple[Planned, Outcome]:
+def plan(
+    chains: Chains, wanted: Wanted, manner: Manner, saving: Saving, earlier: Earlier | None = None
+) -> tuple[Planned, Outcome]:
     """Make the chains' first states, decide how many steps there are and how they are cut into calls.
+
+    Args:
+        chains: which; of a run that is taken up again with the states of its checkpoint.
+        wanted: how long, and what is kept.
+        manner: how.
+        saving: where checkpoints go.
+        earlier: the checkpoint from which a run is taken up again.
 
     Returns:
         The plan, and an outcome of no steps, which alone holds the first states: their memory may be large.
@@ -76,12 +101,9 @@ def plan(chains: Chains, wanted: Wanted, manner: Manner) -> tuple[Planned, Outco
         init_key, kernel, chains.position, data, chains.state, chains.num_chains, chains.stacked
     )
     num_chains = shapes.step.shape[0]
-    first_step = 0 if chains.state is None else int(chains.state.step[0])
     cost = kernel.evaluations(data)
-    cost = cost._replace(at_init=cost.at_init if chains.state is None else 0)
-    num_steps = num_steps_of(cost, num_rows(data), wanted.num_steps, wanted.data_passes, wanted.seconds, first_step)
-    open_ended = wanted.num_steps is None and wanted.data_passes is None
-    check_length(num_steps, first_step, wanted)
+    terms = _settled(chains, wanted, cost, num_chains) if earlier is None else Terms(**earlier.head["terms"])
+    num_steps, cost = terms.num_steps, cost._replace(at_init=terms.at_init)
     kept = Plan(wanted.burn_in, wanted.thin)
     one_draw, num_draws = check_kept(wanted, shapes.position), kept.kept(num_steps)
     draw_bytes = 0 if wanted.keep is None else max(1, _tree.num_bytes(one_draw))
@@ -98,7 +120,7 @@ def plan(chains: Chains, wanted: Wanted, manner: Manner) -> tuple[Planned, Outco
         moments=wanted.moments,
         accelerator=on_accelerator(data),
     )
-    size = layout.num_slots if open_ended else num_draws
+    size = layout.num_slots if terms.open_ended else num_draws
     needs = memory.Needs(_tree.num_bytes(shapes), block_bytes, layout.num_slots * draw_bytes, size * draw_bytes)
     memory.check(needs, num_chains, manner.memory_limit)
 
@@ -113,9 +135,27 @@ def plan(chains: Chains, wanted: Wanted, manner: Manner) -> tuple[Planned, Outco
         kernel.check(watch.start, data)
     run_keys = chain_keys(run_key, num_chains)
     advance = functools.partial(chunks.call, kernel.hoisted(), layout, run_keys, shared_key, data, kept)
-    planned = Planned(advance, num_steps, open_ended, num_chains, first_step, kept, layout, cost, began, run_key)
     # Calls take the memory of the state that they are given; the first state stays, to replay from.
-    return planned, Outcome(_tree.copy(first), watch, room)
+    outcome, saver, before = Outcome(_tree.copy(first), watch, room), None, (0.0, 0.0)
+    if earlier is not None:
+        take_up(earlier, outcome, layout, kept)
+        saver, before = Saver(saving, kept, earlier.head, earlier), earlier.counts["seconds"]
+    elif saving.checkpoint is not None:
+        saver = Saver(saving, kept, {"terms": terms._asdict()} | fingerprint.of_run(chains, wanted, manner))
+        # What cannot be written is told before anything is run.
+        saver.write(outcome)
+    return Planned(advance, terms, num_chains, kept, layout, cost, began, run_key, saver, before), outcome
+
+
+def _settled(chains: Chains, wanted: Wanted, cost: Evaluations, num_chains: int) -> Terms:
+    first_step = 0 if chains.state is None else int(chains.state.step[0])
+    cost = cost._replace(at_init=cost.at_init if chains.state is None else 0)
+    budget = wanted.num_steps, wanted.data_passes, wanted.seconds
+    num_steps = num_steps_of(cost, num_rows(chains.data), *budget, first_step)
+    check_length(num_steps, first_step, wanted)
+    open_ended = wanted.num_steps is None and wanted.data_passes is None
+    one_start = chains.state is None and not chains.stacked and not is_function(chains.position)
+    return Terms(num_steps, open_ended, first_step, cost.at_init, num_chains > 1 and one_start)
 
 
 def run(planned: Planned, outcome: Outcome, seconds: float | None, progress: bool) -> float:
@@ -124,18 +164,28 @@ def run(planned: Planned, outcome: Outcome, seconds: float | None, progress: boo
     Raises:
         ValueError: time was up before a draw could be kept.
     """
+    num_steps, plan = planned.terms.num_steps, planned.plan
+    if outcome.done == num_steps or outcome.all_lost:
+        return time.perf_counter()
     with Interrupts() as interrupts:
         alive, layout = jnp.asarray(outcome.watch.alive), planned.layout
-        one_call = layout.keep is None or planned.plan.kept(planned.num_steps) <= layout.num_slots
-        whole = one_call and planned.num_steps % layout.block_size == 0
+        one_call = layout.keep is None or plan.kept(num_steps) <= layout.num_slots
+        whole = one_call and num_steps % layout.block_size == 0
         for counted in {layout.accelerator, layout.accelerator and whole}:
             # No step: this compiles.
             made = planned.advance(0, 0, outcome.state, alive, counted=counted)
             outcome.state = jax.block_until_ready(made).state
         compiled = time.perf_counter()
-        bar = Progress(None if planned.open_ended else planned.num_steps, progress)
-        plan, num_steps = planned.plan, planned.num_steps
-        loop.run(planned.advance, outcome, num_steps, plan, layout, bar, interrupts, seconds)
+        look = None
+        if planned.saver is not None:
+            planned.saver.compiled, look = compiled, planned.saver.look
+        bar = Progress(None if planned.terms.open_ended else num_steps, progress)
+        bar.update(outcome.done)
+        loop.run(planned.advance, outcome, num_steps, plan, layout, bar, interrupts, seconds, look)
+        # After a call that failed the states may be those of an earlier step: the last checkpoint stands.
+        is_last = int(np.ravel(outcome.state.step)[0]) == planned.terms.first_step + outcome.done
+        if planned.saver is not None and is_last:
+            planned.saver.save(outcome)
     ended = outcome.interrupted or outcome.all_lost or outcome.done == num_steps
     if not ended and not plan.kept(outcome.done):
         raise ValueError(
@@ -145,71 +195,6 @@ def run(planned: Planned, outcome: Outcome, seconds: float | None, progress: boo
     return compiled
 
 
-def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, compiled: float) -> Samples:
-    """Return what a run gave."""
-    ended = time.perf_counter()
-    num_chains, first_step, cost = planned.num_chains, planned.first_step, planned.cost
-    per_chain = functools.partial(_of_each_chain, outcome.totals, num_chains)
-    num_draws = planned.plan.kept(outcome.done)
-    draws = jax.tree.map(lambda x: x[:, :num_draws], outcome.room.draws)
-    step = first_step + wanted.burn_in + wanted.thin * np.arange(1, num_draws + 1)
-    # Made up to a power of two: runs of other lengths share a program.
-    steps = np.pad(step - 1, (0, (1 << num_draws.bit_length()) - num_draws))
-    step_size = np.asarray(_step_sizes(chains.kernel, steps.astype(np.int32)))[:num_draws]
-    made = max(outcome.done, 1)
-    spent = functools.partial(_spent, cost, outcome, num_chains, first_step)
-    one_start = chains.state is None and not chains.stacked and not is_function(chains.position)
-    return Samples(
-        draws=None if wanted.keep is None else draws,
-        moments=None if wanted.moments is None or outcome.sums is None else finish(wanted.moments, outcome.sums),
-        state=outcome.state,
-        step=step,
-        step_size=np.broadcast_to(step_size, (num_draws, *step_size.shape[1:])),
-        evaluations=cost.at_init + np.rint(spent(step - first_step) / num_chains).astype(np.int64),
-        gradient_evaluations=num_chains * cost.at_init + int(spent(np.asarray(outcome.done))),
-        num_data=num_rows(chains.data),
-        num_steps=outcome.done,
-        index_acceptance=per_chain("index_acceptance", made) / made,
-        acceptance=per_chain("acceptance", made) / made,
-        overflow=per_chain("overflow", 0),
-        diverged_at=outcome.watch.diverged_at,
-        keeps_positions=wanted.keep is positions,
-        common_start=num_chains > 1 and one_start,
-        shared_minibatch=planned.layout.shared_minibatch,
-        heat=_heat(chains, wanted, planned, outcome),
-        interrupted=outcome.interrupted,
-        compile_seconds=compiled - planned.began,
-        run_seconds=ended - compiled,
-    )
-
-
-def _heat(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome) -> float | None:
-    if outcome.interrupted:
-        return None
-    alive = outcome.watch.alive
-    layout, key, plan = planned.layout, planned.run_key, planned.plan
-    return heat.of_run(chains, wanted, layout, key, plan, outcome.state, alive, outcome.done)
-
-
-@jax.jit
-def _step_sizes(kernel: Kernel, steps: Array) -> Array:
-    """Return the h of the steps after so many others."""
-    return jax.vmap(lambda step: jnp.asarray(kernel.step_size(step)))(steps)
-
-
 def _slots(draw_bytes: int, num_draws: int) -> int:
     """Return how many draws one call holds, none where a draw has no bytes because none is kept."""
     return int(max(1, min(num_draws, DRAW_MEMORY // draw_bytes))) if draw_bytes else 0
-
-
-def _of_each_chain(totals: dict[str, np.ndarray], num_chains: int, name: str, known: int) -> np.ndarray:
-    """Return the sums over a run's steps of what `Info` reports, shape (chain,); `known` where nothing ran it."""
-    total = totals.get(name, np.asarray(known))
-    return np.broadcast_to(total, (num_chains, *total.shape[1:])).copy()
-
-
-def _spent(cost: Evaluations, outcome: Outcome, num_chains: int, first_step: int, steps: np.ndarray) -> np.ndarray:
-    """Return the evaluations of all chains in their first so many steps, int64; between calls a straight line."""
-    if not cost.counted:
-        return num_chains * cost.of_steps(first_step, steps)
-    return np.rint(np.interp(steps, *np.transpose(outcome.spent))).astype(np.int64)

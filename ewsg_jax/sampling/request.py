@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _check
-from ewsg_jax._kernel import Kernel, KernelState, check_is_one
-from ewsg_jax._stack import Stack
+from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Data, Key, Position, PyTree
 from ewsg_jax.sampling._moments import MomentPlan
 from ewsg_jax.sampling._moments import positions as keep_positions
@@ -58,8 +57,7 @@ def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
     kernel, data = chains.kernel, chains.data
     _check.key(chains.key)
     _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
-    if not isinstance(kernel, Stack):
-        check_is_one(kernel)
+    kernel.check_numbers()
     _check.data(data)
     if _check.boolean("check_data", manner.check_data):
         _check.finite("data", data)

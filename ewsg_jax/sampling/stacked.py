@@ -12,6 +12,7 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._kernel import KernelState
+from ewsg_jax._module import text
 from ewsg_jax._stack import Stack, StackState
 from ewsg_jax._types import Array, Key, P, Position, PyTree
 from ewsg_jax.sampling import archive
@@ -43,6 +44,9 @@ class OfEach:
     """A function of a position, of each member's."""
 
     function: Callable[[Position], PyTree]
+
+    def __repr__(self) -> str:
+        return f"{text(self.function)} of each"
 
     def __call__(self, position: Position) -> PyTree:
         """Return what it makes of each."""
@@ -227,7 +231,7 @@ def told_apart(stack: Stack, samples: Samples, shared_memory: bool) -> StackedSa
             f"{lost.size} of {len(found)} members lost chains, which rest where they last were finite "
             f"(runs.is_stable, runs.diverged_at): {'; '.join(those)}{more}",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return found
 

@@ -2,8 +2,76 @@
 
 from tests.faults.mutant import Mutant
 
-STACK = "tests/sampling/test_stack.py::"
+STACK, CHECKPOINT = "tests/sampling/test_stack.py::", "tests/sampling/test_checkpoint.py::"
 MUTANTS = [
+    Mutant(
+        "checkpoint: draws of the last one are written again",
+        "ewsg_jax/sampling/checkpoint.py",
+        "first, last = self._plan.kept(self._saved), self._plan.kept(outcome.done)",
+        "first, last = 0, self._plan.kept(outcome.done)",
+        CHECKPOINT + "test_a_stopped_run_goes_on_bit_for_bit[shared-30]",
+    ),
+    Mutant(
+        "checkpoint: the file of the run before its draws",
+        "ewsg_jax/sampling/checkpoint.py",
+        "        if last > first and jax.tree.leaves(outcome.room.draws):",
+        """        for early in range(last > first):
+            sums = None if outcome.sums is None else jax.tree.leaves(outcome.sums)
+            counts = {"done": outcome.done, "pieces": pieces + 1, "totals": outcome.totals}
+            whole = {"format": FORMAT, "head": self._head, "counts": counts, "state": outcome.state, "sums": sums}
+            archive.write(self._folder / RUN, whole, NAME, position)
+        if last > first and jax.tree.leaves(outcome.room.draws):""",
+        CHECKPOINT + "test_fifty_kills_of_a_writer_leave_a_checkpoint_each",
+    ),
+    Mutant(
+        "checkpoint: written over what is there",
+        "ewsg_jax/files.py",
+        'temporary = path.with_name(f".{path.name}.{os.getpid()}")',
+        "temporary = path",
+        CHECKPOINT + "test_fifty_kills_of_a_writer_leave_a_checkpoint_each",
+    ),
+    Mutant(
+        "resume: sums begin anew",
+        "ewsg_jax/sampling/checkpoint.py",
+        "    if earlier.sums is not None:",
+        "    if False:",
+        CHECKPOINT + "test_a_stopped_run_goes_on_bit_for_bit[svrg-30]",
+    ),
+    Mutant(
+        "resume: totals begin anew",
+        "ewsg_jax/sampling/checkpoint.py",
+        'outcome.totals = dict(counts["totals"])',
+        "outcome.totals = {}",
+        CHECKPOINT + "test_a_stopped_run_goes_on_bit_for_bit[weighted-30]",
+    ),
+    Mutant(
+        "resume: lost chains are looked for from the beginning",
+        "ewsg_jax/sampling/health.py",
+        "self._replay_from = self._replay_from[0], done",
+        "pass",
+        CHECKPOINT + "test_lost_chains_stay_lost",
+    ),
+    Mutant(
+        "resume: steps of the start are not paid for",
+        "ewsg_jax/sampling/parts.py",
+        'else Terms(**earlier.head["terms"])',
+        'else Terms(**earlier.head["terms"])._replace(at_init=0)',
+        CHECKPOINT + "test_a_stopped_run_goes_on_bit_for_bit[centered-30]",
+    ),
+    Mutant(
+        "resume: other data are not seen",
+        "ewsg_jax/sampling/fingerprint.py",
+        "made.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)",
+        "pass",
+        "tests/wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[resume: other data]",
+    ),
+    Mutant(
+        "checkpoint: a full disk ends the run",
+        "ewsg_jax/sampling/checkpoint.py",
+        "        except OSError as error:",
+        "        except ZeroDivisionError as error:",
+        CHECKPOINT + "test_a_full_disk_is_told_and_the_last_checkpoint_stands",
+    ),
     Mutant(
         "stack: a member that diverges goes on",
         "ewsg_jax/_stack.py",
@@ -205,7 +273,7 @@ MUTANTS = [
     ),
     Mutant(
         "overflow is silent",
-        "ewsg_jax/sampling/_sample.py",
+        "ewsg_jax/sampling/whole.py",
         "    warn_of_overflow(samples.overflow)\n",
         "",
         "tests/sampling/test_sample.py::test_what_steps_report_is_summed_up",
@@ -293,14 +361,14 @@ MUTANTS = [
     ),
     Mutant(
         "draws' own step sizes are those of the next step",
-        "ewsg_jax/sampling/parts.py",
+        "ewsg_jax/sampling/collecting.py",
         "np.pad(step - 1, ",
         "np.pad(step, ",
         "tests/sampling/test_keeping.py::test_step_size_weights[step_size]",
     ),
     Mutant(
         "a run that goes on counts from one",
-        "ewsg_jax/sampling/parts.py",
+        "ewsg_jax/sampling/collecting.py",
         "step = first_step + wanted.burn_in",
         "step = 0 * first_step + wanted.burn_in",
         "tests/sampling/test_keeping.py::test_going_on_is_never_having_stopped[False]",

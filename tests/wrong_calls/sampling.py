@@ -350,3 +350,74 @@ of(
         lambda: of_grid().concatenate(of_grid()[0]),
     ),
 )
+
+
+A_CHECKPOINT = "a checkpoint of ewsg_jax.sample"
+
+
+def on_disk(path: Path, **changes: Any) -> Path:
+    """Return where a run of ten steps is written down."""
+    sampled(checkpoint=path / "run", **changes)
+    return path / "run"
+
+
+def resumed(path: Path, kernel: Any = GRID[0], data: Any = DATA, **changes: Any) -> Any:
+    """Go on with a run of `GRID[0]`, with something wrong."""
+    return ewsg.resume(on_disk(path, kernel=GRID[0]), data, kernel=kernel, progress=False, **changes)
+
+
+of(
+    "sample: a checkpoint",
+    ("a number", T, "checkpoint", "3 (int)", "the path of a file", lambda: sampled(checkpoint=3)),
+    ("no seconds", V, "checkpoint_every", "got 0", POSITIVE, lambda: sampled(checkpoint_every=0)),
+    (
+        "where one is",
+        V,
+        "checkpoint",
+        "run'",
+        "must be where no run is yet",
+        lambda path: sampled(checkpoint=on_disk(path)),
+    ),
+)
+
+of(
+    "resume",
+    ("a number", T, "path", "3 (int)", "the path of a file", lambda: ewsg.resume(3, DATA, kernel=GRID[0])),
+    ("a posterior", T, "kernel", "gaussian_location(", "a Kernel (", lambda path: resumed(path, MODEL)),
+    (
+        "an empty folder",
+        V,
+        "path",
+        "it has no run.npz",
+        A_CHECKPOINT,
+        lambda path: ewsg.resume(path, DATA, kernel=GRID[0]),
+    ),
+    (
+        "another step size",
+        V,
+        "kernel",
+        "got kernel(",
+        "must be that of the run in",
+        lambda path: resumed(path, GRID[1]),
+    ),
+    ("a stack", V, "kernel", "got stack of 2", "must be that of", lambda path: resumed(path, ewsg.stack(GRID))),
+    (
+        "other data",
+        V,
+        "data",
+        "got other numbers",
+        "must be that of the run in",
+        lambda path: resumed(path, data=DATA + 1),
+    ),
+    ("fewer rows", V, "data", "got ((5, 2)", "must be that of", lambda path: resumed(path, data=DATA[:-1])),
+    ("another function", V, "keep", "got sum", "must be that of", lambda path: resumed(path, keep=jnp.sum)),
+    (
+        "moments it has not",
+        V,
+        "moments",
+        "got positions",
+        "must be that of",
+        lambda path: resumed(path, moments=ewsg.moments()),
+    ),
+    ("no time", V, "seconds", "got 0", POSITIVE, lambda path: resumed(path, seconds=0)),
+)

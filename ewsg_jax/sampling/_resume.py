@@ -1,0 +1,83 @@
+"""Go on with a run that ended before its time, from its last checkpoint."""
+
+import os
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax import _check
+from ewsg_jax._kernel import Kernel
+from ewsg_jax._types import Data, P, PyTree
+from ewsg_jax.sampling import checkpoint, whole
+from ewsg_jax.sampling._moments import MomentPlan, positions
+from ewsg_jax.sampling.checkpoint import Saving
+from ewsg_jax.sampling.request import Chains, Manner, Wanted
+from ewsg_jax.sampling.samples import Samples
+from ewsg_jax.sampling.stacked import StackedSamples
+
+
+def resume(
+    path: str | os.PathLike[str],
+    data: Data,
+    *,
+    kernel: Kernel[P],
+    keep: Callable[[P], PyTree] | None = positions,
+    moments: MomentPlan | None = None,
+    position: P | None = None,
+    seconds: float | None = None,
+    checkpoint_every: float = 60.0,
+    progress: bool = True,
+    memory_limit: int | None = None,
+    check_data: bool = True,
+) -> Samples[P] | StackedSamples[P]:
+    """Go on with a run of `ewsg_jax.sample(…, checkpoint=path)` from its last checkpoint, to its end.
+
+    Draws are bit for bit those of a run that was never stopped, and running moments the same to rounding. A run
+    that had ended is returned as it is. How long it is, what it keeps of which steps and its key stand in the file.
+
+    Args:
+        path: of the checkpoint; the run goes on being written there.
+        data: the same as before.
+        kernel: equal to the one that began it: functions are not in the file, and are known by their names.
+        keep: the same function as before, if one was given.
+        moments: likewise.
+        position: as of `ewsg_jax.load`: a tree of the structure of the run's position, where it is of no known
+            class.
+        seconds: a bound on the time from here on; default what is left of the run's own bound, if it had one.
+        checkpoint_every: seconds between checkpoints.
+        progress: show a bar where tqdm is installed.
+        memory_limit: as of `sample`.
+        check_data: likewise.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; the path is of no checkpoint, or of a damaged one;
+            the kernel, the data or what is kept are others than those of the run.
+        OSError: a file cannot be read or written.
+
+    Example:
+        >>> import tempfile, jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> kernel = ewsg.sgld(ewsg.models.gaussian_location(), 1e-2, batch_size=2)
+        >>> data = jnp.arange(6.0)[:, None]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = f"{folder}/run"
+        ...     samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(1), data, 50, checkpoint=path)
+        ...     again = ewsg.resume(path, data, kernel=kernel)
+        >>> bool((again.position == samples.position).all())
+        True
+    """
+    _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
+    earlier = checkpoint.read(path, position)
+    head = earlier.head
+    key = jax.random.wrap_key_data(jnp.asarray(head["key"]["words"]), impl=head["key"]["by"])
+    left = head["seconds"]
+    if seconds is None and left is not None:
+        seconds = max(left - earlier.counts["seconds"][1], 1e-9)
+    asked = Chains(key, kernel, None, data, 1, earlier.state, False)
+    wanted = Wanted(earlier.head["terms"]["num_steps"], None, seconds, head["burn_in"], head["thin"], keep, moments)
+    manner = Manner(head["shared_minibatch"], progress, head["randomness_memory"], memory_limit, check_data)
+    saving = Saving(path, checkpoint_every)
+
+    chains, wanted = whole.checked(asked, wanted, manner, saving)
+    del asked, data
+    return whole.run(chains, wanted, manner, saving, earlier)

@@ -1,0 +1,70 @@
+"""What a run was of: so that it is gone on with by the same kernel, on the same data, and by the same programs."""
+
+import hashlib
+import importlib.metadata
+import platform
+from typing import Any
+
+import jax
+import numpy as np
+
+from ewsg_jax._kernel import Kernel
+from ewsg_jax._module import text
+from ewsg_jax._types import Data, PyTree
+from ewsg_jax.sampling._moments import MomentPlan
+from ewsg_jax.sampling.request import Chains, Manner, Wanted
+
+
+def of_run(chains: Chains, wanted: Wanted, manner: Manner) -> dict[str, Any]:
+    """Return what is to be the same when a run is taken up again, beside the states."""
+    return {
+        "key": {"words": np.asarray(jax.random.key_data(chains.key)), "by": str(jax.random.key_impl(chains.key))},
+        "burn_in": wanted.burn_in,
+        "thin": wanted.thin,
+        "seconds": None if wanted.seconds is None else float(wanted.seconds),
+        "shared_minibatch": manner.shared_minibatch,
+        "randomness_memory": manner.randomness_memory,
+        "x64": bool(jax.config.read("jax_enable_x64")),
+        "kernel": of_kernel(chains.kernel),
+        "data": of_data(chains.data),
+        "kept": of_kept(wanted.keep, wanted.moments),
+        "programs": of_programs(),
+    }
+
+
+def digest(tree: PyTree) -> str:
+    """Return a number of 128 bits, in hexadecimal digits, that stands for the values of a tree's arrays."""
+    made = hashlib.blake2b(digest_size=16)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        array = np.asarray(leaf)
+        made.update(f"{jax.tree_util.keystr(path)} {array.dtype.name} {array.shape}".encode())
+        # Bytes, whatever the dtype.
+        made.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return made.hexdigest()
+
+
+def of_kernel(kernel: Kernel) -> dict[str, str]:
+    """Return what stands for a kernel: its text, in which functions have names, and its numbers."""
+    return {"text": repr(kernel), "numbers": digest(kernel)}
+
+
+def of_data(data: Data) -> dict[str, str]:
+    """Return what stands for data."""
+    return {"shapes": str(jax.tree.map(lambda x: (x.shape, x.dtype.name), data)), "numbers": digest(data)}
+
+
+def of_kept(keep: Any, moments: MomentPlan | None) -> dict[str, str]:
+    """Return what stands for what is kept: functions by their names."""
+    told = "None" if moments is None else f"{text(moments.of)}, {moments.covariance}, {moments.weights}"
+    return {"keep": text(keep), "moments": told}
+
+
+def of_programs() -> dict[str, str]:
+    """Return the versions that bits depend on."""
+    return {
+        "jax": jax.__version__,
+        "jaxlib": importlib.metadata.version("jaxlib"),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {jax.devices()[0].platform}",
+    }

@@ -1,0 +1,82 @@
+"""A run, from what is asked for to what came out."""
+
+import os
+import warnings
+
+from ewsg_jax import _check
+from ewsg_jax._stack import Stack
+from ewsg_jax.files import path_of
+from ewsg_jax.sampling import fingerprint, parts
+from ewsg_jax.sampling.checkpoint import Earlier, Saving
+from ewsg_jax.sampling.collecting import collect
+from ewsg_jax.sampling.health import warn_of_overflow
+from ewsg_jax.sampling.request import Chains, Manner, Wanted, check
+from ewsg_jax.sampling.samples import Samples
+from ewsg_jax.sampling.stacked import StackedSamples, spread, told_apart
+
+
+def checked(asked: Chains, wanted: Wanted, manner: Manner, saving: Saving) -> tuple[Chains, Wanted]:
+    """Check each argument by itself; return the chains, their data as arrays of JAX, and what is kept of each.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; the message names it.
+    """
+    if saving.checkpoint is not None:
+        path_of(saving.checkpoint, "checkpoint")
+    _check.positive("checkpoint_every", saving.every)
+    if isinstance(asked.kernel, Stack):
+        asked, wanted = spread(asked.kernel, asked, wanted)
+    return check(asked, wanted, manner), wanted
+
+
+def run(
+    chains: Chains, wanted: Wanted, manner: Manner, saving: Saving, earlier: Earlier | None = None
+) -> Samples | StackedSamples:
+    """Plan, run and collect.
+
+    Args:
+        chains: which.
+        wanted: how long, and what is kept.
+        manner: how.
+        saving: where checkpoints go.
+        earlier: the checkpoint from which the run is taken up again, with its states among the chains.
+
+    Raises:
+        TypeError, ValueError: arguments do not go together; the message names one.
+    """
+    kernel = chains.kernel
+    if earlier is not None:
+        _check_same(chains, wanted, manner, saving, earlier)
+    planned, outcome = parts.plan(chains, wanted, manner, saving, earlier)
+    compiled = parts.run(planned, outcome, wanted.seconds, manner.progress)
+    outcome.watch.warn(kernel, outcome.state, chains.data)
+    samples = collect(chains, wanted, planned, outcome, compiled)
+    warn_of_overflow(samples.overflow)
+    return told_apart(kernel, samples, planned.layout.shared_memory) if isinstance(kernel, Stack) else samples
+
+
+def _check_same(chains: Chains, wanted: Wanted, manner: Manner, saving: Saving, earlier: Earlier) -> None:
+    """Check that a run is taken up again with what it was of.
+
+    Raises:
+        ValueError: the kernel, the data or what is kept is another.
+    """
+    now, then = fingerprint.of_run(chains, wanted, manner), earlier.head
+    where = f"the run in {os.fspath(saving.checkpoint)!r}"
+    if now["x64"] != then["x64"]:
+        raise ValueError(f"jax_enable_x64 must be {then['x64']}, as in {where}; got {now['x64']}")
+    for name, argument in (("kernel", "kernel"), ("kept", "keep and moments"), ("data", "data")):
+        if now[name] != then[name]:
+            differ = [part for part in now[name] if now[name][part] != then[name][part]]
+            told = "other numbers" if differ == ["numbers"] else f"{now[name][differ[0]]}"
+            wants = "the same" if differ == ["numbers"] else f"{then[name][differ[0]]}"
+            raise ValueError(f"{argument} must be that of {where}, {wants}; got {told}")
+    others = {name: (then["programs"][name], now["programs"][name]) for name in now["programs"]}
+    changed = [f"{name} {old} is now {new}" for name, (old, new) in others.items() if old != new]
+    if changed:
+        warnings.warn(
+            f"{where} was begun by other programs ({', '.join(changed)}): what follows is of the same law, but "
+            "maybe not bit for bit what it would have been",
+            RuntimeWarning,
+            stacklevel=4,
+        )

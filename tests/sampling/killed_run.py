@@ -1,0 +1,32 @@
+"""A run that writes checkpoints as often as it can, for a test that kills it: begun anew, it goes on."""
+
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import ewsg_jax as ewsg
+from ewsg_jax.sampling import checkpoint, loop
+
+KEY, NUM_STEPS = jax.random.key(5), 40_000
+OPTIONS = {"num_chains": 3, "burn_in": 100, "thin": 7, "progress": False}
+
+
+def parts():
+    """The kernel and the data."""
+    kernel = ewsg.svrg_ld(ewsg.models.gaussian_location(), 1e-2, batch_size=5)
+    return kernel, jnp.asarray(np.random.default_rng(1).normal(size=(50, 3)), jnp.float32)
+
+
+if __name__ == "__main__":
+    # Many short calls: a kill may come anywhere.
+    loop.SECONDS_PER_CALL, checkpoint.SHARE = 0.002, 1e9
+    kernel, data = parts()
+    path = Path(sys.argv[1])
+    if (path / "run.npz").exists():
+        ewsg.resume(path, data, kernel=kernel, checkpoint_every=1e-6, progress=False)
+    else:
+        start = jnp.zeros(3)
+        ewsg.sample(KEY, kernel, start, data, NUM_STEPS, checkpoint=path, checkpoint_every=1e-6, **OPTIONS)

@@ -1,0 +1,282 @@
+"""Runs on disk: whatever ends one, it goes on from its last checkpoint as if never stopped."""
+
+import errno
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.sampling import archive, checkpoint, fingerprint, health, loop
+from tests.sampling import killed_run
+
+ROOT = Path(__file__).parents[2]
+KEY, N, D = jax.random.key(0), 40, 3
+ROWS = jax.random.normal(jax.random.key(9), (N, D)) + 1
+MODEL = ewsg.models.gaussian_location()
+KERNEL = ewsg.svrg_ld(MODEL, 0.01, batch_size=5)
+OPTIONS = {"num_chains": 4, "burn_in": 5, "thin": 3, "progress": False}
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    """Write as often as is asked for, whatever share of the time it takes."""
+    monkeypatch.setattr(checkpoint, "SHARE", 1e9)
+
+
+class KilledError(Exception):
+    """In the place of a kill."""
+
+
+def stopped(monkeypatch, path, kernel=KERNEL, data=ROWS, after=3, num_steps=300, **changes):
+    """Sample in short calls, and stop just after a checkpoint."""
+    monkeypatch.setattr(loop, "SECONDS_PER_CALL", 1e-9)
+    count, write = [0], checkpoint.Saver.write
+
+    def counted(saver, outcome):
+        write(saver, outcome)
+        count[0] += 1
+        if count[0] == after:
+            raise KilledError
+
+    options = OPTIONS | changes
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint.Saver, "write", counted)
+        with pytest.raises(KilledError):
+            ewsg.sample(
+                KEY, kernel, jnp.zeros(D), data, num_steps, checkpoint=path, checkpoint_every=1e-9,
+                randomness_memory=500, **options,
+            )  # fmt: skip
+
+
+def same_runs(found, wanted):
+    for field in ("step", "step_size", "evaluations", "index_acceptance", "acceptance", "overflow", "diverged_at"):
+        np.testing.assert_array_equal(getattr(found, field), getattr(wanted, field))
+    for field in (
+        "gradient_evaluations",
+        "num_steps",
+        "num_data",
+        "common_start",
+        "keeps_positions",
+        "interrupted",
+    ):
+        assert getattr(found, field) == getattr(wanted, field)
+    for a, b in zip(jax.tree.leaves(found.draws), jax.tree.leaves(wanted.draws), strict=True):
+        np.testing.assert_array_equal(a, b)
+    for a, b in zip(jax.tree.leaves(found.state), jax.tree.leaves(wanted.state), strict=True):
+        np.testing.assert_array_equal(a, b)
+    if wanted.moments is not None:
+        for a, b in zip(jax.tree.leaves(vars(found.moments)), jax.tree.leaves(vars(wanted.moments)), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+KINDS = {
+    "svrg": (KERNEL, {}),
+    "saga": (ewsg.saga_ld(MODEL, 0.01, batch_size=5), {"keep": jnp.sum}),
+    "epochs": (ewsg.sghmc(MODEL, 0.01, friction=1.0, batch_size=7, rows="epochs"), {"keep": None}),
+    "shared": (ewsg.sgld(MODEL, 0.01, batch_size=5), {"shared_minibatch": True}),
+    "centered": (ewsg.cv_ld(MODEL, 0.01, batch_size=5), {}),
+    "weighted": (ewsg.ewsg(MODEL, 0.01, friction=1.0, batch_size=5), {}),
+    "keys of another kind": (ewsg.sgld(MODEL, 0.01, batch_size=5), {}),
+}
+
+
+@pytest.mark.parametrize("after", [1, 3, 30])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stopped_run_goes_on_bit_for_bit(monkeypatch, tmp_path, kind, after):
+    """After the first checkpoint, of no steps, in the burn-in, and later."""
+    kernel, changes = KINDS[kind]
+    changes = {"burn_in": 20, "moments": ewsg.moments()} | changes
+    key = jax.random.key(3, impl="rbg") if kind == "keys of another kind" else KEY
+    monkeypatch.setattr(sys.modules[__name__], "KEY", key)
+    stopped(monkeypatch, tmp_path / "run", kernel, after=after, **changes)
+    assert after < 30 or kind == "epochs" or checkpoint.read(tmp_path / "run", None).counts["pieces"] > 1
+    whole = ewsg.sample(key, kernel, jnp.zeros(D), ROWS, 300, randomness_memory=500, **(OPTIONS | changes))
+    given = {name: changes[name] for name in ("keep", "moments") if name in changes}
+    again = ewsg.resume(tmp_path / "run", ROWS, kernel=kernel, progress=False, **given)
+    same_runs(again, whole)
+    # It has ended: it is read, and not run.
+    monkeypatch.setattr(loop, "run", None)
+    same_runs(ewsg.resume(tmp_path / "run", ROWS, kernel=kernel, progress=False, **given), whole)
+
+
+def test_lost_chains_stay_lost(monkeypatch, tmp_path):
+    """A schedule that jumps loses some chains before the checkpoint and others after it, at the same steps."""
+    starts = jnp.array([[1e20] * D, [1.0] * D, [1e19] * D, [0.0] * D], jnp.float32)
+    model = ewsg.Posterior(log_prior=lambda p: -jnp.sum(p**4) / 4, log_likelihood=lambda p, row: jnp.float32(0))
+    kernel = ewsg.ld(model, lambda step: jnp.where(step < 150, 1e-3, 0.26))
+
+    def run(**changes):
+        with pytest.warns(RuntimeWarning, match="chains diverged"):
+            return ewsg.sample(
+                KEY, kernel, starts, ROWS, 300, stacked=True, randomness_memory=500, **(OPTIONS | changes)
+            )
+
+    whole = run()
+    assert 0 < np.sum(whole.diverged_at < 150) < 4
+    monkeypatch.setattr(loop, "SECONDS_PER_CALL", 1e-9)
+    write, taken = checkpoint.Saver.write, []
+
+    def copied(saver, outcome):
+        write(saver, outcome)
+        if not taken and outcome.done > 50:
+            taken.append(shutil.copytree(tmp_path / "run", tmp_path / "then"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint.Saver, "write", copied)
+        run(checkpoint=tmp_path / "run", checkpoint_every=1e-9)
+    # A chain that is lost now is looked for from the checkpoint on.
+    monkeypatch.setattr(health.Watch, "keep", lambda *_: None)
+    with pytest.warns(RuntimeWarning, match="chains diverged"):
+        again = ewsg.resume(tmp_path / "then", ROWS, kernel=kernel, progress=False)
+    same_runs(again, whole)
+
+
+def test_a_stack_goes_on(monkeypatch, tmp_path):
+    stack = ewsg.stack([ewsg.sgld(MODEL, h, batch_size=5) for h in (0.01, 0.02)])
+    stopped(monkeypatch, tmp_path / "run", stack, keep=jnp.sum)
+    whole = ewsg.sample(KEY, stack, jnp.zeros(D), ROWS, 300, randomness_memory=500, **(OPTIONS | {"keep": jnp.sum}))
+    again = ewsg.resume(tmp_path / "run", ROWS, kernel=stack, keep=jnp.sum, progress=False)
+    assert isinstance(again, ewsg.StackedSamples)
+    same_runs(again[1], whole[1])
+
+
+def test_time_that_is_left_is_the_runs(monkeypatch, tmp_path):
+    """A run by time alone ends when its time is up, over all its parts."""
+    stopped(monkeypatch, tmp_path / "run", after=4, num_steps=None, seconds=1e4)
+    done = checkpoint.read(tmp_path / "run", None).counts["done"]
+    again = ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, seconds=1e-9, progress=False)
+    assert again.num_steps > done
+    whole = ewsg.sample(KEY, KERNEL, jnp.zeros(D), ROWS, again.num_steps, randomness_memory=500, **OPTIONS)
+    np.testing.assert_array_equal(again.position, whole.position)
+
+
+def test_a_full_disk_is_told_and_the_last_checkpoint_stands(monkeypatch, tmp_path):
+    path = tmp_path / "run"
+    stopped(monkeypatch, path, after=3)
+    before = {file.name: file.read_bytes() for file in path.iterdir()}
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "write_whole", full)
+        with pytest.warns(RuntimeWarning, match=r"checkpoint after \d+ steps could not be written.*No space left"):
+            done = ewsg.resume(path, ROWS, kernel=KERNEL, progress=False)
+        with pytest.raises(OSError, match="No space left"):
+            ewsg.sample(KEY, KERNEL, jnp.zeros(D), ROWS, 300, checkpoint=tmp_path / "new", **OPTIONS)
+    assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+    same_runs(ewsg.resume(path, ROWS, kernel=KERNEL, progress=False), done)
+
+
+@pytest.mark.parametrize("name", ["run.npz", "draws-000000.npz"])
+@pytest.mark.parametrize("damage", ["missing", "cut off", "another file", "a flipped bit"])
+def test_a_damaged_checkpoint_is_refused_and_left_alone(monkeypatch, tmp_path, name, damage):
+    path = tmp_path / "run"
+    stopped(monkeypatch, path, after=6)
+    file = path / name
+    content = bytearray(file.read_bytes())
+    if damage == "missing":
+        file.unlink()
+    elif damage == "cut off":
+        file.write_bytes(content[: len(content) // 2])
+    elif damage == "another file":
+        file.write_bytes(b"no archive")
+    else:
+        content[len(content) // 3] ^= 4
+        file.write_bytes(content)
+    before = {file.name: file.read_bytes() for file in path.iterdir()}
+    with pytest.raises(ValueError, match=f"path must be a checkpoint.*none, or damaged: .*{name.split('.')[0]}"):
+        ewsg.resume(path, ROWS, kernel=KERNEL, progress=False)
+    assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+
+
+def test_another_version_is_told(monkeypatch, tmp_path):
+    stopped(monkeypatch, tmp_path / "run")
+    now = fingerprint.of_programs()
+    monkeypatch.setattr(fingerprint, "of_programs", lambda: now | {"jax": "0.99.0"})
+    with pytest.warns(RuntimeWarning, match=r"begun by other programs \(jax .* is now 0\.99\.0\)"):
+        ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, progress=False)
+
+
+def test_what_a_kill_left_is_tidied(monkeypatch, tmp_path):
+    stopped(monkeypatch, tmp_path / "run")
+    (tmp_path / "run" / ".run.npz.99999").write_bytes(b"half")
+    (tmp_path / "run" / ".draws-000002.npz.99999").write_bytes(b"half")
+    (tmp_path / "run" / "mine.txt").write_bytes(b"kept")
+    ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, progress=False)
+    left = sorted(file.name for file in (tmp_path / "run").iterdir() if not file.name.startswith("draws-"))
+    assert left == ["mine.txt", "run.npz"]
+
+
+def begun(module, path):
+    return subprocess.Popen(
+        [sys.executable, "-m", f"tests.sampling.{module}", str(path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+
+
+def killed(process, rng, most):
+    time.sleep(rng.uniform(0, most))
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def judged(path):
+    """A checkpoint of the writer's is of one moment in all its parts."""
+    earlier = checkpoint.read(path, None)
+    done = earlier.counts["done"]
+    assert (np.asarray(earlier.state.position) == done).all()
+    assert (earlier.counts["totals"]["acceptance"] == done).all()
+    draws = np.concatenate([np.zeros((2, 0, 20)), *earlier.pieces], axis=1)
+    np.testing.assert_array_equal(draws[0, :, 0], np.arange(1, done + 1))
+    return done
+
+
+def test_fifty_kills_of_a_writer_leave_a_checkpoint_each(tmp_path):
+    """It is stopped and looked at, for what is on disk then is what a kill would leave; at last it is killed."""
+    rng, path = random.Random(0), tmp_path / "run"
+    process = begun("writer", path)
+    assert process.stdout is not None
+    process.stdout.readline()
+    for number in range(49):
+        time.sleep(rng.uniform(0, 0.02))
+        process.send_signal(signal.SIGSTOP)
+        copy = shutil.copytree(path, tmp_path / f"copy{number}")
+        judged(copy)
+        shutil.rmtree(copy)
+        process.send_signal(signal.SIGCONT)
+    killed(process, rng, 0.02)
+    assert judged(path) > 0
+
+
+def kills_of_a_run(path, count):
+    """Kill a run so often, after it has begun to write, and let it end; return its samples."""
+    rng = random.Random(1)
+    for _ in range(count):
+        process = begun("killed_run", path)
+        while process.poll() is None and not (path / "run.npz").exists():
+            time.sleep(0.05)
+        killed(process, rng, 3.5)
+        checkpoint.read(path, None)
+    kernel, data = killed_run.parts()
+    return ewsg.resume(path, data, kernel=kernel, progress=False)
+
+
+@pytest.mark.parametrize("count", [5, pytest.param(50, marks=pytest.mark.sweep)])
+def test_a_run_that_is_killed_again_and_again_ends_as_it_would(tmp_path, count):
+    again = kills_of_a_run(tmp_path / "run", count)
+    kernel, data = killed_run.parts()
+    whole = ewsg.sample(killed_run.KEY, kernel, jnp.zeros(D), data, killed_run.NUM_STEPS, **killed_run.OPTIONS)
+    # The programs of this process are optimised less.
+    np.testing.assert_allclose(again.position, whole.position, atol=1e-4)
+    assert again.gradient_evaluations == whole.gradient_evaluations
+    np.testing.assert_array_equal(again.step, whole.step)

@@ -1,0 +1,31 @@
+"""Writes checkpoints for ever, each of which says in all its parts which one it is, for a test that kills it."""
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+
+from ewsg_jax._kernel import KernelState
+from ewsg_jax.dynamics import LangevinState
+from ewsg_jax.sampling.checkpoint import Saver, Saving
+from ewsg_jax.sampling.keeping import Plan
+
+CHAINS, D, MOST = 2, 500, 10**5
+
+
+def outcome(done):
+    """What so many steps of a run gave, all kept."""
+    state = KernelState(LangevinState(np.full((CHAINS, D), float(done)), np.full(CHAINS, done, np.int32)), ())
+    draws = np.broadcast_to(np.arange(1.0, MOST + 1)[None, :, None], (CHAINS, MOST, 20))
+    watch = SimpleNamespace(alive=np.ones(CHAINS, bool), diverged_at=np.full(CHAINS, -1))
+    room, totals = SimpleNamespace(draws=draws), {"acceptance": np.full(CHAINS, done)}
+    return SimpleNamespace(done=done, state=state, room=room, watch=watch, totals=totals, spent=[(0, 0)], sums=None)
+
+
+if __name__ == "__main__":
+    saver = Saver(Saving(sys.argv[1], 60.0), Plan(0, 1), {"what": "a test"})
+    done = 0
+    while True:
+        saver.write(outcome(done))
+        print(done, flush=True)
+        done += 5
