@@ -1,5 +1,7 @@
 """Integrators by their letters: laws, order and stability by matrices of the letters, paths by letters in NumPy."""
 
+import pickle
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -252,6 +254,13 @@ def test_coefficients_keep_their_digits_in_float32(letters):
         known = build(letters, h, 1.0).at(0)
         traced = jax.jit(lambda h, letters=letters: build(letters, h, 1.0).at(0))(jnp.float32(h))
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5), traced, known)
+
+
+def test_it_is_a_value_whose_letters_shape_the_program():
+    made = build("BAOAB")
+    assert pickle.loads(pickle.dumps(made)) == made == build("BAOAB") != build("ABOBA")
+    assert jax.tree.structure(made) == jax.tree.structure(build("BAOAB", 2 * H)) != jax.tree.structure(build("BUB"))
+    assert build("BAOAB").hoisted().at(0) == made.at(0)
 
 
 def test_it_is_forecast_as_any_dynamics():
