@@ -23,7 +23,8 @@ def combinations():
     for name, method in ewsg.METHODS.items():
         accepted = inspect.signature(method.build).parameters
         choices = [
-            [("integrator", name) for name in method.integrators] or [None],
+            # BAOAB is ABOBA's program with other numbers.
+            [("integrator", name) for name in method.integrators if name != "BAOAB"] or [None],
             [("replace", True), ("replace", False)] if "replace" in accepted else [None],
             [("rows", "random"), ("rows", "blocks")] if "rows" in accepted else [None],
             [("option", "I"), ("option", "II")] if "option" in accepted else [None],

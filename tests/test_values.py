@@ -203,6 +203,7 @@ def test_the_text_of_a_kernel_makes_it_again(name):
         "langevin(step_size=0.001, temperature=1.0)",
         "langevin(step_size=0.001, temperature=1.0, noise='rademacher')",
         "splitting(step_size=0.1, friction=2.0, temperature=0.5)",
+        "palindrome(step_size=0.1, friction=2.0, temperature=0.5, letters='BAOAB')",
         "noise_corrected(step_size=0.1, friction=2.0, temperature=1.0, integrator='euler')",
         "svrg(posterior=normal(prior_scale=2.0), batch_size=2, refresh_every=3, option='I', rows='epochs')",
         "saga(posterior=normal(prior_scale=2.0), batch_size=2, replace=False)",

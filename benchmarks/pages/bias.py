@@ -4,6 +4,7 @@
 is not stored. No data are needed; all of it takes about half an hour on two cores.
 """
 
+import functools
 import inspect
 import json
 import math
@@ -137,10 +138,10 @@ def case_of(model: Model, name: str, integrator: str, b: int, is_reset: bool) ->
         reset = {"refresh_every": 1} if is_reset else {}
         estimator = getattr(ewsg.gradients, inner)(model.posterior, batch_size=b, **reset)
         kind = integrator if len(method.dynamics) > 1 else next(iter(method.dynamics))
-        build, accepted = (
-            getattr(ewsg.dynamics, kind),
-            inspect.signature(getattr(ewsg.dynamics, kind)).parameters,
+        build = (
+            functools.partial(ewsg.dynamics.palindrome, kind) if kind.isupper() else getattr(ewsg.dynamics, kind)
         )
+        accepted = inspect.signature(build).parameters
         given = {k: options[k] for k in ("friction", "integrator") if k in options and k in accepted}
         return bias_laws.weighted(case, lambda h: build(h, **given), estimator, 1)
     return case

@@ -24,6 +24,8 @@ OWN = {
     "semi_implicit": ("h²λ/4", lambda lam: lam / 4, 2),
     "splitting": ("−h²γ²/24", lambda lam: -(FRICTION**2) / 24, 2),
     "exact": ("hλ/2γ", lambda lam: lam / (2 * FRICTION), 1),
+    "ABOBA": ("0", lambda lam: 0.0, 2),
+    "BAOAB": ("0", lambda lam: 0.0, 2),
 }
 """Text, constant by λ, and order of each integrator's own bias."""
 
@@ -68,7 +70,7 @@ def leading(method: Method, integrator: str, model: Any, b: int, is_reset: bool)
         return None
     text, own, order = OWN[dynamics][0], OWN[dynamics][1](lam), OWN[dynamics][2]
     if kind in ("full", "svrg", "saga"):
-        return text, own, order
+        return (text, own, order) if own else None
     first = own if order == 1 else 0.0
     of_own = f"{text} + " if order == 1 else ""
     is_langevin = dynamics == "langevin"

@@ -2,6 +2,7 @@
 
 langevin: no momentum.
 semi_implicit, euler, splitting, exact: underdamped, by four schemes.
+palindrome: underdamped, by letters: ABOBA, BAOAB and their like.
 noise_corrected: underdamped, with a friction against the gradient's noise.
 noise_reduced: underdamped, with less noise of its own beside the gradient's.
 thermostat: underdamped, with a friction that adapts.
@@ -22,6 +23,7 @@ from ewsg_jax.dynamics._langevin import LangevinState as LangevinState
 from ewsg_jax.dynamics._langevin import langevin as langevin
 from ewsg_jax.dynamics._noise_corrected import noise_corrected as noise_corrected
 from ewsg_jax.dynamics._noise_reduced import noise_reduced as noise_reduced
+from ewsg_jax.dynamics._palindrome import palindrome as palindrome
 from ewsg_jax.dynamics._preconditioned import PreconditionedState as PreconditionedState
 from ewsg_jax.dynamics._preconditioned import preconditioned as preconditioned
 from ewsg_jax.dynamics._quasi_newton import QuasiNewtonState as QuasiNewtonState

@@ -10,7 +10,7 @@ With a = γh, φ₁ = (1 − e^{−a})/a and φ₂ = (a − 1 + e^{−a})/a² th
 Targets exp(−(V(θ) + ‖v‖²/2u)/T) with a bias of order h: the frozen gradient lags by h/2, so on V = λθ²/2 the
 variance of θ is T/λ (1 + uλh/(2γ) + O(h²)), half the excess of `euler`. What is exact is the law of the step
 itself, at any γh. u is the inverse mass; the published choice is γ = 2, u = 1/L for an L-smooth V. Every
-difference above is written without cancellation (`_functions`), so it keeps all digits of float32 down to
+difference above is written without cancellation (`functions_of`), so it keeps all digits of float32 down to
 γh → 0.
 """
 
@@ -19,11 +19,12 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _random, _tree
+from ewsg_jax import _check
 from ewsg_jax._module import module, namespace, number
-from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
+from ewsg_jax._types import Array, Hyperparameter
+from ewsg_jax.dynamics.combined import Combined, Terms
 from ewsg_jax.dynamics.mass import InverseMass, mass_of
-from ewsg_jax.dynamics.underdamped import Scales, Underdamped, UnderdampedState, WeightTerms, checked
+from ewsg_jax.dynamics.underdamped import Scales, WeightTerms, checked
 from ewsg_jax.factors import is_number
 
 FRACTION_DEPTH = 12
@@ -40,37 +41,31 @@ class Functions(NamedTuple):
     lag: Array
 
 
-class Terms(NamedTuple):
-    """What momentum, gradient and the two noises are multiplied by, in the new velocity and the new position."""
-
-    velocity: tuple[Any, Any, Any]
-    position: tuple[Any, Any, Any, Any]
-
-
 @module
-class Exact(Underdamped):
+class Exact(Combined):
     """The dynamics of `exact`."""
 
     frozen_noise: ClassVar = ("momentum", "zero", "one")
 
-    translates: ClassVar = True
-
     inverse_mass: Any
 
-    def draw(self, key: Key, state: UnderdampedState) -> PyTree:
-        return _random.noise(key, (state.position, state.position))
+    @property
+    def num_normals(self) -> int:
+        return 2
 
     def terms(self, scales: Scales) -> Terms:
         h, gamma, u = scales.step_size, scales.friction, self.inverse_mass
         xp = namespace(h, gamma, u, scales.temperature)
         a = gamma * h
-        f = _functions(a)
+        f = functions_of(a)
         spread = xp.sqrt(u * scales.temperature)
         return Terms(
+            None,
             (f.decay, -u * h * f.phi1, spread * xp.sqrt(-xp.expm1(-2 * a))),
             (
                 h * f.phi1,
                 -u * h * h * f.phi2,
+                None,
                 spread / gamma * a * f.phi1 * xp.sqrt(f.tanh),
                 spread / gamma * 2 * xp.sqrt(f.lag),
             ),
@@ -83,13 +78,6 @@ class Exact(Underdamped):
         xp = namespace(scales.step_size, scales.friction, u, scales.temperature)
         scale = xp.sqrt(scales.friction * scales.step_size / (2 * u * scales.temperature))
         return WeightTerms(scale * u / scales.friction, {"momentum": scale})
-
-    def update(
-        self, terms: Terms, noise: tuple[PyTree, PyTree], state: UnderdampedState, gradient: Position
-    ) -> tuple[Position, PyTree]:
-        velocity = zip(terms.velocity, (state.momentum, gradient, noise[0]), strict=True)
-        position = zip(terms.position, (state.momentum, gradient, *noise), strict=True)
-        return _tree.combine((1, state.position), *position), _tree.combine(*velocity)
 
 
 def exact(
@@ -126,7 +114,7 @@ def exact(
     return Exact(**given, inverse_mass=1.0, mass=mass_of(inverse_mass))
 
 
-def _functions(a: Any) -> Functions:
+def functions_of(a: Any) -> Functions:
     """The functions of a = γh > 0, each a sum of positive terms: accurate to rounding at every a."""
     xp = namespace(a)
     a = a if xp is np else jnp.asarray(a, jnp.result_type(float))

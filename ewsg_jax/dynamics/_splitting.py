@@ -5,37 +5,26 @@
     θ' = θ + (h/2) (p + p')
 
 Targets exp(−(V(θ) + ‖p‖²/2)/T) with a bias of order h². On V = λθ²/2 it is stable for h²λ < 4 (exactly: for
-h²λ < 4 cosh(γh/2)). One gradient a step, as the first-order schemes.
+h²λ < 4 cosh(γh/2)). One gradient a step, as the first-order schemes. `palindrome("AOBOA")`
+is the same step with the noise of exact friction, sinh(γh)/(γh) times this one's variance.
 """
 
-from typing import Any, ClassVar, NamedTuple
-
-from ewsg_jax import _tree
 from ewsg_jax._module import module, namespace
-from ewsg_jax._types import Hyperparameter, Position, PyTree
+from ewsg_jax._types import Hyperparameter
+from ewsg_jax.dynamics.combined import Combined, Terms
 from ewsg_jax.dynamics.mass import InverseMass, mass_of
-from ewsg_jax.dynamics.underdamped import Scales, Underdamped, UnderdampedState, WeightTerms, checked
-
-
-class Terms(NamedTuple):
-    """h/2, and e^{−γh}, −h e^{−γh/2} and e^{−γh/2} σ√h."""
-
-    half: Any
-    decay: Any
-    gradient: Any
-    noise: Any
+from ewsg_jax.dynamics.underdamped import Scales, WeightTerms, checked
 
 
 @module
-class Splitting(Underdamped):
+class Splitting(Combined):
     """The dynamics of `splitting`."""
-
-    translates: ClassVar = True
 
     def terms(self, scales: Scales) -> Terms:
         h, xp = scales.step_size, namespace(scales.step_size, scales.friction)
         decay = xp.exp(-scales.friction * h / 2)
-        return Terms(h / 2, decay * decay, -h * decay, decay * scales.noise_scale * xp.sqrt(h))
+        momentum = (decay * decay, -h * decay, decay * scales.noise_scale * xp.sqrt(h))
+        return Terms(h / 2, momentum, (h / 2, None, h / 2, None))
 
     def exponent(self, scales: Scales) -> WeightTerms:
         # ξ = (e^{γh/2} p' − e^{−γh/2} p + h g)/(σ√h), at p' = p and at p' = 0.
@@ -45,15 +34,6 @@ class Splitting(Underdamped):
         return WeightTerms(
             scales.step_size / unit, {"momentum": 2 * xp.sinh(half) / unit, "rest": -xp.exp(-half) / unit}
         )
-
-    def point(self, state: UnderdampedState) -> Position:
-        return _tree.combine((1, state.position), (self.at(state.step).update.half, state.momentum))
-
-    def update(
-        self, terms: Terms, noise: PyTree, state: UnderdampedState, gradient: Position
-    ) -> tuple[Position, PyTree]:
-        momentum = _tree.combine((terms.decay, state.momentum), (terms.gradient, gradient), (terms.noise, noise))
-        return _tree.combine((1, self.point(state)), (terms.half, momentum)), momentum
 
 
 def splitting(

@@ -146,6 +146,10 @@ class Dynamics(Part, abc.ABC, Generic[State]):
         """Return the h of the step after so many."""
         return self.step_size(step)
 
+    def heat_of(self, step: Any) -> Any:
+        """Return the heat of the position over that of the momentum, which batches and noise go into."""
+        return 1.0
+
     def coefficients(self, step: Array) -> Any:
         """Return what `move` and `weight` multiply by at a step: a tree of scalars.
 

@@ -16,6 +16,7 @@ import numpy as np
 from ewsg_jax import _tree
 from ewsg_jax._kernel import Kernel, KernelState, Randomness
 from ewsg_jax._types import Array, Data, Key, PyTree
+from ewsg_jax.pair import Pair
 from ewsg_jax.sampling.starts import shares_memory
 
 MOST_CHAINS = 8
@@ -48,6 +49,8 @@ def measure(key: Key, kernel: Kernel, state: KernelState, data: Data) -> Heat:
     measured = jax.jit(_variances, static_argnums=(1, 4, 5))
     by_batch, by_noise = measured(keys, kernel, state, data, num_draws, shares_memory(kernel, state))
     ratio = np.asarray(by_batch / by_noise, np.float64)
+    if isinstance(kernel, Pair):
+        ratio = ratio * float(kernel.dynamics.heat_of(jnp.max(state.step)))
     if not np.isfinite(ratio).all():
         return Heat(math.nan, math.nan)
     return Heat(float(np.median(ratio)), float(np.max(ratio)))

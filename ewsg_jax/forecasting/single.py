@@ -10,7 +10,7 @@ import numpy as np
 from ewsg_jax._types import Data
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.forecasting import law
-from ewsg_jax.forecasting.step import AffineStep, maps, state_at
+from ewsg_jax.forecasting.step import AffineStep, maps, maps_of_each, state_at
 from ewsg_jax.posterior import Posterior
 
 
@@ -45,6 +45,17 @@ def step_of(dynamics: Dynamics, posterior: Posterior, step: int, data: Data) -> 
         size = sum(name in state._fields for name in ("position", "momentum"))
         made, _ = maps(plain, posterior, state, (), np.zeros((1, size + 1)), data)
         return AffineStep(*(np.asarray(part, float)[0] for part in made))
+
+
+def steps_of(dynamics: list[Dynamics], posterior: Posterior, data: Data) -> list[AffineStep]:
+    """Return the steps of one coordinate by dynamics that differ in their numbers, which are no schedules."""
+    with jax.enable_x64(True):
+        state = at_rest(dynamics[0], 0)
+        size = sum(name in state._fields for name in ("position", "momentum"))
+        every = jax.tree.map(lambda *numbers: np.stack(numbers), *(one.hoisted() for one in dynamics))
+        made = maps_of_each(every, posterior, state, np.zeros((1, size + 1)), data)
+        parts = [np.asarray(part, float)[:, 0] for part in made]
+    return [AffineStep(*each) for each in zip(*parts, strict=True)]
 
 
 def stationary_each(step: AffineStep, curvature: np.ndarray, heat: np.ndarray) -> Each:

@@ -70,8 +70,7 @@ def at(state: Any, flat: Array) -> Any:
     return state._replace(**parts)
 
 
-@functools.partial(jax.jit, static_argnames="posterior", compiler_options=UNOPTIMISED)
-def maps(
+def _maps(
     dynamics: Dynamics, posterior: Posterior, state: Any, covariance: PyTree, points: Array, data: Data
 ) -> Any:
     """Return A, G, B and W at points z with the gradients there, and the drift, each with a leading axis.
@@ -105,6 +104,15 @@ def maps(
         return (*jacobians, wanted), moved(z, g, xi)
 
     return jax.lax.map(of_point, points)
+
+
+maps = jax.jit(_maps, static_argnames="posterior", compiler_options=UNOPTIMISED)
+
+
+@functools.partial(jax.jit, static_argnames="posterior", compiler_options=UNOPTIMISED)
+def maps_of_each(dynamics: Dynamics, posterior: Posterior, state: Any, points: Array, data: Data) -> Any:
+    """Return A, G, B and W of a stack of dynamics, each with two leading axes."""
+    return jax.vmap(lambda one: _maps(one, posterior, state, (), points, data)[0])(dynamics)
 
 
 class Weight(NamedTuple):

@@ -62,7 +62,8 @@ def cp_sghmc(
             `ewsg_jax.cluster` makes: the key of data that are a dictionary, or `labels(data)`.
         num_strata: how many strata there are; some may be empty.
         integrator: the scheme of `ewsg_jax.dynamics`: `"semi_implicit"` (default); `"euler"`, the papers';
-            `"splitting"`, of order h² with an exact gradient; or `"exact"`, exact for a frozen one.
+            `"splitting"`, of order h² with an exact gradient; `"ABOBA"` or `"BAOAB"` (`palindrome`), then
+            without any on Gaussians; or `"exact"`, exact for a frozen one.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
             weights); the second with `"semi_implicit"` and `"euler"` only.

@@ -66,7 +66,8 @@ def ewsg(
         candidates: `"together"` (default) evaluates the M+1 estimates at once, `"one_by_one"` in a scan that keeps
             two of them in memory; the same draws, equal to rounding.
         integrator: the scheme of `ewsg_jax.dynamics`: `"semi_implicit"` (default); `"euler"`, the papers';
-            `"splitting"`, of order h² with an exact gradient; or `"exact"`, exact for a frozen one.
+            `"splitting"`, of order h² with an exact gradient; `"ABOBA"` or `"BAOAB"` (`palindrome`), then
+            without any on Gaussians; or `"exact"`, exact for a frozen one.
         replace: draw rows with replacement (default), or (False) a uniform subset.
         rows: `"random"` (default): independent rows, or the subset; `"blocks"`: b consecutive rows from a uniform
             start, quick to fetch, for data in random order; or what `ewsg_jax.rows.by_probability` or `leverage`

@@ -52,7 +52,8 @@ def sghmc(
         friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
         batch_size: b, rows in a batch.
         integrator: the scheme of `ewsg_jax.dynamics`: `"semi_implicit"` (default); `"euler"`, the papers';
-            `"splitting"`, of order h² with an exact gradient; or `"exact"`, exact for a frozen one.
+            `"splitting"`, of order h² with an exact gradient; `"ABOBA"` or `"BAOAB"` (`palindrome`), then
+            without any on Gaussians; or `"exact"`, exact for a frozen one.
         replace: draw rows with replacement (default), or (False) a uniform subset.
         rows: `"random"` (default): independent rows, or the subset; `"blocks"`: b consecutive rows from a uniform
             start, quick to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order

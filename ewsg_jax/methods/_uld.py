@@ -38,15 +38,16 @@ def uld(
     """Underdamped Langevin dynamics with the full gradient.
 
     Integrates dθ = p dt, dp = −(∇V(θ) + γp) dt + √(2γT) dW; with the first integrator p' = (1 − hγ) p − h ∇V(θ) +
-    √(2hγT) ξ, θ' = θ + h p'. Targets exp(−V/T) with a bias of order h, or h² with `integrator="splitting"`. n
-    evaluations a step. The reference for `sghmc` and `ewsg`.
+    √(2hγT) ξ, θ' = θ + h p'. Targets exp(−V/T) with a bias of order h, or h² with `integrator="splitting"`,
+    `"ABOBA"` and `"BAOAB"`. n evaluations a step. The reference for `sghmc` and `ewsg`.
 
     Args:
         posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
         step_size: h > 0, time per step; a number, a traced scalar or a schedule (a function of the step's number).
         friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
         integrator: the scheme of `ewsg_jax.dynamics`: `"semi_implicit"` (default); `"euler"`, the papers';
-            `"splitting"`, of order h² with an exact gradient; or `"exact"`, exact for a frozen one.
+            `"splitting"`, of order h² with an exact gradient; `"ABOBA"` or `"BAOAB"` (`palindrome`), then
+            without any on Gaussians; or `"exact"`, exact for a frozen one.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
             weights); the second with `"semi_implicit"` and `"euler"` only.

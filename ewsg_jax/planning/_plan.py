@@ -55,8 +55,8 @@ def plan(
             them.
         num_chains: of the run.
         mode: what `find_mode` returned; None: it is searched for.
-        methods: names of those that may be taken; None: splitting, Langevin, semi-implicit and exact dynamics with
-            full, control-variate, SVRG, SAGA and uniform estimates.
+        methods: names of those that may be taken; None: splitting, BAOAB, Langevin, semi-implicit and exact
+            dynamics with full, control-variate, SVRG, SAGA and uniform estimates.
         batch_size: rows of a step, at most n; None: what costs least.
         memory_limit: bytes that the states of all chains may take; None: a quarter of what is free.
         max_passes: over the data, of each chain of a trial, at most.

@@ -117,6 +117,7 @@ class Choice:
         # Of this choice alone: what a method remembers by itself it keeps for ever, and the data with it.
         self._law, self._laws = functools.cache(self._law_of), functools.cache(self._laws_of)
         self._noise, self._evaluations = functools.cache(self._noise_of), functools.cache(self._evaluations_of)
+        self._too_large = functools.cache(self._too_large_of)
         found = [self._best(way) for way in ways]
         self.candidates = sorted(found, key=lambda each: each.cost)
 
@@ -165,19 +166,22 @@ class Choice:
         if not self._laws(way.dynamics):
             return none._replace(why_not="no step is stable")
         if way.estimator == "full":
-            found = [self._at(way, self._n, law, None) for law in self._laws(way.dynamics)]
+            noise, sizes = None, [self._n]
         else:
             anchored = "control_variate" if way.estimator in ("svrg", "saga") else way.estimator
-            noise = self._noise(anchored, way.rows)
-            sizes = self._sizes()
+            noise, sizes = self._noise(anchored, way.rows), self._sizes()
             if not sizes:
                 return none._replace(why_not="too few rows for a batch")
-            if kept := self._too_large(way, sizes[0]):
+            if kept := self._too_large(way.has_friction, way.estimator, sizes[0]):
                 return none._replace(why_not=f"a table of {kept / 2**20:.3g} MiB")
-            found = [self._at(way, size, law, noise) for size in sizes for law in self._laws(way.dynamics)]
-        right = [each for each in found if not each.why_not]
-        if right:
-            return min(right, key=lambda each: each.cost)
+        every = self._laws(way.dynamics)
+        # A scheme that is off by too much itself is so with any batch.
+        limit = self.wanted.careful * SHARE * self.wanted.tolerance
+        for some in ([law for law in every if law.error <= limit], every):
+            found = [self._at(way, size, law, noise) for size in sizes for law in some]
+            right = [each for each in found if not each.why_not]
+            if right:
+                return min(right, key=lambda each: each.cost)
         return min(found, key=lambda each: each.sd_error)
 
     def _sizes(self) -> list[int]:
@@ -185,8 +189,9 @@ class Choice:
             return [self.wanted.batch_size] if self.wanted.batch_size < self._n else []
         return [2**k for k in range(3, 31) if LEAST <= 2**k <= self._n // 2]
 
-    def _too_large(self, way: Way, size: int) -> int:
+    def _too_large_of(self, has_friction: bool, estimator: str, size: int) -> int:
         """Return the bytes that the states of all chains take, 0 where there is room."""
+        way = Way("splitting" if has_friction else "langevin", estimator, "random")
         kernel = way.kernel_of(self.posterior, 0.1, 1.0, size, self.frame, "random")
         kept = self.wanted.num_chains * bytes_kept(kernel, self.frame, self.data)
         return kept if kept > self.wanted.memory_limit else 0

@@ -7,6 +7,7 @@ import numpy as np
 from ewsg_jax._types import Data
 from ewsg_jax.forecasting import single
 from ewsg_jax.forecasting.anchors import geometrically
+from ewsg_jax.forecasting.step import AffineStep
 from ewsg_jax.planning.ways import Way
 from ewsg_jax.posterior import Posterior
 
@@ -73,15 +74,14 @@ def laws(way: Way, posterior: Posterior, data: Data, steepest: float) -> list[La
         steepest: that curvature, over the posterior's own.
     """
     frictions = FRICTIONS if way.has_friction else (0.0,)
-    found = [_law(way, posterior, data, float(h), friction, steepest) for friction in frictions for h in STEPS]
+    numbers = [(float(h), friction) for friction in frictions for h in STEPS]
+    steps = single.steps_of([way.dynamics_of(*each) for each in numbers], posterior, data)
+    found = [_law(step, *each, steepest) for step, each in zip(steps, numbers, strict=True)]
     return [law for law in found if law is not None]
 
 
-def _law(
-    way: Way, posterior: Posterior, data: Data, step_size: float, friction: float, steepest: float
-) -> Law | None:
+def _law(step: AffineStep, step_size: float, friction: float, steepest: float) -> Law | None:
     """Return the law, None where chains leave."""
-    step = single.step_of(way.dynamics_of(step_size, friction), posterior, 0, data)
     wall = max(1.0, steepest) / STABLE**2
     each = single.stationary_each(step, np.array([1.0, 1.0, wall]), np.array([0.0, 1.0, 0.0]))
     if not np.isfinite(each.variance).all():

@@ -81,7 +81,7 @@ def of_run(
     if is_dear or layout.accelerator or not alive.any():
         return None
     cool = cooled(kernel, state, chains.data)
-    if cool is None:
+    if cool is None or not isinstance(kernel, Pair):
         return None
     look = functools.partial(_measured, (kernel, cool), layout, key, chains.data, plan, state, alive, each)
     if chains.state is not None:
@@ -111,7 +111,7 @@ def cooled(kernel: Kernel, state: KernelState, data: Data) -> Pair | None:
 
 
 def _measured(
-    kernels: tuple[Kernel, Kernel],
+    kernels: tuple[Pair, Pair],
     layout: Layout,
     key: Key,
     data: Data,
@@ -140,7 +140,8 @@ def _measured(
                 return None
     kind = jnp.result_type(*jax.tree.leaves(state.position))
     warm, cold = np.moveaxis(np.array(found, np.float64), 1, 0)
-    return largest(cold, warm - cold, 4 * float(jnp.finfo(kind).eps) * np.abs(cold).max((0, 1)))
+    ratio = largest(cold, warm - cold, 4 * float(jnp.finfo(kind).eps) * np.abs(cold).max((0, 1)))
+    return None if ratio is None else ratio * float(hoisted[0].dynamics.heat_of(jnp.max(state.step)))
 
 
 def _noisy(dynamics: Any, num_chains: int) -> np.ndarray:

@@ -45,7 +45,7 @@ def masses():
 
 
 STRUCTURES = ("number", "scalar", "tree", "dense", "low_rank")
-DYNAMICS = ("langevin", "semi_implicit", "euler", "splitting", "exact", "thermostat", "noise_corrected")
+DYNAMICS = ("langevin", "semi_implicit", "euler", "splitting", "exact", "BUB", "thermostat", "noise_corrected")
 
 
 def log_likelihood(position, row):
@@ -64,6 +64,8 @@ def in_its_coordinates(L):
 
 def dynamics_of(name, **options):
     options |= {} if name == "langevin" else {"friction": 1.3}
+    if name.isupper():
+        return ewsg.dynamics.palindrome(name, 0.04, temperature=0.7, **options)
     return getattr(ewsg.dynamics, name)(0.01 if name == "langevin" else 0.04, temperature=0.7, **options)
 
 

@@ -224,7 +224,7 @@ def test_inverse_mass_sets_the_velocity_variance_and_leaves_the_position(lineari
     assert covariance[1, 1] == pytest.approx(u * T * heat, rel=h**2)
 
 
-@pytest.mark.parametrize("name", DYNAMICS)
+@pytest.mark.parametrize("name", [*DYNAMICS, "BAOAB"])
 def test_schedules_are_read_at_the_step_of_the_state(x64, name):
     linear = optax.linear_schedule(init_value=0.25, end_value=0.125, transition_steps=4)
     scheduled = full_kernel(

@@ -1,4 +1,4 @@
-"""Planted faults of the dynamics with a closed step: Langevin and the four underdamped integrators.
+"""Planted faults of the dynamics with a closed step: Langevin and the underdamped integrators.
 
 Several are the faults of libraries in use: chains that never move, noise by the friction instead of its root, a
 temperature forgotten, the position moved by the old momentum, a momentum refreshed with zeros.
@@ -76,8 +76,8 @@ MUTANTS = [
     Mutant(
         "splitting: decay of gradient dropped",
         "ewsg_jax/dynamics/_splitting.py",
-        "decay * decay, -h * decay,",
-        "decay * decay, -h,",
+        "(decay * decay, -h * decay,",
+        "(decay * decay, -h,",
         "tests/dynamics/test_order.py::test_one_step_on_a_quartic_is_weakly_accurate_to_its_order[splitting-2]",
         sweep=True,
     ),
@@ -99,19 +99,113 @@ MUTANTS = [
     Mutant(
         "splitting: whole drift with the new momentum",
         "ewsg_jax/dynamics/_splitting.py",
-        "_tree.combine((1, self.point(state)), (terms.half, momentum))",
-        "_tree.combine((1, state.position), (2 * terms.half, momentum))",
+        "(h / 2, None, h / 2, None))",
+        "(None, None, h, None))",
         "tests/dynamics/test_order.py::test_stationary_bias_has_its_order_and_its_constant[splitting-position]",
         sweep=True,
     ),
     Mutant(
         "splitting: gradient at the old position",
         "ewsg_jax/dynamics/_splitting.py",
-        # The last method of the class: it stands for the one above.
-        "return _tree.combine((1, self.point(state)), (terms.half, momentum)), momentum\n",
-        "return _tree.combine((1, state.position), (terms.half, state.momentum), (terms.half, momentum)), momentum\n"
-        "\n    def point(self, state):\n        return state.position\n",
+        "return Terms(h / 2, momentum,",
+        "return Terms(None, momentum,",
         "tests/dynamics/test_protocol.py::test_gradient_is_taken_at_the_position_or_in_the_middle_of_the_drift[splitting]",
+    ),
+    Mutant(
+        "letters: whole friction in each O",
+        "ewsg_jax/dynamics/_palindrome.py",
+        "decay, f = xp.exp(-gamma * t),",
+        "decay, f = xp.exp(-gamma * t * letters.count(letter)),",
+        "tests/dynamics/test_palindrome.py::test_a_step_is_that_of_its_letters[OBABO]",
+    ),
+    Mutant(
+        "letters: each for the whole step",
+        "ewsg_jax/dynamics/_palindrome.py",
+        "letter: h / letters.count(letter) for",
+        "letter: h for",
+        "tests/dynamics/test_palindrome.py::test_a_step_is_that_of_its_letters[ABOBA]",
+    ),
+    Mutant(
+        "letters: noise of one part",
+        "ewsg_jax/dynamics/_palindrome.py",
+        "xp.sqrt(-xp.expm1(-2 * gamma * h))",
+        "xp.sqrt(-xp.expm1(-gamma * h))",
+        "tests/dynamics/test_palindrome.py::test_two_are_exact_where_the_splitting_is_cold",
+    ),
+    Mutant(
+        "letters: gradient at the position",
+        "ewsg_jax/dynamics/_palindrome.py",
+        'ahead = drifts * times["A"] if drifts else None',
+        "ahead = None",
+        "tests/dynamics/test_palindrome.py::test_a_step_is_that_of_its_letters[OABAO]",
+        sweep=True,
+    ),
+    Mutant(
+        "letters: half of the kick is lost",
+        "ewsg_jax/dynamics/_palindrome.py",
+        '            _add(momentum, -t, {"gradient": 1})',
+        '            momentum["gradient"] = -t',
+        "tests/dynamics/test_palindrome.py::test_positions_are_those_of_the_scheme_that_keeps_its_gradient[BAOAB]",
+    ),
+    Mutant(
+        "letters: U without what is left of its noise",
+        "ewsg_jax/dynamics/_palindrome.py",
+        "root / gamma * 2 * xp.sqrt(f.lag)",
+        "root / gamma * xp.sqrt(f.lag)",
+        "tests/dynamics/test_palindrome.py::test_a_step_is_that_of_its_letters[BUB]",
+    ),
+    Mutant(
+        "letters: two noises of one part each",
+        "ewsg_jax/dynamics/_palindrome.py",
+        "normals = sum(x * p for x, p in sources) / noise",
+        "normals = sum(x for x, p in sources)",
+        "tests/dynamics/test_palindrome.py::test_a_step_is_that_of_its_letters[OBAOABO]",
+        sweep=True,
+    ),
+    Mutant(
+        "letters: the state where a normal more is taken",
+        "ewsg_jax/dynamics/letters.py",
+        "found.append((normals, place > 0, -place,",
+        "found.append((-normals, place > 0, -place,",
+        "tests/dynamics/test_palindrome.py::test_positions_are_those_of_the_scheme_that_keeps_its_gradient[BOAOB]",
+        sweep=True,
+    ),
+    Mutant(
+        "letters: rest as no change",
+        "ewsg_jax/dynamics/_palindrome.py",
+        '"rest": -decay / noise',
+        '"rest": lost / noise',
+        "tests/dynamics/test_palindrome.py::test_a_weight_is_that_of_the_noise_that_freezes_the_momentum[ABOBA-rest]",
+    ),
+    Mutant(
+        "letters: a whole kick in the weight",
+        "ewsg_jax/dynamics/_palindrome.py",
+        'WeightTerms(-gradient / noise, {"momentum": lost',
+        'WeightTerms(scales.step_size / noise, {"momentum": lost',
+        "tests/dynamics/test_palindrome.py::test_a_weight_is_that_of_the_noise_that_freezes_the_momentum[BAOAB-zero]",
+        sweep=True,
+    ),
+    Mutant(
+        "letters: many gradients are let through",
+        "ewsg_jax/dynamics/letters.py",
+        "if gradients > 1:",
+        "if gradients > 2:",
+        "tests/wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[dynamics.palindrome: two gradients]",
+    ),
+    Mutant(
+        "heat of the momentum for the position's",
+        "ewsg_jax/dynamics/combined.py",
+        "(by_gradient / gradient + reach) ** 2",
+        "reach**2",
+        "tests/dynamics/test_palindrome.py::test_the_heat_of_the_position_by_that_of_the_momentum[BAOAB]",
+    ),
+    Mutant(
+        "one normal for two",
+        "ewsg_jax/dynamics/combined.py",
+        "like = state.position if self.num_normals == 1 else (state.position, state.position)",
+        "like = state.position",
+        "tests/dynamics/test_mass.py::test_it_is_the_same_dynamics_in_other_coordinates[BUB-uniform]",
+        sweep=True,
     ),
     Mutant(
         "splitting: weight not sinh",

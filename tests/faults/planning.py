@@ -5,6 +5,21 @@ from tests.faults.mutant import Mutant
 PLANS, CANDIDATES = "tests/planning/test_plan.py::", "tests/planning/test_candidates.py::"
 MUTANTS = [
     Mutant(
+        "laws: of other steps than they are told of",
+        "ewsg_jax/planning/laws.py",
+        "zip(steps, numbers, strict=True)",
+        "zip(steps, reversed(numbers), strict=True)",
+        PLANS + "test_letters_are_off_by_batches_alone",
+    ),
+    Mutant(
+        "ways: the splitting for letters",
+        "ewsg_jax/planning/ways.py",
+        "underdamped(cast(Integrator, self.dynamics),",
+        'underdamped("splitting" if self.dynamics.isupper() else cast(Integrator, self.dynamics),',
+        PLANS + "test_letters_are_off_by_batches_alone",
+        sweep=True,
+    ),
+    Mutant(
         "plan: a table without the spread of its rows' anchors",
         "ewsg_jax/planning/choice.py",
         "law.apart_geometrically(rate), (1 - 1 / self._n) * own",

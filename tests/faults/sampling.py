@@ -143,6 +143,14 @@ MUTANTS = [
         "tests/sampling/test_heat.py::test_heat_is_the_formula",
     ),
     Mutant(
+        "heat: of the momentum alone",
+        "ewsg_jax/sampling/heat.py",
+        "ratio * float(hoisted[0].dynamics.heat_of(jnp.max(state.step)))",
+        "ratio",
+        "tests/sampling/test_heat.py::test_heat_is_that_of_the_position",
+        sweep=True,
+    ),
+    Mutant(
         "heat: the half that says where says how much",
         "ewsg_jax/sampling/heat.py",
         "for look, judge in ((0, 1), (1, 0)):",

@@ -19,7 +19,7 @@ INVERSE_MASS = (
 PROPOSAL = f"h, the standard deviation of a proposal in each coordinate; {SCHEDULED}."
 BLOCKS = '`"blocks"`: b consecutive rows from a uniform start, quick to fetch, for data in random order'
 NOISE = '`"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential weights)'
-ALL_UNDERDAMPED = "semi_implicit, euler, splitting, exact"
+ALL_UNDERDAMPED = "semi_implicit, euler, splitting, exact, ABOBA, BAOAB"
 EWSG = "exponentially_weighted(uniform)"
 EWSG_VR = "exponentially_weighted(covariance_tracking)"
 
@@ -35,7 +35,8 @@ ARGUMENTS = {
     "inverse_mass": f"{INVERSE_MASS} Default 1.",
     "integrator": (
         'the scheme of `ewsg_jax.dynamics`: `"semi_implicit"` (default); `"euler"`, the papers\'; '
-        '`"splitting"`, of order h² with an exact gradient; or `"exact"`, exact for a frozen one.'
+        '`"splitting"`, of order h² with an exact gradient; `"ABOBA"` or `"BAOAB"` (`palindrome`), then '
+        'without any on Gaussians; or `"exact"`, exact for a frozen one.'
     ),
     "chunk_size": f"rows that a sum over all data takes at once, which bounds its memory. Default {CHUNK_SIZE:,}.",
     "batch_size": "b, rows in a batch.",

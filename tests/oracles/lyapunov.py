@@ -5,6 +5,7 @@ V = ½(θ − μ)ᵀΛ(θ − μ) it is H = Λ, k = Λμ, and a minibatch has an
 typed from the equations of the methods, nothing is computed with the library.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -85,12 +86,37 @@ def exact(H: Matrix, k: Matrix, h: float, gamma: float, T: float, u: float = 1.0
     return Step(matrix, shift, T * np.kron([[position, cross], [cross, u * (1 - e**2)]], eye))
 
 
+def letter(name: str, H: Matrix, k: Matrix, t: float, gamma: float, T: float) -> Step:
+    """A: θ' = θ + t p;  B: p' = p − t g(θ);  O: p' = e p + √(T(1 − e²)) ξ, e = exp(−γt);  U: `exact` without g."""
+    eye, e = np.eye(len(k)), np.exp(-gamma * t)
+    zero, still = np.zeros(2 * len(k)), np.zeros((2 * len(k), 2 * len(k)))
+    if name == "A":
+        return Step(np.kron([[1, t], [0, 1]], eye), zero, still)
+    if name == "B":
+        return Step(np.block([[eye, 0 * eye], [-t * H, eye]]), np.concatenate([0 * k, t * k]), still)
+    if name == "O":
+        return Step(np.kron([[1, 0], [0, e]], eye), zero, np.kron([[0, 0], [0, T * (1 - e**2)]], eye))
+    return exact(0 * H, 0 * k, t, gamma, T)
+
+
+def letters(word: str, H: Matrix, k: Matrix, h: float, gamma: float, T: float) -> Step:
+    """One letter after the other, each for h over how often it occurs."""
+    matrix, shift, noise = np.eye(2 * len(k)), np.zeros(2 * len(k)), np.zeros((2 * len(k), 2 * len(k)))
+    for name in word:
+        each = letter(name, H, k, h / word.count(name), gamma, T)
+        matrix, shift = each.matrix @ matrix, each.matrix @ shift + each.shift
+        noise = each.matrix @ noise @ each.matrix.T + each.noise
+    return Step(matrix, shift, noise)
+
+
 UPDATES: dict[str, Callable[..., Step]] = {
     "langevin": langevin,
     "euler": euler,
     "semi_implicit": semi_implicit,
     "splitting": splitting,
     "exact": exact,
+    "ABOBA": functools.partial(letters, "ABOBA"),
+    "BAOAB": functools.partial(letters, "BBAOA"),
 }
 """`(H, k, h, γ, T) -> Step`; Langevin takes no γ."""
 

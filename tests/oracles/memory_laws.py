@@ -79,7 +79,8 @@ def drift(name: str, d: int, *numbers: float) -> Drift:
     zero = np.zeros((d, d))
     update = lambda k: lyapunov.UPDATES[name](zero, k, *numbers)
     free = update(np.zeros(d))
-    point = {"langevin": [[1.0]], "splitting": [[1.0, numbers[0] / 2]]}.get(name, [[1.0, 0.0]])
+    ahead = [[1.0, numbers[0] / 2]]
+    point = {"langevin": [[1.0]], "splitting": ahead, "ABOBA": ahead}.get(name, [[1.0, 0.0]])
     pull = np.stack([update(k).shift for k in np.eye(d)], axis=1)
     return Drift(free.matrix, pull, np.asarray(np.kron(point, np.eye(d)), np.float64), free.noise)
 

@@ -81,7 +81,7 @@ def test_a_table_is_as_hot_as_its_rows_are_old():
 
 
 def test_the_slope_of_a_momentum_is_its_step_over_twice_the_friction():
-    for friction, dynamics in itertools.product((0.7, 2.0), ("splitting", "semi_implicit")):
+    for friction, dynamics in itertools.product((0.7, 2.0), ("splitting", "semi_implicit", "ABOBA")):
         law = one(dynamics, 0.02, friction)
         np.testing.assert_allclose(law.slope, law.step_size / (2 * law.friction), rtol=0.05)
 

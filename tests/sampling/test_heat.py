@@ -35,6 +35,14 @@ def test_heat_is_the_formula(kernel, ratio):
     assert f"heat={samples.heat:.2g}" in repr(samples)
 
 
+def test_heat_is_that_of_the_position():
+    """BAOAB at γ = 2: friction takes most of what a batch gave the momentum, after that has moved the position."""
+    sharp = ewsg.models.gaussian_location(noise_scale=1000**0.5)
+    kernel = ewsg.sghmc(sharp, 0.8, friction=2.0, batch_size=5, integrator="BAOAB")
+    found = run(kernel, num_chains=128, num_steps=4_200, keep=None).heat
+    assert found == pytest.approx(0.8**2 / 4 / np.tanh(0.8) * COVARIANCE.max() / 1000**2, rel=0.4)
+
+
 def test_a_summary_tells_of_heat_where_there_is_some(tmp_path):
     hot, right = (run(ewsg.sgld(MODEL, step_size, batch_size=5), thin=10) for step_size in (1e-4, 2e-7))
     assert hot.heat == pytest.approx(1e-4 / 2 * COVARIANCE.max(), rel=0.7)

@@ -77,6 +77,25 @@ dynamics(
     ("temperature", T, "temperature", "{} (dict)", POSITIVE, {}),
     friction=1.0,
 )
+LETTERS, IN_ONE = "a palindrome of A, B and O, or of B and U", "takes one gradient a step"
+dynamics(
+    "palindrome",
+    ("no text", T, "letters", "5 (int)", LETTERS, 5),
+    ("a list", T, "letters", "['A', 'B', 'O', 'B', 'A'] (list)", LETTERS, list("ABOBA")),
+    ("nothing", V, "letters", "'' (str)", "'ABOBA' or 'BAOAB'", ""),
+    ("no palindrome", V, "letters", "'ABO' (str)", LETTERS, "ABO"),
+    ("small letters", V, "letters", "'aboba' (str)", LETTERS, "aboba"),
+    ("no noise", V, "letters", "'BAB' (str)", LETTERS, "BAB"),
+    ("friction twice", V, "letters", "'BAUOUAB' (str)", LETTERS, "BAUOUAB"),
+    ("two gradients", V, "letters", "'ABOBABOBA' (str), whose kicks are at 2 positions", IN_ONE, "ABOBABOBA"),
+    ("three gradients", V, "letters", "'ABABOBABA' (str), whose kicks are at 3 positions", IN_ONE, "ABABOBABA"),
+    ("noise first", V, "letters", "'UBU' (str), whose cycle from the gradient on is 'BUUB'", IN_ONE, "UBU"),
+    ("noise between", V, "letters", "cycle from the gradient on is 'BAOAAOAB'", "before noise moves", "AOABAOA"),
+    ("friction 0", V, "friction", "0 (int)", POSITIVE, 0),
+    ("schedule that fails", V, "temperature", "RuntimeError: the disk is full", SCHEDULE, failing),
+    letters="ABOBA",
+    friction=1.0,
+)
 MASS = "a positive number, a tree of positive numbers like the position, a positive definite matrix (d, d)"
 SQUARE = np.array([[1.0, 0.9], [0.1, 1.0]])
 LOW_RANK = ewsg.dynamics.LowRank

@@ -96,7 +96,7 @@ A_DYNAMICS, AN_ESTIMATOR = (
 )
 FROZEN = "one of 'momentum', 'zero', 'one', 'rest'"
 SHAPED = "shaped like the position"
-INTEGRATORS = "one of 'semi_implicit', 'euler', 'splitting', 'exact'"
+INTEGRATORS = "one of 'semi_implicit', 'euler', 'splitting', 'exact', 'ABOBA', 'BAOAB'"
 NAMES = "must be a list of texts"
 ROW_LAWS = "one of 'random', 'blocks', 'epochs'"
 STRATA = {"batch_size": 2, "num_strata": 2}
