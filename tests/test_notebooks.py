@@ -23,6 +23,7 @@ def test_there_are_notebooks():
         "quickstart.ipynb",
         "your_own_model.ipynb",
         "plan_sample_check.ipynb",
+        "thousand_chains.ipynb",
     }
 
 
