@@ -116,7 +116,7 @@ def run(sampler: Sampler, clock: Clock, limit: float, warm_up: int) -> Answer:
     seconds, spent = clock.tick("sample"), passes(gradients, len(draws))
     a_draw = (gradients - in_warm_up) / len(draws) / NUM_CHAINS
     says = f"ESS {ess:.0f} of {NUM_CHAINS} x {len(draws)} draws after {warmed} steps of warm-up; "
-    says += f"{in_warm_up / warmed / NUM_CHAINS:.0f} gradients a step there, {a_draw:.1f} a draw; "
+    says += f"{in_warm_up / max(warmed, 1) / NUM_CHAINS:.0f} gradients a step there, {a_draw:.1f} a draw; "
     says += f"{in_step:.0f} gradients of all chains at once"
     if ess < ESS:
         more = ESS / ess - 1

@@ -124,10 +124,15 @@ def caption(result: dict[str, Any]) -> str:
     )
 
 
+def page(text: str, result: dict[str, Any]) -> str:
+    """Return the page's text with the table of this result."""
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n{table(result)}\n{END}{rest.split(END)[1]}"
+
+
 def write(result: dict[str, Any]) -> None:
     """Write the table, and the picture with few colours and its description inside."""
-    before, rest = PAGE.read_text().split(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{table(result)}\n{END}{rest.split(END)[1]}")
+    PAGE.write_text(page(PAGE.read_text(), result))
     stream, notes = io.BytesIO(), PngInfo()
     draw(result).savefig(stream, dpi=110, format="png")
     notes.add_itxt("Description", caption(result))

@@ -63,6 +63,27 @@ MUTANTS = [
         "tests/test_rare_rows.py::test_importance_sampling_is_the_posterior",
     ),
     Mutant(
+        "answers: a peer's prior too wide",
+        "benchmarks/answers_peers.py",
+        "- 0.5 * position @ position",
+        "- 0.4 * position @ position",
+        "tests/test_answers.py::test_peers_are_given_our_posterior",
+    ),
+    Mutant(
+        "answers: a gradient of all chains at once counted as one pass",
+        "benchmarks/answers_peers.py",
+        'clock.tick("sample"), passes(gradients, len(draws))',
+        'clock.tick("sample"), passes(in_step, len(draws))',
+        "tests/test_answers.py::test_a_run_ends_at_its_effective_sample_size",
+    ),
+    Mutant(
+        "answers: a run without time passes for one that ended",
+        "benchmarks/answers_peers.py",
+        "    if ess < ESS:",
+        "    if ess < 1:",
+        "tests/test_answers.py::test_what_a_run_had_no_time_for_is_extrapolated_from_its_draws",
+    ),
+    Mutant(
         "a page with another run's numbers",
         "docs/mass_and_rows.md",
         "| leverage | 0.08 |",
