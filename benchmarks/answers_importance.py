@@ -23,7 +23,8 @@ def _weighted(
     """Return the moments by smoothed weights, of the full likelihood at all draws, and what is said of them."""
     likelihoods = log_likelihoods(draws, np.asarray(data["x"]), np.asarray(data["y"]), is_linear=case.is_linear)
     log_weight = likelihoods - 0.5 * (draws**2).sum(1) - log_drawn
-    smoothed, shape = array_statistics().psislw(log_weight - log_weight.max())
+    # It takes what is to be left out, as leave-one-out has it: the negative of the log weights.
+    smoothed, shape = array_statistics().psislw(log_weight.max() - log_weight)
     share = np.exp(smoothed - smoothed.max())
     share /= share.sum()
     mean = share @ draws

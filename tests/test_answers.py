@@ -8,7 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import answers, answers_judged, answers_nuts, answers_peers, by_importance, record
+from benchmarks import (
+    answers,
+    answers_importance,
+    answers_judged,
+    answers_nuts,
+    answers_peers,
+    by_importance,
+    record,
+)
 from benchmarks.answers_cases import CASES
 from benchmarks.answers_ours import ESS, NUM_CHAINS, Clock
 from benchmarks.pages import answers as page
@@ -40,6 +48,19 @@ def test_peers_are_given_our_posterior(case):
     weights = likelihoods - 0.5 * np.asarray(at**2).sum(1)
     for theirs in (blackjax, numpyro, weights):
         assert theirs[1] - theirs[0] == pytest.approx(ours[1] - ours[0], rel=1e-5)
+
+
+def test_smoothed_weights_lead_to_the_posterior():
+    """Draws of a wider law beside an exact one: without weights half an sd off and a third too wide."""
+    data = rows()
+    exact = answers_judged.reference(LINEAR, data)
+    covariance = np.linalg.inv(np.asarray(data["x"], float).T @ np.asarray(data["x"], float) + np.eye(3))
+    normal = np.random.default_rng(0).standard_normal((40_000, 3))
+    draws = np.array(exact["mean"]) + 0.5 * np.array(exact["sd"]) + 1.3 * normal @ np.linalg.cholesky(covariance).T
+    mean, sd, says = answers_importance._weighted(LINEAR, data, draws, -0.5 * (normal**2).sum(1))
+    assert np.abs(mean - exact["mean"]).max() < 0.03 * max(exact["sd"])
+    assert sd == pytest.approx(np.array(exact["sd"]), rel=0.03)
+    assert float(re.match(r"k-hat (-?[\d.]+),", says)[1]) < 0.5
 
 
 def independent():

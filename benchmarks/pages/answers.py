@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from matplotlib.axes import Axes
+import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
@@ -18,16 +18,26 @@ from benchmarks.answers_cases import CASES
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, PICTURE = DOCS / "plan.md", DOCS / "answers.png"
 BEGIN, END = "<!-- answers: made by benchmarks/answers.py -->", "<!-- /answers -->"
-KINDS = {
-    "ours": ("laplace", "laplace, corrected", "plan, no chain", "plan and sample", "plan, sample, check"),
-    "full gradients, ours": ("full gradients",),
+STYLES = {
+    "laplace": ("o", "#0072B2"),
+    "laplace, corrected": ("s", "#0072B2"),
+    "plan, no chain": ("^", "#0072B2"),
+    "plan and sample": ("D", "#0072B2"),
+    "plan, sample, check": ("*", "#0072B2"),
+    "full gradients": ("v", "#56B4E9"),
+    "laplace, PSIS": ("o", "#009E73"),
+    "BlackJAX Pathfinder, PSIS": ("s", "#009E73"),
+    "NumPyro NUTS": ("o", "#D55E00"),
+    "NumPyro NUTS, mass of the mode": ("s", "#D55E00"),
+    "NumPyro HMCECS": ("^", "#D55E00"),
+    "BlackJAX NUTS": ("o", "#CC79A7"),
+    "BlackJAX NUTS, mass of the mode": ("s", "#CC79A7"),
+    "BlackJAX SGLD, control variates": ("^", "#CC79A7"),
+    "BlackJAX SGHMC, control variates": ("v", "#CC79A7"),
 }
-COLOURS = {"ours": "#0072B2", "full gradients, ours": "#56B4E9", "other libraries": "#D55E00"}
-
-
-def kind(name: str) -> str:
-    """Return whose answer it is."""
-    return next((kind for kind, names in KINDS.items() if name in names), "other libraries")
+"""Marker and colour: blue are ours, the last nine are what other libraries offer."""
+PEERS = frozenset(list(STYLES)[6:])
+LOWEST, HIGHEST = 0.005, 5.0
 
 
 def costs(cell: dict[str, Any]) -> tuple[float, float]:
@@ -60,67 +70,44 @@ def ordered(result: dict[str, Any]) -> list[str]:
 
 
 def draw(result: dict[str, Any]) -> Figure:
-    """Draw the worst error of each answer against its seconds and its passes, a column for each case."""
-    cases = ordered(result)
-    figure = Figure(figsize=(3.1 * len(cases), 6.6), layout="constrained")
+    """Draw the worst error of each answer against its seconds and its passes, where there are peers' too."""
+    cases = compared(result)
+    figure = Figure(figsize=(2.5 * len(cases) + 2.3, 5.4), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(2, len(cases), sharey=True, squeeze=False)
     for column, case in enumerate(cases):
-        cells = {name: cell for name, cell in result["cases"][case].items() if "worst_mean" in cell}
         for row, unit in enumerate(("seconds", "passes")):
             axis = panels[row][column]
-            _panel(axis, {name: (costs(cell)[row], _error(cell)) for name, cell in cells.items()})
-            axis.set_xlabel(unit)
+            axis.set(xscale="log", yscale="log", ylim=(LOWEST, HIGHEST), xlabel=unit)
+            axis.axhspan(LOWEST, 0.1, color="#EEEEEE", lw=0)
+            for name, cell in result["cases"][case].items():
+                if "worst_mean" in cell:
+                    error = np.clip(max(cell["worst_mean"], cell["worst_sd"]), 1.1 * LOWEST, HIGHEST / 1.1)
+                    marker, colour = STYLES[name]
+                    axis.plot(costs(cell)[row], error, marker, ms=6, color=colour, alpha=0.85, mec="white", mew=0.4)
+            axis.grid(alpha=0.25, lw=0.5)
+            axis.spines[["top", "right"]].set_visible(False)
         panels[0][column].set_title(CASES[case].title, fontsize=9)
     for row in panels:
-        row[0].set_ylabel("worst error: mean in sds, or sd")
+        row[0].set_ylabel("worst error")
     marks = [
-        panels[0][0].plot([], [], "o", ms=5, color=colour, label=label)[0] for label, colour in COLOURS.items()
+        panels[0][0].plot([], [], marker, ms=6, color=colour, label=name)[0]
+        for name, (marker, colour) in STYLES.items()
     ]
-    figure.legend(handles=marks, frameon=False, loc="outside upper center", ncols=len(marks))
+    figure.legend(handles=marks, frameon=False, loc="outside right center", fontsize=8)
     return figure
 
 
-def _error(cell: dict[str, Any]) -> float:
-    return max(cell["worst_mean"], cell["worst_sd"])
-
-
-def _panel(axis: Axes, points: dict[str, tuple[float, float]]) -> None:
-    axis.set_xscale("log")
-    axis.set_yscale("log")
-    axis.axhspan(1e-3, 0.1, color="#EEEEEE", lw=0)
-    axis.set_ylim(0.01, 5)
-    for number, (name, (cost, error)) in enumerate(points.items(), 1):
-        colour, height = COLOURS[kind(name)], min(error, 4.5)
-        axis.plot(cost, height, "o", ms=5, color=colour)
-        axis.annotate(short(name), (cost, height), (4, 3 if number % 2 else -8), textcoords="offset points",
-                      fontsize=6, color=colour)  # fmt: skip
-    axis.margins(x=0.25)
-    axis.grid(alpha=0.25, lw=0.5)
-    axis.spines[["top", "right"]].set_visible(False)
-
-
-def short(name: str) -> str:
-    """Return an answer's name with fewer letters."""
-    for long, brief in (
-        ("BlackJAX", "BJ"),
-        ("NumPyro", "NP"),
-        (", control variates", ""),
-        (", mass of the mode", "*"),
-        ("full gradients", "full"),
-        ("laplace, corrected", "laplace+check"),
-        ("plan, sample, check", "plan+sample+check"),
-        ("plan and sample", "plan+sample"),
-    ):
-        name = name.replace(long, brief)
-    return name
+def compared(result: dict[str, Any]) -> list[str]:
+    """Return the cases for which other libraries were asked."""
+    return [case for case in ordered(result) if PEERS & result["cases"][case].keys()]
 
 
 def caption(result: dict[str, Any]) -> str:
     """Return in one sentence what the picture shows."""
     return (
-        f"The worst error of each answer against its seconds and passes, {len(ordered(result))} posteriors; the "
-        "grey band ends at a tenth. BJ: BlackJAX, NP: NumPyro; *: with the mode's covariance as the mass."
+        f"The worst error (of a mean in sds, of an sd relatively) of each answer against its seconds and passes on "
+        f"{len(compared(result))} posteriors: ours in blue; the grey band ends at a tenth."
     )
 
 

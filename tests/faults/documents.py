@@ -77,6 +77,13 @@ MUTANTS = [
         "tests/test_answers.py::test_a_run_ends_at_its_effective_sample_size",
     ),
     Mutant(
+        "answers: weights of importance the wrong way round",
+        "benchmarks/answers_importance.py",
+        "psislw(log_weight.max() - log_weight)",
+        "psislw(log_weight - log_weight.max())",
+        "tests/test_answers.py::test_smoothed_weights_lead_to_the_posterior",
+    ),
+    Mutant(
         "answers: a run without time passes for one that ended",
         "benchmarks/answers_peers.py",
         "    if ess < ESS:",
