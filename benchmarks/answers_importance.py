@@ -14,7 +14,7 @@ NUM_DRAWS = 4_000
 ITERATIONS, ELBO_DRAWS = 60, 25
 """Of Pathfinder. It holds the rows' likelihoods of all of these at once; 200 draws, its default, are too many."""
 LONG_MEMORY = {"maxcor": 20, "ftol": 1e-8}
-"""Of its search: by its own 10 steps and 1e-5 it is further off on these posteriors, in float64 too."""
+"""Of its search: with its own 10 steps and 1e-5 it was further off on letter."""
 
 
 def _weighted(

@@ -17,7 +17,8 @@ from benchmarks.answers_cases import CASES
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, PICTURE = DOCS / "plan.md", DOCS / "answers.png"
-BEGIN, END = "<!-- answers: made by benchmarks/answers.py -->", "<!-- /answers -->"
+MARKS = "<!-- answers: made by benchmarks/answers.py -->", "<!-- /answers -->"
+MARKS_OF_TIMES = "<!-- times: made by benchmarks/answers.py -->", "<!-- /times -->"
 STYLES = {
     "laplace": ("o", "#0072B2"),
     "laplace, corrected": ("s", "#0072B2"),
@@ -37,6 +38,8 @@ STYLES = {
 }
 """Marker and colour: blue are ours, the last nine are what other libraries offer."""
 PEERS = frozenset(list(STYLES)[6:])
+OURS, USABLE = "plan and sample", 0.15
+"""What peers are compared with, and how far off they may be: at an ESS of 1,000 chance makes a tenth of it."""
 LOWEST, HIGHEST = 0.005, 5.0
 
 
@@ -53,7 +56,8 @@ def table(result: dict[str, Any]) -> str:
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for case in ordered(result):
-        for name, cell in result["cases"][case].items():
+        cells = result["cases"][case]
+        for name, cell in sorted(cells.items(), key=lambda item: list(STYLES).index(item[0])):
             seconds, passes = costs(cell)
             mark, off = "~" if "extrapolated" in cell else "", "no answer | "
             if "worst_mean" in cell:
@@ -62,6 +66,38 @@ def table(result: dict[str, Any]) -> str:
                 mark = "> "
             lines.append(f"| {CASES[case].title} | {name} | {off} | {mark}{seconds:,.0f} | {mark}{passes:,.0f} |")
     return "\n".join(lines)
+
+
+def times(result: dict[str, Any]) -> str:
+    """Return the table of what peers take over what "plan and sample" does, where they came to an answer at all."""
+    lines = [
+        "| data | faster NUTS, seconds | the same, passes | full gradients, seconds | fewest passes of a peer |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    fewest = []
+    for case in compared(result):
+        cells = result["cases"][case]
+        ours = costs(cells[OURS])
+        right = {name: costs(cell) for name, cell in cells.items() if name in PEERS and _is_answer(cell)}
+        nuts = {name: cost for name, cost in right.items() if " NUTS" in name}
+        told = ["none", "none"]
+        if nuts:
+            name, cost = min(nuts.items(), key=lambda item: item[1][0])
+            told = [f"{_times(cost[0] / ours[0])} ({name})", _times(cost[1] / ours[1])]
+        name, (_, passes) = min(right.items(), key=lambda item: item[1][1])
+        full = _times(costs(cells["full gradients"])[0] / ours[0]) if "full gradients" in cells else "none"
+        fewest.append(passes / ours[1])
+        lines.append(f"| {CASES[case].title} | {' | '.join(told)} | {full} | {_times(fewest[-1])} ({name}) |")
+    lines.append(f"| median | | | | {_times(float(np.median(fewest)))} |")
+    return "\n".join(lines)
+
+
+def _is_answer(cell: dict[str, Any]) -> bool:
+    return max(cell.get("worst_mean", np.inf), cell.get("worst_sd", np.inf)) < USABLE
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2g} times" if ratio < 10 else f"{ratio:,.0f} times"
 
 
 def ordered(result: dict[str, Any]) -> list[str]:
@@ -112,13 +148,15 @@ def caption(result: dict[str, Any]) -> str:
 
 
 def page(text: str, result: dict[str, Any]) -> str:
-    """Return the page's text with the table of this result."""
-    before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n{table(result)}\n{END}{rest.split(END)[1]}"
+    """Return the page's text with the tables of this result."""
+    for (begin, end), made in ((MARKS, table(result)), (MARKS_OF_TIMES, times(result))):
+        before, rest = text.split(begin)
+        text = f"{before}{begin}\n{made}\n{end}{rest.split(end)[1]}"
+    return text
 
 
 def write(result: dict[str, Any]) -> None:
-    """Write the table, and the picture with few colours and its description inside."""
+    """Write the tables, and the picture with few colours and its description inside."""
     PAGE.write_text(page(PAGE.read_text(), result))
     stream, notes = io.BytesIO(), PngInfo()
     draw(result).savefig(stream, dpi=110, format="png")
