@@ -15,6 +15,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -81,13 +82,15 @@ def versions() -> dict[str, str]:
 def work(case: str, answer: str, limit: float, out: Path) -> None:
     """Work an answer out, in this process."""
     data = jax.block_until_ready(CASES[case].load())
+    wall, cpu = time.perf_counter(), time.process_time()
     found = WAYS[answer].work(CASES[case], data, limit)
+    cores = (time.process_time() - cpu) / (time.perf_counter() - wall)
 
     def told(each: Answer) -> dict[str, Any]:
         moments = (
             {} if each.mean is None or each.sd is None else {"mean": each.mean.tolist(), "sd": each.sd.tolist()}
         )
-        return each._asdict() | moments
+        return each._asdict() | moments | {"cores": cores}
 
     out.write_text(json.dumps({name: told(each) for name, each in found.items()}))
 

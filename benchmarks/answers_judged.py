@@ -117,6 +117,8 @@ def judged(answer: dict[str, Any], against: dict[str, Any]) -> dict[str, Any]:
         "passes": round(answer["passes"], 1),
         "says": answer["says"],
     }
+    if "cores" in answer:  # that it had, on a machine with other work
+        found["cores"] = round(answer["cores"], 2)
     if answer["extrapolated"] is not None:
         found["extrapolated"] = {name: round(value, 1) for name, value in answer["extrapolated"].items()}
     return found
