@@ -90,7 +90,7 @@ def reference(x: np.ndarray, y: np.ndarray, num_draws: int, seed: int = 0) -> Re
         theta[:, j] = drawn
         theta[:, -1] -= low * drawn
         log_drawn += log_density
-    log_weight = _log_likelihoods(theta, x, y) - 0.5 * (theta**2).sum(1) - log_drawn
+    log_weight = log_likelihoods(theta, x, y) - 0.5 * (theta**2).sum(1) - log_drawn
     weight = np.exp(log_weight - log_weight.max())
     middle = num_draws // 4 * 2
     (mean, sd), first, second = (
@@ -134,8 +134,21 @@ def _of_chunk(theta: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
     return (y[:, None] * logits - jax.nn.softplus(logits)).sum(0)
 
 
-def _log_likelihoods(theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return Σ log likelihood of each draw: chunks of rows in float32, their sum in float64."""
+@jax.jit
+def _of_linear_chunk(theta: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+    return -0.5 * jnp.square(y[:, None] - x @ theta.T).sum(0)
+
+
+def log_likelihoods(theta: np.ndarray, x: np.ndarray, y: np.ndarray, *, is_linear: bool = False) -> np.ndarray:
+    """Return Σ log likelihood of each draw: chunks of rows in float32, their sum in float64.
+
+    Args:
+        theta: draws, shape (draw, d).
+        x: the rows.
+        y: 0 or 1; numbers for a linear regression.
+        is_linear: a linear regression with noise 1, not a logistic one.
+    """
+    of_chunk = _of_linear_chunk if is_linear else _of_chunk
     found = np.zeros(len(theta))
     parts: list[Any] = [
         (jnp.asarray(x[i : i + ROWS_AT_ONCE], jnp.float32), jnp.asarray(y[i : i + ROWS_AT_ONCE], jnp.float32))
@@ -144,5 +157,5 @@ def _log_likelihoods(theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndar
     for i in range(0, len(theta), AT_ONCE):
         some = jnp.asarray(theta[i : i + AT_ONCE], jnp.float32)
         for chunk in parts:
-            found[i : i + AT_ONCE] += np.asarray(_of_chunk(some, *chunk), np.float64)
+            found[i : i + AT_ONCE] += np.asarray(of_chunk(some, *chunk), np.float64)
     return found

@@ -1,0 +1,124 @@
+"""References of `answers.py`, and how far off an answer is from one."""
+
+import json
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import ewsg_jax as ewsg
+from benchmarks import record
+from benchmarks.answers_cases import CASES, OUTLYING, Case
+from benchmarks.answers_ours import NUM_CHAINS, Data, mode_of, moments, normal_draws
+from benchmarks.by_importance import log_likelihoods
+from ewsg_jax import dynamics, gradients
+
+WEIGHTED = 100_000
+"""Draws of the normal law, weighted."""
+REFERENCES = record.RESULTS / "answers_references.json"
+
+
+def reference(case: Case, data: Data) -> dict[str, Any]:
+    """Return the moments of a posterior: of a linear regression exactly, else of a long run or by importance.
+
+    How far those of a run at twice the step, or of two halves of the draws, are apart is told beside.
+    """
+    if case.is_linear:
+        x, y = (np.asarray(data[name], np.float64) for name in ("x", "y"))
+        covariance = np.linalg.inv(x.T @ x + np.eye(x.shape[1]))
+        mean, sd = covariance @ (x.T @ y), np.sqrt(np.diag(covariance))
+        return {"mean": mean.tolist(), "sd": sd.tolist(), "means_apart": 0.0, "sds_apart": 0.0}
+    if case.has_outliers:
+        return _beyond_walls(case, data)
+    mode = mode_of(case, data)
+    center = ewsg.check(jax.random.key(5), normal_draws(mode), case.model, data).corrected.mean
+    law = ewsg.rows.leverage(data["x"], np.asarray(mode.covariance))
+    found = []
+    for h, seed in ((0.1, 6), (0.05, 7)):
+        kernel = ewsg.kernel(
+            dynamics.splitting(h, friction=1.0, inverse_mass=mode.inverse_mass),
+            gradients.control_variate(
+                case.model, batch_size=2_048, center=jnp.asarray(center, jnp.float32), rows=law
+            ),
+        )
+        run: dict[str, Any] = {"num_chains": NUM_CHAINS, "shared_minibatch": True, "progress": False}
+        steps = round(8_000 / h)
+        samples = ewsg.sample(
+            jax.random.key(seed), kernel, mode.start, data, steps, burn_in=steps // 20, thin=5, **run
+        )
+        found.append(moments(samples.position))
+    (mean, sd), (finer_mean, finer_sd) = found
+    return {
+        "mean": finer_mean.tolist(),
+        "sd": finer_sd.tolist(),
+        "means_apart": float(np.max(np.abs(mean - finer_mean) / finer_sd)),
+        "sds_apart": float(np.max(np.abs(sd / finer_sd - 1))),
+    }
+
+
+def _beyond_walls(case: Case, data: Data) -> dict[str, Any]:
+    """Weigh draws of the normal law that the rows without outliers have; the outliers only take weight away."""
+    x, y = np.asarray(data["x"]), np.asarray(data["y"])
+    rest = np.abs(x).max(1) < OUTLYING
+    mode = mode_of(case, {"x": jnp.asarray(x[rest]), "y": jnp.asarray(y[rest])})
+    normal = np.random.default_rng(0).standard_normal((WEIGHTED, x.shape[1]))
+    draws = np.asarray(mode.position, np.float64) + normal @ np.linalg.cholesky(np.asarray(mode.covariance)).T
+    log_weight = log_likelihoods(draws, x, y) - 0.5 * (draws**2).sum(1) + 0.5 * (normal**2).sum(1)
+    weight = np.exp(log_weight - log_weight.max())
+
+    def of(part: slice) -> tuple[np.ndarray, np.ndarray]:
+        share = weight[part] / weight[part].sum()
+        mean = share @ draws[part]
+        return mean, np.sqrt(share @ (draws[part] - mean) ** 2)
+
+    (mean, sd), first, second = of(slice(None)), of(slice(0, None, 2)), of(slice(1, None, 2))
+    return {
+        "mean": mean.tolist(),
+        "sd": sd.tolist(),
+        "means_apart": float(np.max(np.abs(first[0] - second[0]) / sd)),
+        "sds_apart": float(np.max(np.abs(first[1] / second[1] - 1))),
+        "ess": float(weight.sum() ** 2 / (weight**2).sum()),
+    }
+
+
+def make(cases: list[str]) -> None:
+    """Make the references of these cases, and store them; that of all Covertype's columns is another's."""
+    stored = json.loads(REFERENCES.read_text()) if REFERENCES.exists() else {}
+    for case in cases:
+        if case != "covertype":
+            stored[case] = reference(CASES[case], CASES[case].load())
+            print(case, {name: stored[case][name] for name in ("means_apart", "sds_apart")}, flush=True)
+            REFERENCES.write_text(json.dumps(stored, indent=1) + "\n")
+
+
+def known(case: str) -> dict[str, Any]:
+    """Return the reference of a case."""
+    if case == "covertype":
+        return json.loads((record.RESULTS / "rare_rows.json").read_text())["reference"]
+    return json.loads(REFERENCES.read_text())[case]
+
+
+def judged(answer: dict[str, Any], against: dict[str, Any]) -> dict[str, Any]:
+    """Return how far off an answer is, and what it cost."""
+    found: dict[str, Any] = {}
+    if answer["mean"] is not None:
+        mean, sd = np.array(against["mean"]), np.array(against["sd"])
+        off, ratio = np.abs(np.array(answer["mean"]) - mean) / sd, np.array(answer["sd"]) / sd
+        found = {
+            "worst_mean": float(off.max()),
+            "worst_sd": float(np.abs(ratio - 1).max()),
+            "rms_mean": float(np.sqrt(np.mean(off**2))),
+            "rms_sd": float(np.sqrt(np.mean((ratio - 1) ** 2))),
+        }
+    found |= {
+        "seconds": round(sum(answer["parts"].values()), 2),
+        "parts": {name: round(value, 2) for name, value in answer["parts"].items()},
+        "passes": round(answer["passes"], 1),
+        "says": answer["says"],
+    }
+    if "cores" in answer:  # that it had, on a machine with other work
+        found["cores"] = round(answer["cores"], 2)
+    if answer["extrapolated"] is not None:
+        found["extrapolated"] = {name: round(value, 1) for name, value in answer["extrapolated"].items()}
+    return found

@@ -1,0 +1,167 @@
+"""Draw `docs/answers.png` and write the table of `docs/plan.md` of what `benchmarks/answers.py` stored.
+
+`python -m benchmarks.answers --draw` makes both.
+"""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from benchmarks.answers_cases import CASES
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE, PICTURE = DOCS / "plan.md", DOCS / "answers.png"
+MARKS = "<!-- answers: made by benchmarks/answers.py -->", "<!-- /answers -->"
+MARKS_OF_TIMES = "<!-- times: made by benchmarks/answers.py -->", "<!-- /times -->"
+STYLES = {
+    "laplace": ("o", "#0072B2"),
+    "laplace, corrected": ("s", "#0072B2"),
+    "plan, no chain": ("^", "#0072B2"),
+    "plan and sample": ("D", "#0072B2"),
+    "plan, sample, check": ("*", "#0072B2"),
+    "full gradients": ("v", "#56B4E9"),
+    "laplace, PSIS": ("o", "#009E73"),
+    "BlackJAX Pathfinder, PSIS": ("s", "#009E73"),
+    "NumPyro NUTS": ("o", "#D55E00"),
+    "NumPyro NUTS, mass of the mode": ("s", "#D55E00"),
+    "NumPyro HMCECS": ("^", "#D55E00"),
+    "BlackJAX NUTS": ("o", "#CC79A7"),
+    "BlackJAX NUTS, mass of the mode": ("s", "#CC79A7"),
+    "BlackJAX SGLD, control variates": ("^", "#CC79A7"),
+    "BlackJAX SGHMC, control variates": ("v", "#CC79A7"),
+}
+"""Marker and colour: blue are ours, the last nine are what other libraries offer."""
+PEERS = frozenset(list(STYLES)[6:])
+OURS, USABLE = "plan and sample", 0.15
+"""What peers are compared with, and how far off they may be: at an ESS of 1,000 chance makes a tenth of it."""
+LOWEST, HIGHEST = 0.005, 5.0
+
+
+def costs(cell: dict[str, Any]) -> tuple[float, float]:
+    """Return seconds and passes, those that it would have taken where the time was over."""
+    told = cell.get("extrapolated", cell)
+    return told["seconds"], told["passes"]
+
+
+def table(result: dict[str, Any]) -> str:
+    """Return the table of the page: ~ before what is extrapolated, > before what had not ended."""
+    lines = [
+        "| data | answer | worst mean | worst sd | seconds | cores | passes |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for case in ordered(result):
+        cells = result["cases"][case]
+        for name, cell in sorted(cells.items(), key=lambda item: list(STYLES).index(item[0])):
+            seconds, passes = costs(cell)
+            mark, off = "~" if "extrapolated" in cell else "", "no answer | "
+            if "worst_mean" in cell:
+                off = f"{cell['worst_mean']:.3f} sd | {100 * cell['worst_sd']:.1f} %"
+            else:
+                mark = "> "
+            paid = f"{mark}{seconds:,.0f} | {cell.get('cores', '')} | {mark}{passes:,.0f}"
+            lines.append(f"| {CASES[case].title} | {name} | {off} | {paid} |")
+    return "\n".join(lines)
+
+
+def times(result: dict[str, Any]) -> str:
+    """Return the table of what peers take over what "plan and sample" does, where they came to an answer at all."""
+    lines = [
+        "| data | faster NUTS, seconds | the same, passes | full gradients, seconds | fewest passes of a peer |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    fewest = []
+    for case in compared(result):
+        cells = result["cases"][case]
+        ours = costs(cells[OURS])
+        right = {name: costs(cell) for name, cell in cells.items() if name in PEERS and _is_answer(cell)}
+        nuts = {name: cost for name, cost in right.items() if " NUTS" in name}
+        told = ["none", "none"]
+        if nuts:
+            name, cost = min(nuts.items(), key=lambda item: item[1][0])
+            told = [f"{_times(cost[0] / ours[0])} ({name})", _times(cost[1] / ours[1])]
+        name, (_, passes) = min(right.items(), key=lambda item: item[1][1])
+        full = cells.get("full gradients", {})
+        of_full = _times(costs(full)[0] / ours[0]) if _is_answer(full) else "none"
+        fewest.append(passes / ours[1])
+        lines.append(f"| {CASES[case].title} | {' | '.join(told)} | {of_full} | {_times(fewest[-1])} ({name}) |")
+    lines.append(f"| median | | | | {_times(float(np.median(fewest)))} |")
+    return "\n".join(lines)
+
+
+def _is_answer(cell: dict[str, Any]) -> bool:
+    return max(cell.get("worst_mean", np.inf), cell.get("worst_sd", np.inf)) < USABLE
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2g} times" if ratio < 10 else f"{ratio:,.0f} times"
+
+
+def ordered(result: dict[str, Any]) -> list[str]:
+    """Return the cases that there are, in the order of the page."""
+    return [case for case in CASES if case in result["cases"]]
+
+
+def draw(result: dict[str, Any]) -> Figure:
+    """Draw the worst error of each answer against its seconds and its passes, where there are peers' too."""
+    cases = compared(result)
+    figure = Figure(figsize=(2.5 * len(cases) + 2.3, 5.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(2, len(cases), sharey=True, squeeze=False)
+    for column, case in enumerate(cases):
+        for row, unit in enumerate(("seconds", "passes")):
+            axis = panels[row][column]
+            axis.set(xscale="log", yscale="log", ylim=(LOWEST, HIGHEST), xlabel=unit)
+            axis.axhspan(LOWEST, 0.1, color="#EEEEEE", lw=0)
+            for name, cell in result["cases"][case].items():
+                if "worst_mean" in cell:
+                    error = np.clip(max(cell["worst_mean"], cell["worst_sd"]), 1.1 * LOWEST, HIGHEST / 1.1)
+                    marker, colour = STYLES[name]
+                    axis.plot(costs(cell)[row], error, marker, ms=6, color=colour, alpha=0.85, mec="white", mew=0.4)
+            axis.grid(alpha=0.25, lw=0.5)
+            axis.spines[["top", "right"]].set_visible(False)
+        panels[0][column].set_title(CASES[case].title, fontsize=9)
+    for row in panels:
+        row[0].set_ylabel("worst error")
+    marks = [
+        panels[0][0].plot([], [], marker, ms=6, color=colour, label=name)[0]
+        for name, (marker, colour) in STYLES.items()
+    ]
+    figure.legend(handles=marks, frameon=False, loc="outside right center", fontsize=8)
+    return figure
+
+
+def compared(result: dict[str, Any]) -> list[str]:
+    """Return the cases for which other libraries were asked."""
+    return [case for case in ordered(result) if PEERS & result["cases"][case].keys()]
+
+
+def caption(result: dict[str, Any]) -> str:
+    """Return in one sentence what the picture shows."""
+    return (
+        f"The worst error (of a mean in sds, of an sd relatively) of each answer against its seconds and passes on "
+        f"{len(compared(result))} posteriors: ours in blue; the grey band ends at a tenth."
+    )
+
+
+def page(text: str, result: dict[str, Any]) -> str:
+    """Return the page's text with the tables of this result."""
+    for (begin, end), made in ((MARKS, table(result)), (MARKS_OF_TIMES, times(result))):
+        before, rest = text.split(begin)
+        text = f"{before}{begin}\n{made}\n{end}{rest.split(end)[1]}"
+    return text
+
+
+def write(result: dict[str, Any]) -> None:
+    """Write the tables, and the picture with few colours and its description inside."""
+    PAGE.write_text(page(PAGE.read_text(), result))
+    stream, notes = io.BytesIO(), PngInfo()
+    draw(result).savefig(stream, dpi=110, format="png")
+    notes.add_itxt("Description", caption(result))
+    with Image.open(stream) as image:
+        image.convert("RGB").quantize(48).save(PICTURE, optimize=True, pnginfo=notes)
