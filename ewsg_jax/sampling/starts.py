@@ -73,7 +73,8 @@ def _earlier_state(
     shared_memory = shares_memory(kernel, state)
     like = start.eval_shape(kernel, keys, _check.shapes(state.position), _check.shapes(data), shared_memory)
     _check.same_tree(f"state must be {made_by}", "state", state, like)
-    _check.finite("state", state)
+    # What a member that was lost remembers may not be.
+    _check.finite("state", state.dynamics if isinstance(kernel, Stack) else state)
     if len(np.unique(np.asarray(state.step))) > 1:
         raise ValueError(f"state must be of chains at one step; got steps {np.unique(np.asarray(state.step))}")
     return _check.shapes(state), shared_memory, lambda: jax.tree.map(jnp.asarray, state)

@@ -77,14 +77,14 @@ MUTANTS = [
         "ewsg_jax/_stack.py",
         'fine = (before.diverged_at < 0) & found["is_finite"]',
         "fine = before.diverged_at < 0",
-        STACK + "test_a_member_that_diverges_is_marked_and_the_others_go_on",
+        STACK + "test_a_member_that_diverges_is_marked_and_the_others_go_on[sgld]",
     ),
     Mutant(
         "stack: a member that was lost is lost again",
         "ewsg_jax/_stack.py",
         "fallen = (before.diverged_at < 0) & ~fine",
         "fallen = ~fine",
-        STACK + "test_a_member_that_diverges_is_marked_and_the_others_go_on",
+        STACK + "test_a_member_that_diverges_is_marked_and_the_others_go_on[sgld]",
     ),
     Mutant(
         "stack: the first member's rows for all",
