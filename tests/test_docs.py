@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from benchmarks.pages import checks, choosing, estimators, forecasts, methods
+from benchmarks.pages import checks, choosing, estimators, forecasts, many_chains, methods
 
 ROOT = Path(__file__).parents[1]
 
@@ -177,6 +177,22 @@ def test_the_page_of_checks_tells_its_numbers():
     right, wrong = ([row for row in result["calibration"] if (row["off"] == 1) is of] for of in (True, False))
     assert sum(row["wrong"] for row in right) <= 0.02 * sum(row["runs"] for row in right)
     assert sum(row["wrong"] for row in wrong) >= 0.95 * sum(row["runs"] for row in wrong)
+
+
+def test_the_page_of_many_chains_tells_its_numbers():
+    """The table is that of the stored numbers, which are those of its formulas but for chance."""
+    result = json.loads(many_chains.NUMBERS.read_text())
+    assert many_chains.page(result) == many_chains.PAGE.read_text(), (
+        "run python -m benchmarks.pages.many_chains --draw"
+    )
+    assert len(result["cells"]) == 6
+    for name, cell in result["cells"].items():
+        heat, rate = cell["heat"], float(name.split()[0])
+        share = heat / (1 + heat) if name.endswith("shared") else 0.0
+        assert cell["variance"] == pytest.approx((1 + heat) / (1 - rate / 2), rel=0.03)
+        assert cell["correlation"] == pytest.approx(share, abs=0.03)
+        assert cell["rhat"] == pytest.approx((1 - share) / (2 * many_chains.TIMES), rel=0.2)
+        assert cell["worth"] == pytest.approx(1 / (1 + (result["chains"] - 1) * share), rel=0.3)
 
 
 def test_the_page_of_estimators_tells_its_numbers():
