@@ -20,6 +20,7 @@ from ewsg_jax.sampling._moments import MomentPlan, Moments, Sums, positions
 from ewsg_jax.sampling.files import read_as
 from ewsg_jax.sampling.request import Chains, Wanted
 from ewsg_jax.sampling.samples import NAME, Samples, in_arviz, named
+from ewsg_jax.sampling.stack_plot import plot
 from ewsg_jax.sampling.starts import is_function
 from ewsg_jax.tags import saved_as
 
@@ -179,6 +180,30 @@ class StackedSamples(Generic[P]):
         """
         return read_as(cls, path, position, "samples of a stack")
 
+    @property
+    def _labels(self) -> tuple[str, np.ndarray]:
+        """What tells members apart: the number by which they differ, their own where these are several."""
+        if len(self.values) == 1:
+            return next(iter(self.values.items()))
+        return "member", np.arange(len(self))
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Draw means and standard deviations of up to eight coordinates against what the members differ by.
+
+        Args:
+            path: of a picture to write, by its ending. Default: none.
+
+        Returns:
+            A matplotlib figure.
+
+        Raises:
+            ImportError: matplotlib is not installed.
+            TypeError, ValueError: the path is none; or no draws were kept.
+        """
+        if self.whole.draws is None or not self.whole.num_draws:
+            raise ValueError("plot must have draws; got a run that kept none")
+        return plot(repr(self), *self._labels, list(self), path)
+
     def to_arviz(self, **options: Any) -> Any:
         """Return the draws as ArviZ takes them, with a dimension of members behind chains and draws.
 
@@ -192,8 +217,7 @@ class StackedSamples(Generic[P]):
             ImportError: ArviZ is not installed.
         """
         draws = named(self.whole.draws, "position" if self.whole.keeps_positions else "draws")
-        (dimension,) = self.values if len(self.values) == 1 else ("member",)
-        labels = next(iter(self.values.values())) if len(self.values) == 1 else np.arange(len(self))
+        dimension, labels = self._labels
         dims = {name: [dimension] for name in draws} | options.pop("dims", {})
         coords = {dimension: labels} | options.pop("coords", {})
         beside = {} if len(self.values) == 1 else {name: (dimension, x) for name, x in self.values.items()}

@@ -115,6 +115,13 @@ MUTANTS = [
         STACK + "test_a_run_is_that_of_every_member[of the start]",
     ),
     Mutant(
+        "stack: a plot of all members, lost ones too",
+        "ewsg_jax/sampling/stack_plot.py",
+        "[member for member in order if runs[member].is_finite.all()]",
+        "list(order)",
+        STACK + "test_a_plot_shows_widths_by_step_size_and_who_was_lost",
+    ),
+    Mutant(
         "stack: step sizes of the first",
         "ewsg_jax/sampling/stacked.py",
         "step_size=whole.step_size[:, member]",

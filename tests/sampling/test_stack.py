@@ -259,6 +259,23 @@ def test_runs_in_arviz():
     np.testing.assert_allclose(posterior["temperature"].values, 10 * np.array(STEPS))
 
 
+def test_a_plot_shows_widths_by_step_size_and_who_was_lost(tmp_path):
+    matplotlib = pytest.importorskip("matplotlib")
+    with pytest.warns(RuntimeWarning, match="1 of 3 members"):
+        runs = run(ewsg.stack([ewsg.sgld(MODEL, h, batch_size=5) for h in (0.02, 1e30, 0.001)]))
+    figure = runs.plot(tmp_path / "runs.png")
+    means, widths = figure.axes
+    assert (tmp_path / "runs.png").stat().st_size > 5_000
+    lines, (lost,) = widths.lines[:-1], widths.lines[-1:]
+    assert len(lines) == D
+    np.testing.assert_array_equal(lines[1].get_xdata(), [0.001, 0.02])
+    np.testing.assert_allclose(lines[1].get_ydata(), [runs[k].position[..., 1].std() for k in (2, 0)], rtol=1e-5)
+    np.testing.assert_allclose(means.lines[0].get_ydata()[1], runs[0].position[..., 0].mean(), rtol=1e-5)
+    assert lost.get_xdata()[0] == 1e30
+    assert means.get_xscale() == "log"
+    assert isinstance(figure, matplotlib.figure.Figure)
+
+
 def test_its_step_is_for_programs_of_ones_own(x64):
     """Under `scan` and `vmap`; and the state that `init` returns is what a step takes."""
     kernels = kernels_of("uniform")

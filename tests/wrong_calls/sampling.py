@@ -349,6 +349,15 @@ of(
         "ewsg_jax.sample of a stack",
         lambda: of_grid().concatenate(of_grid()[0]),
     ),
+    ("drawn into a number", T, "path", "3 (int)", "the path of a file", lambda: of_grid().plot(3)),
+    (
+        "drawn without draws",
+        V,
+        "draws",
+        "kept none",
+        "plot must have draws",
+        lambda: sampled(kernel=ewsg.stack(GRID), keep=None, moments=ewsg.moments()).plot(),
+    ),
 )
 
 
