@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from typing import Generic, TypedDict, Unpack, overload
+from typing import Any, Generic, TypedDict, Unpack, overload
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._stack import Stack
-from ewsg_jax._types import Data, P, PyTree
+from ewsg_jax._types import Array, Data, P, PyTree
 from ewsg_jax.sampling import checkpoint, whole
 from ewsg_jax.sampling._moments import MomentPlan, positions
 from ewsg_jax.sampling.checkpoint import Saving
@@ -23,6 +23,7 @@ class Options(TypedDict, Generic[P], total=False):
     """The keyword arguments of `resume` beside the kernel, for a reader of types."""
 
     keep: Callable[[P], PyTree] | None
+    keep_when: Callable[[Array], Any] | None
     moments: MomentPlan | None
     position: P | None
     seconds: float | None
@@ -50,6 +51,7 @@ def resume(
     *,
     kernel: Kernel[P],
     keep: Callable[[P], PyTree] | None = positions,
+    keep_when: Callable[[Array], Any] | None = None,
     moments: MomentPlan | None = None,
     position: P | None = None,
     seconds: float | None = None,
@@ -68,6 +70,7 @@ def resume(
         data: the same as before.
         kernel: equal to the one that began it: functions are not in the file, and are known by their names.
         keep: the same function as before, if one was given.
+        keep_when: likewise.
         moments: likewise.
         position: as of `ewsg_jax.load`: a tree of the structure of the run's position, where it is of no known
             class.
@@ -101,7 +104,9 @@ def resume(
     if seconds is None and left is not None:
         seconds = max(left - earlier.counts["seconds"][1], 1e-9)
     asked = Chains(key, kernel, None, data, 1, earlier.state, False)
-    wanted = Wanted(earlier.head["terms"]["num_steps"], None, seconds, head["burn_in"], head["thin"], keep, moments)
+    wanted = Wanted(
+        earlier.head["terms"]["num_steps"], None, seconds, head["burn_in"], head["thin"], keep, moments, keep_when
+    )
     manner = Manner(head["shared_minibatch"], progress, head["randomness_memory"], memory_limit, check_data)
     saving = Saving(path, checkpoint_every)
 

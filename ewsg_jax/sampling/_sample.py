@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Callable
-from typing import Generic, TypedDict, Unpack, overload
+from typing import Any, Generic, TypedDict, Unpack, overload
 
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._stack import Stack
-from ewsg_jax._types import Data, Key, P, Position, PyTree
+from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.sampling import whole
 from ewsg_jax.sampling._moments import MomentPlan, positions
 from ewsg_jax.sampling.checkpoint import Saving
@@ -24,6 +24,7 @@ class Options(TypedDict, Generic[P], total=False):
     burn_in: int
     thin: int
     keep: Callable[[P], PyTree] | None
+    keep_when: Callable[[Array], Any] | None
     moments: MomentPlan | None
     state: KernelState[P] | None
     stacked: bool
@@ -71,6 +72,7 @@ def sample(
     burn_in: int = 0,
     thin: int = 1,
     keep: Callable[[P], PyTree] | None = positions,
+    keep_when: Callable[[Array], Any] | None = None,
     moments: MomentPlan | None = None,
     state: KernelState[P] | None = None,
     stacked: bool = False,
@@ -106,6 +108,8 @@ def sample(
         burn_in: first steps that are not kept.
         thin: keep every thin-th step after the burn-in.
         keep: the function of the position that is kept, evaluated at kept steps only; None keeps no draws.
+        keep_when: a function of a step's number, as in `samples.step`: of the steps that `burn_in` and `thin`
+            leave, those are kept of which it is true, such as the ends of a cyclical schedule's phases.
         moments: running moments over the kept steps, as `ewsg_jax.moments` describes them.
         state: `samples.state` of an earlier run of this kernel, to go on from there; then `position` is None. With
             the same key and data it goes on as if never stopped. A chain that diverged starts again from its last
@@ -146,7 +150,7 @@ def sample(
         array([210, 300])
     """
     asked = Chains(key, kernel, position, data, num_chains, state, stacked)
-    wanted = Wanted(num_steps, data_passes, seconds, burn_in, thin, keep, moments)
+    wanted = Wanted(num_steps, data_passes, seconds, burn_in, thin, keep, moments, keep_when)
     manner = Manner(shared_minibatch, progress, randomness_memory, memory_limit, check_data)
     saving = Saving(checkpoint, checkpoint_every)
 

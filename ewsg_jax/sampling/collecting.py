@@ -24,9 +24,9 @@ def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, 
     ended = time.perf_counter()
     num_chains, first_step, cost = planned.num_chains, planned.terms.first_step, planned.cost
     per_chain = functools.partial(_of_each_chain, outcome.totals, num_chains)
-    num_draws = planned.plan.kept(outcome.done)
+    num_draws = int(planned.plan.kept(outcome.done))
     draws = jax.tree.map(lambda x: x[:, :num_draws], outcome.room.draws)
-    step = first_step + wanted.burn_in + wanted.thin * np.arange(1, num_draws + 1)
+    step = planned.plan.steps(first_step, outcome.done)
     # Made up to a power of two: runs of other lengths share a program.
     steps = np.pad(step - 1, (0, (1 << num_draws.bit_length()) - num_draws))
     step_size = np.asarray(_step_sizes(chains.kernel, steps.astype(np.int32)))[:num_draws]

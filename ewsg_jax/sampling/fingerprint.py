@@ -11,7 +11,6 @@ import numpy as np
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._module import text
 from ewsg_jax._types import Data, PyTree
-from ewsg_jax.sampling._moments import MomentPlan
 from ewsg_jax.sampling.request import Chains, Manner, Wanted
 
 
@@ -27,7 +26,7 @@ def of_run(chains: Chains, wanted: Wanted, manner: Manner) -> dict[str, Any]:
         "x64": bool(jax.config.read("jax_enable_x64")),
         "kernel": of_kernel(chains.kernel),
         "data": of_data(chains.data),
-        "kept": of_kept(wanted.keep, wanted.moments),
+        "kept": of_kept(wanted),
         "programs": of_programs(),
     }
 
@@ -53,10 +52,11 @@ def of_data(data: Data) -> dict[str, str]:
     return {"shapes": str(jax.tree.map(lambda x: (x.shape, x.dtype.name), data)), "numbers": digest(data)}
 
 
-def of_kept(keep: Any, moments: MomentPlan | None) -> dict[str, str]:
+def of_kept(wanted: Wanted) -> dict[str, str]:
     """Return what stands for what is kept: functions by their names."""
+    moments = wanted.moments
     told = "None" if moments is None else f"{text(moments.of)}, {moments.covariance}, {moments.weights}"
-    return {"keep": text(keep), "moments": told}
+    return {"keep": text(wanted.keep), "keep_when": text(wanted.keep_when), "moments": told}
 
 
 def of_programs() -> dict[str, str]:

@@ -1,26 +1,62 @@
 """Which steps of a run are kept, and how a compiled call writes them down."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ewsg_jax import _tree
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Array, Position, PyTree
 from ewsg_jax.sampling.layout import Layout
 
+AT_ONCE = 2**20
+"""Steps that are asked for together whether they are kept."""
+
 
 class Plan(NamedTuple):
-    """Which of the run's steps are kept: after `burn_in` steps every `thin`-th."""
+    """Which of the run's steps are kept: after `burn_in` steps every `thin`-th, or some of these.
+
+    Attributes:
+        burn_in: steps that are not.
+        thin: how far those that are due are apart.
+        counts: of the first 0, 1, 2, … steps that are due, so many are kept; None for all.
+    """
 
     burn_in: int
     thin: int
+    counts: Any = None
+
+    def due(self, made: Any) -> Any:
+        """Return how many of the first `made` steps are due, for numbers of the host and of a compiled program."""
+        return (made > self.burn_in) * ((made - self.burn_in) // self.thin)
 
     def kept(self, made: Any) -> Any:
-        """Return how many of the first `made` steps are kept, for numbers of the host and of a compiled program."""
-        return (made > self.burn_in) * ((made - self.burn_in) // self.thin)
+        """Return how many of the first `made` steps are kept, likewise."""
+        due = self.due(made)
+        return due if self.counts is None else self.counts[due]
+
+    def steps(self, first_step: int, made: int) -> np.ndarray:
+        """Return the numbers of those of the first `made` steps of a run that are kept, int64."""
+        due = self.due(made)
+        found = first_step + self.burn_in + self.thin * np.arange(1, due + 1)
+        return found if self.counts is None else found[np.diff(self.counts[: due + 1]) > 0]
+
+    def only(self, keep_when: Callable[[Array], Any] | None, first_step: int, num_steps: int) -> "Plan":
+        """Return the plan that keeps, of what this one keeps, the steps of which a function is true."""
+        if keep_when is None:
+            return self
+        steps = self.steps(first_step, num_steps).astype(np.int32)
+        said = [np.asarray(_said(keep_when, steps[k : k + AT_ONCE])) for k in range(0, len(steps), AT_ONCE)]
+        return self._replace(counts=np.concatenate([[0], np.cumsum(np.concatenate(said))]).astype(np.int32))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _said(keep_when: Callable[[Array], Any], steps: Array) -> Array:
+    return jax.vmap(lambda step: jnp.asarray(keep_when(step)))(steps)
 
 
 class Record(NamedTuple):

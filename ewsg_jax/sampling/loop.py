@@ -83,7 +83,7 @@ def run(
         done = outcome.done
         steps = min(steps, num_steps - done)
         if layout.keep is not None:
-            room = plan.burn_in + (plan.kept(done) + layout.num_slots) * plan.thin
+            room = plan.burn_in + (plan.due(done) + layout.num_slots) * plan.thin
             # The next draw would not fit; the steps on the way to it do.
             steps = min(steps, room + plan.thin - 1 - done)
         if layout.accelerator and steps > layout.block_size:

@@ -104,8 +104,10 @@ def plan(
     cost = kernel.evaluations(data)
     terms = _settled(chains, wanted, cost, num_chains) if earlier is None else Terms(**earlier.head["terms"])
     num_steps, cost = terms.num_steps, cost._replace(at_init=terms.at_init)
-    kept = Plan(wanted.burn_in, wanted.thin)
-    one_draw, num_draws = check_kept(wanted, shapes.position), kept.kept(num_steps)
+    kept = Plan(wanted.burn_in, wanted.thin).only(wanted.keep_when, terms.first_step, num_steps)
+    one_draw, num_draws = check_kept(wanted, shapes.position), int(kept.kept(num_steps))
+    if not num_draws:
+        raise ValueError(f"keep_when must keep a step; got none of the {kept.due(num_steps)} that are due")
     draw_bytes = 0 if wanted.keep is None else max(1, _tree.num_bytes(one_draw))
     layout, block_bytes = choose_layout(
         kernel,
@@ -115,7 +117,7 @@ def plan(
         manner.randomness_memory,
         manner.shared_minibatch,
         shared_memory,
-        num_slots=_slots(draw_bytes, num_draws),
+        num_slots=_slots(draw_bytes, int(kept.due(num_steps))),
         keep=wanted.keep,
         moments=wanted.moments,
         accelerator=on_accelerator(data),
@@ -134,7 +136,8 @@ def plan(
     if manner.check_data:
         kernel.check(watch.start, data)
     run_keys = chain_keys(run_key, num_chains)
-    advance = functools.partial(chunks.call, kernel.hoisted(), layout, run_keys, shared_key, data, kept)
+    in_program = kept if kept.counts is None else kept._replace(counts=jnp.asarray(kept.counts))
+    advance = functools.partial(chunks.call, kernel.hoisted(), layout, run_keys, shared_key, data, in_program)
     # Calls take the memory of the state that they are given; the first state stays, to replay from.
     outcome, saver, before = Outcome(_tree.copy(first), watch, room), None, (0.0, 0.0)
     if earlier is not None:
@@ -169,7 +172,7 @@ def run(planned: Planned, outcome: Outcome, seconds: float | None, progress: boo
         return time.perf_counter()
     with Interrupts() as interrupts:
         alive, layout = jnp.asarray(outcome.watch.alive), planned.layout
-        one_call = layout.keep is None or plan.kept(num_steps) <= layout.num_slots
+        one_call = layout.keep is None or plan.due(num_steps) <= layout.num_slots
         whole = one_call and num_steps % layout.block_size == 0
         for counted in {layout.accelerator, layout.accelerator and whole}:
             # No step: this compiles.

@@ -1,14 +1,14 @@
 """What `sample` is asked for, and the checks of it that need no computation, or shapes alone."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel, KernelState
-from ewsg_jax._types import Data, Key, Position, PyTree
+from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.sampling._moments import MomentPlan
 from ewsg_jax.sampling._moments import positions as keep_positions
 
@@ -35,6 +35,7 @@ class Wanted(NamedTuple):
     thin: int
     keep: Callable[[Position], PyTree] | None
     moments: MomentPlan | None
+    keep_when: Callable[[Array], Any] | None = None
 
 
 class Manner(NamedTuple):
@@ -78,9 +79,23 @@ def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
     _check.integer("num_chains", chains.num_chains)
     if wanted.keep is not None:
         _check.function("keep", wanted.keep, "(position) -> tree of arrays, or None")
+    if wanted.keep_when is not None:
+        _check_when(wanted)
     if wanted.moments is not None:
         _check.instance("moments", wanted.moments, MomentPlan, "ewsg_jax.moments(…)")
     return chains._replace(data=data)
+
+
+def _check_when(wanted: Wanted) -> None:
+    """Check that steps can be asked for whether they are kept."""
+    takes = "keep_when must be a function of a step's number that returns a boolean"
+    assert wanted.keep_when is not None
+    _check.function("keep_when", wanted.keep_when, "(step) -> boolean, or None")
+    told = _check.outputs("keep_when", wanted.keep_when, "a step's number", jax.ShapeDtypeStruct((), jnp.int32))
+    if getattr(told, "shape", None) != () or told.dtype != bool:
+        raise TypeError(f"{takes}; it returned {_check.describe(told)}")
+    if wanted.num_steps is None and wanted.data_passes is None:
+        raise ValueError("num_steps or data_passes must be given where keep_when is; got seconds alone")
 
 
 def _check_on_host(chains: Chains) -> None:

@@ -65,7 +65,7 @@ def _check_same(chains: Chains, wanted: Wanted, manner: Manner, saving: Saving, 
     where = f"the run in {os.fspath(saving.checkpoint)!r}"
     if now["x64"] != then["x64"]:
         raise ValueError(f"jax_enable_x64 must be {then['x64']}, as in {where}; got {now['x64']}")
-    for name, argument in (("kernel", "kernel"), ("kept", "keep and moments"), ("data", "data")):
+    for name, argument in (("kernel", "kernel"), ("kept", "keep, keep_when and moments"), ("data", "data")):
         if now[name] != then[name]:
             differ = [part for part in now[name] if now[name][part] != then[name][part]]
             told = "other numbers" if differ == ["numbers"] else f"{now[name][differ[0]]}"

@@ -5,6 +5,27 @@ from tests.faults.mutant import Mutant
 STACK, CHECKPOINT = "tests/sampling/test_stack.py::", "tests/sampling/test_checkpoint.py::"
 MUTANTS = [
     Mutant(
+        "keep_when: a step late",
+        "ewsg_jax/sampling/keeping.py",
+        "return due if self.counts is None else self.counts[due]",
+        "return due if self.counts is None else self.counts[due - (due > 0)]",
+        "tests/sampling/test_keeping.py::test_steps_that_a_function_chooses[no room]",
+    ),
+    Mutant(
+        "keep_when: asked of the step before",
+        "ewsg_jax/sampling/keeping.py",
+        "steps = self.steps(first_step, num_steps).astype(np.int32)",
+        "steps = self.steps(first_step, num_steps).astype(np.int32) - 1",
+        "tests/sampling/test_keeping.py::test_steps_that_a_function_chooses[room]",
+    ),
+    Mutant(
+        "keep_when: steps from the run's beginning where it goes on",
+        "ewsg_jax/sampling/parts.py",
+        ".only(wanted.keep_when, terms.first_step, num_steps)",
+        ".only(wanted.keep_when, 0, num_steps)",
+        "tests/sampling/test_keeping.py::test_steps_that_a_function_chooses[room]",
+    ),
+    Mutant(
         "checkpoint: draws of the last one are written again",
         "ewsg_jax/sampling/checkpoint.py",
         "first, last = self._plan.kept(self._saved), self._plan.kept(outcome.done)",
@@ -375,9 +396,9 @@ MUTANTS = [
     ),
     Mutant(
         "a run that goes on counts from one",
-        "ewsg_jax/sampling/collecting.py",
-        "step = first_step + wanted.burn_in",
-        "step = 0 * first_step + wanted.burn_in",
+        "ewsg_jax/sampling/keeping.py",
+        "found = first_step + self.burn_in",
+        "found = 0 * first_step + self.burn_in",
         "tests/sampling/test_keeping.py::test_going_on_is_never_having_stopped[False]",
         sweep=True,
     ),

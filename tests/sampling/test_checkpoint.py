@@ -79,6 +79,11 @@ def same_runs(found, wanted):
             np.testing.assert_allclose(a, b, rtol=1e-5)
 
 
+def is_odd(step):
+    """Whether a step's number is odd."""
+    return step % 2 == 1
+
+
 KINDS = {
     "svrg": (KERNEL, {}),
     "saga": (ewsg.saga_ld(MODEL, 0.01, batch_size=5), {"keep": jnp.sum}),
@@ -86,6 +91,7 @@ KINDS = {
     "shared": (ewsg.sgld(MODEL, 0.01, batch_size=5), {"shared_minibatch": True}),
     "centered": (ewsg.cv_ld(MODEL, 0.01, batch_size=5), {}),
     "weighted": (ewsg.ewsg(MODEL, 0.01, friction=1.0, batch_size=5), {}),
+    "some steps": (ewsg.sgld(MODEL, 0.01, batch_size=5), {"keep_when": is_odd}),
     "keys of another kind": (ewsg.sgld(MODEL, 0.01, batch_size=5), {}),
 }
 
@@ -101,7 +107,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(monkeypatch, tmp_path, kind, after):
     stopped(monkeypatch, tmp_path / "run", kernel, after=after, **changes)
     assert after < 30 or kind == "epochs" or checkpoint.read(tmp_path / "run", None).counts["pieces"] > 1
     whole = ewsg.sample(key, kernel, jnp.zeros(D), ROWS, 300, randomness_memory=500, **(OPTIONS | changes))
-    given = {name: changes[name] for name in ("keep", "moments") if name in changes}
+    given = {name: changes[name] for name in ("keep", "keep_when", "moments") if name in changes}
     again = ewsg.resume(tmp_path / "run", ROWS, kernel=kernel, progress=False, **given)
     same_runs(again, whole)
     # It has ended: it is read, and not run.

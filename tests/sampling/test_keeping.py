@@ -41,6 +41,29 @@ def test_functions_of_the_position():
     np.testing.assert_array_equal(nothing.state.position["w"], whole.state.position["w"])
 
 
+@pytest.mark.parametrize("few", [False, True], ids=["room", "no room"])
+def test_steps_that_a_function_chooses(monkeypatch, few):
+    """They are those of the whole run, whatever calls it is cut into; and where it goes on."""
+    if few:
+        monkeypatch.setattr(parts, "DRAW_MEMORY", 3 * 3 * 3 * 4)
+        monkeypatch.setattr(layout, "MOST_STEPS_PER_BLOCK", 4)
+        monkeypatch.setattr(loop, "SECONDS_PER_CALL", 1e-9)
+
+    def ends(step):
+        return step % 25 >= 10
+
+    whole, some = run(), run(keep_when=ends, moments=ewsg.moments(weights="step_size"))
+    chosen = whole.step % 25 >= 10
+    assert some.step.tolist() == [15, 20, 35, 40, 45, 60]
+    np.testing.assert_array_equal(some.step, whole.step[chosen])
+    np.testing.assert_array_equal(flat(some.position), flat(whole.position)[:, chosen])
+    for field in ("evaluations", "step_size"):
+        np.testing.assert_array_equal(getattr(some, field), getattr(whole, field)[chosen])
+    np.testing.assert_allclose(flat(some.moments.mean), flat(some.position).mean(1), rtol=1e-5)
+    on = ewsg.sample(KEY, KERNEL, None, DATA, 20, state=some.state, keep_when=ends)
+    assert on.step.tolist() == [*range(61, 75)]
+
+
 @pytest.mark.parametrize(("most", "made"), [(256, [60]), (8, [8, 48, 4])])
 def test_an_accelerators_program_draws_the_same(monkeypatch, most, made):
     """Loops of known length, but for the rest of a run, and no conditions: bit for bit, here on this processor.

@@ -376,6 +376,36 @@ def resumed(path: Path, kernel: Any = GRID[0], data: Any = DATA, **changes: Any)
 
 
 of(
+    "sample: keep_when",
+    ("a number", T, "keep_when", "got 10 (int)", "a function (step) -> boolean", lambda: sampled(keep_when=10)),
+    ("a step", T, "keep_when", "it returned", "returns a boolean", lambda: sampled(keep_when=lambda step: step)),
+    (
+        "it fails",
+        V,
+        "keep_when",
+        "it failed",
+        "of a step's number",
+        lambda: sampled(keep_when=len),
+    ),
+    (
+        "nothing",
+        V,
+        "keep_when",
+        "none of the 10",
+        "must keep a step",
+        lambda: sampled(keep_when=lambda i: i > 99),
+    ),
+    (
+        "without an end",
+        V,
+        "num_steps",
+        "got seconds alone",
+        "must be given where keep_when is",
+        lambda: timed(1.0, keep_when=lambda step: step > 5),
+    ),
+)
+
+of(
     "sample: a checkpoint",
     ("a number", T, "checkpoint", "3 (int)", "the path of a file", lambda: sampled(checkpoint=3)),
     ("no seconds", V, "checkpoint_every", "got 0", POSITIVE, lambda: sampled(checkpoint_every=0)),
