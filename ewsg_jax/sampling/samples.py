@@ -224,7 +224,5 @@ def in_arviz(draws: dict[str, np.ndarray], coordinates: dict[str, Any], **option
         made = arviz.from_dict({"posterior": draws}, **options)
     else:
         made = arviz.from_dict(posterior=draws, **options)
-    if coordinates:
-        # Of one kind a group is an attribute, of the other an item.
-        made["posterior"] = made["posterior"].assign_coords(coordinates)
+    made["posterior"].coords.update(coordinates)
     return made
