@@ -23,13 +23,13 @@ from ewsg_jax.checking.draws import Draws, draws_of
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.checking.report import Corrected, Report
 from ewsg_jax.checking.rounds import nearer
-from ewsg_jax.diagnostics._summary import array_statistics
-from ewsg_jax.diagnostics.coordinates import Names
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.sampling import Samples
+from ewsg_jax.sampling.convergence import array_statistics
+from ewsg_jax.sampling.coordinates import Names
 
 NEAR = 0.1
 """The effect, no chance, above which draws are moved before they are corrected again."""

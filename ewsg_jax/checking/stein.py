@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from ewsg_jax.checking.affine import root_of
-from ewsg_jax.diagnostics._summary import array_statistics
+from ewsg_jax.sampling.convergence import array_statistics
 
 DRAWS_OF_BLOCK = 10
 """Effective draws, at least, of a block of successive ones: its mean is nearly independent of the next one's."""
