@@ -10,6 +10,7 @@ from ewsg_jax import _check
 from ewsg_jax._types import Position, PyTree
 from ewsg_jax.checking.affine import Affine
 from ewsg_jax.checking.correction import GROUPS
+from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import Layout
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.coordinates import Names, flattened
@@ -66,6 +67,16 @@ class Draws(NamedTuple):
     def size(self) -> int:
         """D."""
         return self.values.shape[-1]
+
+    def check_mode(self, mode: Mode) -> None:
+        """Check that a mode is of these positions.
+
+        Raises:
+            TypeError, ValueError: it is not.
+        """
+        _check.instance("mode", mode, Mode, "made by ewsg_jax.find_mode")
+        here = self.position(self.flat[0])
+        _check.same_tree("mode must be of these positions", "mode.position", mode.position, here)
 
     def moved(self, to: Affine) -> "Draws":
         """Return the draws, moved."""
