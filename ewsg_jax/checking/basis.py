@@ -23,6 +23,11 @@ class White(NamedTuple):
     first: np.ndarray
     second: np.ndarray
 
+    @property
+    def mean(self) -> np.ndarray:
+        """Return h on both batches together."""
+        return self.first if self.first is self.second else (self.first + self.second) / 2
+
 
 class Basis(NamedTuple):
     """Linear functions, and the products of some directions.

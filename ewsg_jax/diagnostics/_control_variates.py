@@ -8,7 +8,7 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._types import Data, Key, PyTree
-from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION, linear, whole
+from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION, White, linear, whole
 from ewsg_jax.checking.correction import TINY, Regression, averages
 from ewsg_jax.checking.functions import values_at
 from ewsg_jax.checking.stein import blocks_of
@@ -28,8 +28,8 @@ class ControlVariates:
         error: its standard error, by blocks.
         plain_mean: the draws' average.
         plain_error: likewise.
-        taken: the share of the function's variance at the draws that the control variates take, noise of gradients
-            aside, at most 1; below 0 by chance alone.
+        taken: the share of the function's variance at the draws that the control variates take, at most 1; below 0
+            by chance alone.
         order: of the polynomials.
         num_features: control variates.
         num_draws: draws that were looked at.
@@ -76,10 +76,10 @@ def control_variates(
 
     Under the target the Stein function Δφ − ∇φ·∇V/T of a polynomial φ has mean zero, so that as much of it may be
     taken from f as leaves the least variance (Mira, Solgi & Imparato 2013). Coefficients are those of a regression
-    at the draws; products of two batches, independent of each other, undo the attenuation by their noise. What that
-    noise does to the corrected mean is in its error. Of a normal target order 1 leaves nothing of a linear
-    function, order 2 nothing of a quadratic one. Draws are taken to be the target's: `ewsg_jax.check` allows for
-    those that are not.
+    at the draws. Noise of batches makes them smaller, as it should: it would be added to the mean. Of a normal
+    target order 1 leaves nothing of a linear function, order 2 nothing of a quadratic one, with all rows. Draws are
+    taken to be the target's: `ewsg_jax.check` corrects those that are not, with coefficients that noise does not
+    change.
 
     Args:
         key: a typed PRNG key, for the batches.
@@ -134,6 +134,8 @@ def control_variates(
     values = values_at(draws, function)
     white = whitened(draws, fresh, None, float(temperature))
     blocks = blocks_of(draws.in_chains(white.u), draws.shared)
+    # Where draws are the target's, least squares leave least variance with noise in the features too.
+    white = White(white.u, white.mean, white.mean)
     regression = Regression(linear(d) if order == 1 else whole(d), white, blocks.number)
 
     def of(leaf: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -119,6 +119,7 @@ def kernel_stein_discrepancy(
         batch_size=batch_size,
         rows=rows,
         shared_minibatch=shared_minibatch,
+        mode=mode,
     )
     white = whitened(draws, fresh, mode, float(temperature))
     count = blocks_of(draws.in_chains(white.u), draws.shared).number

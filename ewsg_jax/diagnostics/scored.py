@@ -31,6 +31,7 @@ def scored(
     batch_size: int | None,
     rows: Rows | None,
     shared_minibatch: bool | None,
+    mode: Mode | None = None,
 ) -> tuple[Draws, Fresh]:
     """Check what all of them take; return the draws that are looked at, and ∇V/T there.
 
@@ -47,6 +48,8 @@ def scored(
     if shared_minibatch is not None:
         _check.boolean("shared_minibatch", shared_minibatch)
     draws = draws_of(samples, None, max_draws, shared_minibatch)
+    if mode is not None:
+        draws.check_mode(mode)
     data = jax.tree.map(jax.numpy.asarray, data)
     found = fresh_gradients(key, posterior, draws, data, batch_size or n, rows, float(temperature))
     found.check()
@@ -60,7 +63,6 @@ def whitened(draws: Draws, fresh: Fresh, mode: Mode | None, temperature: float) 
     """
     flat = draws.flat
     if mode is not None:
-        draws.check_mode(mode)
         center, root = metric_of(mode, temperature)
     else:
         center = flat.mean(0)

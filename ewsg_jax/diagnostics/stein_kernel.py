@@ -13,7 +13,7 @@ import numpy as np
 
 from ewsg_jax.checking.basis import White
 
-TILE = 512
+TILE = 256
 """Draws of a tile: all that is held of κ at once is a square of so many."""
 
 
@@ -33,8 +33,7 @@ class SteinKernel(NamedTuple):
     @classmethod
     def of(cls, white: White, scale: float) -> "SteinKernel":
         """Return κ of both batches' mean: those of two draws are independent, as κ between them needs."""
-        h = white.first if white.first is white.second else (white.first + white.second) / 2
-        return cls(white.u, h, scale)
+        return cls(white.u, white.mean, scale)
 
     def between(self, one: slice, other: slice) -> np.ndarray:
         """Return κ between some draws and others, a matrix."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._types import Data, Key, PyTree
+from ewsg_jax.checking.draws import TAKES
 from ewsg_jax.diagnostics.scored import scored, whitened
 from ewsg_jax.diagnostics.stein_kernel import SteinKernel
 from ewsg_jax.posterior import Posterior
@@ -42,8 +43,24 @@ class Thinned:
         )
 
     def of(self, samples: Samples | PyTree) -> Any:
-        """Return the chosen draws of the samples, a tree of arrays with the leading axis count."""
+        """Return the chosen draws of the samples, a tree of arrays with the leading axis count.
+
+        Args:
+            samples: those that were thinned, or what else has their chains and draws.
+
+        Raises:
+            TypeError, ValueError: they are none.
+        """
         tree = samples.draws if isinstance(samples, Samples) else samples
+        leaves = jax.tree.leaves(tree)
+        if not leaves or not all(isinstance(x, jax.Array | np.ndarray) for x in leaves):
+            raise TypeError(f"{TAKES}; got {_check.describe(samples)}")
+        least = int(self.chain.max()) + 1, int(self.draw.max()) + 1
+        if any(x.ndim < 2 or x.shape[0] < least[0] or x.shape[1] < least[1] for x in leaves):
+            raise ValueError(
+                f"samples must be those that were thinned, of at least {least[0]} chains and {least[1]} draws; got "
+                f"{_check.listed('samples', _check.shapes(tree))}"
+            )
         return jax.tree.map(lambda x: x[self.chain, self.draw], tree)
 
 
@@ -66,7 +83,8 @@ def stein_thinning(
     Greedily (Riabiz, Chen, Cockayne, Swietach, Niederer, Mackey & Oates 2022), with the kernel of
     `kernel_stein_discrepancy`. Draws from before a run had arrived, and draws too far out, are passed over. It
     takes O(m·count·d) operations of m draws. Noise of gradients adds to a draw's kernel with itself, so that draws
-    with little noise are preferred a little: with `batch_size=None` there is none.
+    with little noise are preferred a little: with `batch_size=None` there is none. Of many numbers few draws are
+    chosen too near the middle: means are better than those of as many draws evenly spaced, widths too small.
 
     Args:
         key: a typed PRNG key, for the batches.
@@ -108,6 +126,7 @@ def stein_thinning(
         batch_size=batch_size,
         rows=rows,
         shared_minibatch=None,
+        mode=mode,
     )
     white = whitened(draws, fresh, mode, float(temperature))
     chosen, discrepancy = _greedy(SteinKernel.of(white, float(scale)), count)
