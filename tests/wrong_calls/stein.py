@@ -51,7 +51,7 @@ for entry, call in {
         ("no finite chain", V, "samples", "none", "stayed finite", lambda call=call: call(DRAWS * NAN)),
         ("no positions", V, "samples", "something else", "must hold positions", lambda call=call: call(norms())),
         (
-            "traced",
+            "draws of a jitted function",
             T,
             "samples",
             "traced",
