@@ -112,9 +112,9 @@ MUTANTS = [
     ),
     Mutant(
         "control variates: errors of chains that share their batches",
-        FOLDER + "_control_variates.py",
-        "blocks_of(draws.in_chains(white.u), draws.shared)",
-        "blocks_of(draws.in_chains(white.u), False)",
+        FOLDER + "scored.py",
+        "draws_of(samples, None, max_draws, shared_minibatch)",
+        "draws_of(samples, None, max_draws)",
         VARIATES + "test_errors_are_those_of_blocks",
     ),
     Mutant(
