@@ -141,6 +141,16 @@ def test_the_draws_own_metric_does_not_know_units():
     assert moved.squared == pytest.approx(plain.squared, rel=1e-3)
 
 
+def test_a_metric_of_widths_where_draws_are_few():
+    """Where there are fewer than four draws for each number and one more, coordinate by coordinate."""
+    draws = RNG.normal(size=(2, 24, 12)) * np.linspace(0.2, 3, 12) @ np.linalg.qr(RNG.normal(size=(12, 12)))[0]
+    found = kernel_stein_discrepancy(KEY, draws, NORMAL, np.zeros((1, 12), np.float32))
+    flat = draws.reshape(-1, 12)
+    u, h = (flat - flat.mean(0)) / flat.std(0), flat * flat.std(0)
+    pairs = [by_closed_form(u[i], u[j], h[i], h[j], 1.0) for i in range(48) for j in range(48) if i != j]
+    assert found.squared == pytest.approx(np.mean(pairs), rel=1e-4)
+
+
 def test_noise_of_gradients_does_not_bias_it():
     """The mean over many keys is that with all rows."""
     whole = kernel_stein_discrepancy(KEY, DRAWS, LOGISTIC, ROWS, batch_size=None)

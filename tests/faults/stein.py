@@ -48,6 +48,13 @@ MUTANTS = [
         KERNEL + "test_the_draws_own_metric_does_not_know_units",
     ),
     Mutant(
+        "stein: gradients in other widths than draws",
+        FOLDER + "scored.py",
+        "u, first = (flat - center) / root, fresh.first * root",
+        "u, first = (flat - center) / root, fresh.first / root",
+        KERNEL + "test_a_metric_of_widths_where_draws_are_few",
+    ),
+    Mutant(
         "stein: one batch for all draws",
         "ewsg_jax/checking/gradients.py",
         "keys = jax.random.split(key, places.shape[:2])",
