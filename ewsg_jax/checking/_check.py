@@ -23,13 +23,13 @@ from ewsg_jax.checking.draws import Draws, draws_of
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.checking.report import Corrected, Report
 from ewsg_jax.checking.rounds import nearer
-from ewsg_jax.diagnostics._summary import array_statistics
-from ewsg_jax.diagnostics.coordinates import Names
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.sampling import Samples
+from ewsg_jax.sampling.convergence import array_statistics
+from ewsg_jax.sampling.coordinates import Names
 
 NEAR = 0.1
 """The effect, no chance, above which draws are moved before they are corrected again."""
@@ -94,8 +94,6 @@ def check(
     _check.key(key)
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
     _check.data(data)
-    if mode is not None:
-        _check.instance("mode", mode, Mode, "made by ewsg_jax.find_mode")
     for name, value in {"temperature": temperature, "tolerance": tolerance, "error_rate": error_rate}.items():
         _check.positive(name, value)
     _check.decay("tolerance", tolerance)
@@ -108,9 +106,7 @@ def check(
         _check.boolean("shared_minibatch", shared_minibatch)
     draws = draws_of(samples, names, max_draws, shared_minibatch)
     if mode is not None:
-        _check.same_tree(
-            "mode must be of these positions", "mode.position", mode.position, draws.position(draws.flat[0])
-        )
+        draws.check_mode(mode)
     data = jax.tree.map(jnp.asarray, data)
 
     def gradients(number: int, draws: Draws) -> Fresh:
@@ -119,10 +115,8 @@ def check(
         )
 
     first = gradients(0, draws)
-    if not first.is_finite:
-        lost = int(np.sum(~np.isfinite(first.mean).all(1)))
-        raise ValueError(f"samples must lie where the potential has a gradient; got {lost} draws where it has none")
-    metric = None if mode is None else _metric(mode, float(temperature))
+    first.check()
+    metric = None if mode is None else metric_of(mode, float(temperature))
     widths = prior_widths(posterior, draws, float(temperature))
     return _judged(draws, first, gradients, metric, widths, float(tolerance), float(error_rate))
 
@@ -187,8 +181,12 @@ def _judged(
     )
 
 
-def _metric(mode: Mode, temperature: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mode and a root of its covariance, flat."""
+def metric_of(mode: Mode, temperature: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mode and a root of its covariance, flat.
+
+    Raises:
+        ValueError: it has no matrix.
+    """
     center = vector(mode.position)
     covariance = mode.covariance
     if not isinstance(covariance, np.ndarray):

@@ -23,6 +23,11 @@ class White(NamedTuple):
     first: np.ndarray
     second: np.ndarray
 
+    @property
+    def mean(self) -> np.ndarray:
+        """Return h on both batches together."""
+        return self.first if self.first is self.second else (self.first + self.second) / 2
+
 
 class Basis(NamedTuple):
     """Linear functions, and the products of some directions.
@@ -63,7 +68,7 @@ def candidates(white: White) -> list[Basis]:
     def are_enough(products: int) -> bool:
         return DRAWS_OF_FUNCTION * (1 + d + products) <= count
 
-    found = [Basis("linear ones", axes, (numbers[:0], numbers[:0]))]
+    found = [linear(d)]
     if are_enough(d):
         found.append(Basis("linear ones and squares", axes, (numbers, numbers)))
     if few < d and are_enough(few * (few + 1) // 2):
@@ -71,8 +76,19 @@ def candidates(white: White) -> list[Basis]:
         top = vectors[:, np.argsort(-np.abs(values))[:few]]
         found.append(Basis(f"linear ones and products of {few} directions", top, _pairs(few)))
     if are_enough(d * (d + 1) // 2):
-        found.append(Basis(WHOLE, axes, _pairs(d)))
+        found.append(whole(d))
     return found
+
+
+def linear(d: int) -> Basis:
+    """Return the functions −h of d numbers."""
+    numbers = np.arange(0)
+    return Basis("linear ones", np.eye(d), (numbers, numbers))
+
+
+def whole(d: int) -> Basis:
+    """Return those of all polynomials of degree two."""
+    return Basis(WHOLE, np.eye(d), _pairs(d))
 
 
 def _pairs(count: int) -> tuple[np.ndarray, np.ndarray]:

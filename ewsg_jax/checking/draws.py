@@ -10,9 +10,10 @@ from ewsg_jax import _check
 from ewsg_jax._types import Position, PyTree
 from ewsg_jax.checking.affine import Affine
 from ewsg_jax.checking.correction import GROUPS
-from ewsg_jax.diagnostics.coordinates import Names, flattened
+from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import Layout
 from ewsg_jax.sampling import Samples
+from ewsg_jax.sampling.coordinates import Names, flattened
 from ewsg_jax.sampling.samples import named
 
 FEWEST = 8
@@ -34,6 +35,8 @@ class Draws(NamedTuple):
         names: of the coordinates.
         num_lost: chains that are left out, for they are not finite.
         num_draws: draws of each chain that there are.
+        chains: which of them these are, shape (chain,).
+        kept: which draws of each, shape (draw,).
         shared: whether chains share their batches, so that only blocks of time are independent.
         num_groups: groups of successive rows of `flat`, nearly independent of each other.
     """
@@ -43,6 +46,8 @@ class Draws(NamedTuple):
     names: tuple[str, ...]
     num_lost: int
     num_draws: int
+    chains: np.ndarray
+    kept: np.ndarray
     shared: bool
     num_groups: int = GROUPS
 
@@ -62,6 +67,16 @@ class Draws(NamedTuple):
     def size(self) -> int:
         """D."""
         return self.values.shape[-1]
+
+    def check_mode(self, mode: Mode) -> None:
+        """Check that a mode is of these positions.
+
+        Raises:
+            TypeError, ValueError: it is not.
+        """
+        _check.instance("mode", mode, Mode, "made by ewsg_jax.find_mode")
+        here = self.position(self.flat[0])
+        _check.same_tree("mode must be of these positions", "mode.position", mode.position, here)
 
     def moved(self, to: Affine) -> "Draws":
         """Return the draws, moved."""
@@ -128,7 +143,16 @@ def draws_of(samples: Samples | PyTree, names: Names, most: int, shared: bool | 
     layout = Layout.of(jax.tree.map(lambda x: jnp.asarray(x[0, 0]), tree))
     if shared is None:
         shared = isinstance(samples, Samples) and bool(samples.shared_minibatch)
-    return Draws(values, layout, own_names, int(np.sum(~finite)), num_draws, shared and len(values) > 1)
+    return Draws(
+        values,
+        layout,
+        own_names,
+        int(np.sum(~finite)),
+        num_draws,
+        np.flatnonzero(finite),
+        kept,
+        shared and len(values) > 1,
+    )
 
 
 def like(samples: Any, values: np.ndarray) -> PyTree:

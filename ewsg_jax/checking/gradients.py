@@ -41,6 +41,18 @@ class Fresh(NamedTuple):
         """Whether all are."""
         return bool(np.isfinite(self.first).all() and np.isfinite(self.second).all())
 
+    def check(self) -> None:
+        """Refuse draws at which there is no gradient.
+
+        Raises:
+            ValueError: there are such.
+        """
+        if not self.is_finite:
+            lost = int(np.sum(~np.isfinite(self.mean).all(1)))
+            raise ValueError(
+                f"samples must lie where the potential has a gradient; got {lost} draws where it has none"
+            )
+
     @property
     def mean(self) -> np.ndarray:
         """Of the two."""

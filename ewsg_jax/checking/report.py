@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check
@@ -14,6 +12,7 @@ from ewsg_jax.checking import verdict as verdicts
 from ewsg_jax.checking.affine import Affine
 from ewsg_jax.checking.correction import Correction, averages
 from ewsg_jax.checking.draws import Draws, draws_of, like
+from ewsg_jax.checking.functions import values_at
 from ewsg_jax.checking.plot import Panel, plot
 from ewsg_jax.checking.stein import Scores
 from ewsg_jax.preparation.programs import vector
@@ -139,29 +138,15 @@ class Report:
                 f"function must be of at most 1,000 numbers, four draws for each; got {self.draws.size} and "
                 f"{self.num_used} draws"
             )
-        layout, correction = self.draws.layout, self.correction
+        correction = self.correction
         # Where draws are too few for a regression of squares, averages over draws moved to where they should be.
         draws = self.draws if correction.is_whole else self.draws.moved(self.settled)
-        places = jnp.asarray(draws.flat, jnp.result_type(float, *layout.dtypes))
-        shapes = _check.outputs("function", function, "a position", layout.tree(places[0]))
-        values = jax.jit(lambda x: jax.lax.map(lambda one: function(layout.tree(one)), x, batch_size=256))(places)
-
-        def of(leaf: Any) -> tuple[np.ndarray, np.ndarray]:
-            flat_values = np.asarray(leaf, np.float64).reshape(len(places), -1)
-            if correction.is_whole:
-                return correction.expectation(flat_values)
-            return averages(flat_values, draws.num_groups)
-
-        found = jax.tree.map(of, values)
-
-        def shaped(k: int) -> PyTree:
-            return jax.tree.map(
-                lambda x, pair: jnp.asarray(pair[k].reshape(x.shape), jnp.result_type(float, x.dtype)),
-                shapes,
-                found,
-            )
-
-        return shaped(0), shaped(1)
+        values = values_at(draws, function)
+        found = [
+            correction.expectation(leaf) if correction.is_whole else averages(leaf, draws.num_groups)
+            for leaf in values.leaves
+        ]
+        return values.told([mean for mean, _ in found]), values.told([error for _, error in found])
 
     def correct(self, samples: Samples | PyTree) -> Any:
         """Return draws moved by the affine map that takes the checked ones' mean and covariance to the target's.

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from ewsg_jax.checking.affine import root_of
-from ewsg_jax.diagnostics._summary import array_statistics
+from ewsg_jax.sampling.convergence import array_statistics
 
 DRAWS_OF_BLOCK = 10
 """Effective draws, at least, of a block of successive ones: its mean is nearly independent of the next one's."""
@@ -157,9 +157,7 @@ def scores_of(directions: Directions, error_rate: float, shared: bool = False) -
     def rows(values: np.ndarray) -> np.ndarray:
         return values.mean(0) if shared else values.reshape(-1, values.shape[-1])
 
-    ess, of_time = least_ess(u, shared)
-    count = _num_blocks(of_time, len(rows(u)))
-    share = _share(of_time / count)
+    ess, count, share = blocks_of(u, shared)
     bound = -float(stdtrit(count - 1, error_rate / 2 / (len(FUNCTIONS) * (u.shape[2] + 1))))
     worst, excess = {}, (0.0, 0.0)
     for name, function in FUNCTIONS.items():
@@ -190,6 +188,27 @@ def least_ess(draws: np.ndarray, shared: bool = False) -> tuple[float, float]:
         times = known / len(draws)
         sure = times * both.var((0, 1)) / np.maximum(both.mean(0).var(0), np.finfo(float).tiny)
     return float(np.minimum(sure, known).min()), float(times.min())
+
+
+class Blocks(NamedTuple):
+    """Blocks of successive draws from which errors come.
+
+    Attributes:
+        ess: effective draws of the direction that has fewest.
+        number: of blocks.
+        share: the part of a mean's variance that differences of blocks show.
+    """
+
+    ess: float
+    number: int
+    share: float
+
+
+def blocks_of(draws: np.ndarray, shared: bool = False) -> Blocks:
+    """Return what blocks of draws (chain, draw, d) are nearly independent; of time where chains share batches."""
+    ess, of_time = least_ess(draws, shared)
+    count = _num_blocks(of_time, draws.shape[1] * (1 if shared else len(draws)))
+    return Blocks(ess, count, _share(of_time / count))
 
 
 def _num_blocks(ess: float, count: int) -> int:

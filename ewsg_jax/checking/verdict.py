@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ewsg_jax.checking.stein import Score, Scores
-from ewsg_jax.diagnostics._summary import CONVERGED
+from ewsg_jax.sampling.convergence import CONVERGED
 
 FEWEST = 50
 """Effective draws below which nothing is told."""

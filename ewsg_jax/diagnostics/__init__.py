@@ -2,16 +2,21 @@
 
 summary: mean, standard deviation, R-hat, effective sample size and Monte Carlo error of each coordinate.
 distance: a run against a reference.
+kernel_stein_discrepancy: how far draws are from the target, by the model's gradients at them.
+stein_thinning: few draws that stand for all.
+control_variates: means with less variance.
 inverse_mass: for the next run, from a pilot's draws and the curvature at the mode.
 predictive: held-out accuracy and log likelihood of the mean prediction.
 log_predictive_density: of each held-out row.
 trajectory: held-out accuracy and log likelihood, draw by draw.
 calibration: predicted against observed frequencies.
-Summary, Distance, Predictive, Trajectory, Calibration: what these return.
+Summary, Distance, Discrepancy, Thinned, ControlVariates, Predictive, Trajectory, Calibration: what these return.
 """
 
 from ewsg_jax.diagnostics._calibration import Calibration as Calibration
 from ewsg_jax.diagnostics._calibration import calibration as calibration
+from ewsg_jax.diagnostics._control_variates import ControlVariates as ControlVariates
+from ewsg_jax.diagnostics._control_variates import control_variates as control_variates
 from ewsg_jax.diagnostics._distance import Distance as Distance
 from ewsg_jax.diagnostics._distance import distance as distance
 from ewsg_jax.diagnostics._inverse_mass import inverse_mass as inverse_mass
@@ -22,3 +27,7 @@ from ewsg_jax.diagnostics._summary import Summary as Summary
 from ewsg_jax.diagnostics._summary import summary as summary
 from ewsg_jax.diagnostics._trajectory import Trajectory as Trajectory
 from ewsg_jax.diagnostics._trajectory import trajectory as trajectory
+from ewsg_jax.diagnostics.kernel_stein import Discrepancy as Discrepancy
+from ewsg_jax.diagnostics.kernel_stein import kernel_stein_discrepancy as kernel_stein_discrepancy
+from ewsg_jax.diagnostics.thinning import Thinned as Thinned
+from ewsg_jax.diagnostics.thinning import stein_thinning as stein_thinning

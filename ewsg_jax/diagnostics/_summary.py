@@ -11,14 +11,13 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax.diagnostics import table
-from ewsg_jax.diagnostics.coordinates import Names, coordinates
 from ewsg_jax.sampling import Samples
+from ewsg_jax.sampling.convergence import CONVERGED, array_statistics
+from ewsg_jax.sampling.coordinates import Names, coordinates
 from ewsg_jax.sampling.heat import HEATED
 
 FEWEST_DRAWS = 4
 """Draws a chain must have to be split and compared with itself."""
-CONVERGED = 1.1
-"""R-hat above which chains are not of one law."""
 MOST_ROWS = 12
 """Rows that the table prints."""
 MOST_COORDINATES = 10_000
@@ -244,16 +243,3 @@ def _notes(samples: Samples, draws: np.ndarray, rhat: np.ndarray) -> list[str]:
     if samples.interrupted:
         notes.append("the run was interrupted")
     return notes
-
-
-def array_statistics() -> Any:
-    """Return the functions of arviz-stats that take NumPy arrays.
-
-    Raises:
-        ImportError: arviz-stats is not installed.
-    """
-    try:
-        from arviz_stats.base import array_stats  # pyright: ignore[reportPrivateImportUsage]
-    except ImportError as error:
-        raise ImportError("summary needs arviz-stats: pip install 'ewsg_jax[diagnostics]'") from error
-    return array_stats

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ewsg_jax.diagnostics._summary import array_statistics
 from ewsg_jax.experiments import figures, report
 from ewsg_jax.experiments.config import ConfigError, Experiment, load, parse
 from ewsg_jax.experiments.files import Folder
 from ewsg_jax.experiments.logistic import REFERENCE, Plan, Result, execute, plan
 from ewsg_jax.experiments.metrics import metrics
 from ewsg_jax.experiments.problem import Problem, prepare
+from ewsg_jax.sampling.convergence import array_statistics
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -12,11 +12,11 @@ from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.checking import Report, check
 from ewsg_jax.checking.draws import draws_of
-from ewsg_jax.diagnostics._summary import CONVERGED
 from ewsg_jax.planning.choice import burn_in_of, steps_of
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.sampling import Samples, sample
+from ewsg_jax.sampling.convergence import CONVERGED
 
 NUM_CHAINS, ESS, FEWEST = 8, 300.0, 100.0
 """Chains of a trial, effective draws of all together that it is given steps for, and those that judge it."""

@@ -12,7 +12,6 @@ import pytest
 from scipy import special
 
 import ewsg_jax as ewsg
-from ewsg_jax.diagnostics._summary import array_statistics
 from ewsg_jax.planning import walls
 from ewsg_jax.planning.choice import Choice, Wanted, burn_in_of, steps_of
 from ewsg_jax.planning.frame import Frame
@@ -20,6 +19,7 @@ from ewsg_jax.planning.laws import laws
 from ewsg_jax.planning.noise import noise_of
 from ewsg_jax.planning.result import enough
 from ewsg_jax.planning.ways import Way, plannable, ways
+from ewsg_jax.sampling.convergence import array_statistics
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(4)

@@ -45,6 +45,8 @@ UNTESTED = {
     "dynamics.RiemannianState": "made by a dynamics",
     "dynamics.ThermostatState": "made by a dynamics",
     "diagnostics.Calibration": "made by `calibration`",
+    "diagnostics.ControlVariates": "made by `control_variates`",
+    "diagnostics.Discrepancy": "made by `kernel_stein_discrepancy`",
     "diagnostics.Distance": "made by `distance`",
     "diagnostics.Predictive": "made by `predictive`",
     "diagnostics.Summary": "made by `summary`",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax.sampling import Samples
+from ewsg_jax.sampling.samples import Samples
 
 Names = Sequence[str] | None
 
