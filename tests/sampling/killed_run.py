@@ -1,4 +1,4 @@
-"""A run that writes checkpoints as often as it can, for a test that kills it: begun anew, it goes on."""
+"""A run that writes checkpoints all the time, and says so, for a test that kills it: begun anew, it goes on."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ import numpy as np
 import ewsg_jax as ewsg
 from ewsg_jax.sampling import checkpoint, loop
 
-KEY, NUM_STEPS = jax.random.key(5), 40_000
+KEY = jax.random.key(5)
 OPTIONS = {"num_chains": 3, "burn_in": 100, "thin": 7, "progress": False}
 
 
@@ -24,9 +24,16 @@ if __name__ == "__main__":
     # Many short calls: a kill may come anywhere.
     loop.SECONDS_PER_CALL, checkpoint.SHARE = 0.002, 1e9
     kernel, data = parts()
-    path = Path(sys.argv[1])
+    path, num_steps = Path(sys.argv[1]), int(sys.argv[2])
+    save = checkpoint.Saver.save
+
+    def told(saver, outcome):
+        save(saver, outcome)
+        print(outcome.done, flush=True)
+
+    checkpoint.Saver.save = told
     if (path / "run.npz").exists():
         ewsg.resume(path, data, kernel=kernel, checkpoint_every=1e-6, progress=False)
     else:
         start = jnp.zeros(3)
-        ewsg.sample(KEY, kernel, start, data, NUM_STEPS, checkpoint=path, checkpoint_every=1e-6, **OPTIONS)
+        ewsg.sample(KEY, kernel, start, data, num_steps, checkpoint=path, checkpoint_every=1e-6, **OPTIONS)

@@ -224,16 +224,21 @@ def test_what_a_kill_left_is_tidied(monkeypatch, tmp_path):
     assert left == ["mine.txt", "run.npz"]
 
 
-def begun(module, path):
-    return subprocess.Popen(
-        [sys.executable, "-m", f"tests.sampling.{module}", str(path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
+def begun(module, *arguments):
+    """Begin a program, and wait until it has written something."""
+    command = [sys.executable, "-m", f"tests.sampling.{module}", *map(str, arguments)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    return process
 
 
 def killed(process, rng, most):
+    """Kill a program within so many seconds."""
     time.sleep(rng.uniform(0, most))
     process.send_signal(signal.SIGKILL)
     process.communicate()
+    return process.returncode == -signal.SIGKILL
 
 
 def judged(path):
@@ -251,8 +256,6 @@ def test_fifty_kills_of_a_writer_leave_a_checkpoint_each(tmp_path):
     """It is stopped and looked at, for what is on disk then is what a kill would leave; at last it is killed."""
     rng, path = random.Random(0), tmp_path / "run"
     process = begun("writer", path)
-    assert process.stdout is not None
-    process.stdout.readline()
     for number in range(49):
         time.sleep(rng.uniform(0, 0.02))
         process.send_signal(signal.SIGSTOP)
@@ -260,28 +263,23 @@ def test_fifty_kills_of_a_writer_leave_a_checkpoint_each(tmp_path):
         judged(copy)
         shutil.rmtree(copy)
         process.send_signal(signal.SIGCONT)
-    killed(process, rng, 0.02)
+    assert killed(process, rng, 0.02)
     assert judged(path) > 0
-
-
-def kills_of_a_run(path, count):
-    """Kill a run so often, after it has begun to write, and let it end; return its samples."""
-    rng = random.Random(1)
-    for _ in range(count):
-        process = begun("killed_run", path)
-        while process.poll() is None and not (path / "run.npz").exists():
-            time.sleep(0.05)
-        killed(process, rng, 3.5)
-        checkpoint.read(path, None)
-    kernel, data = killed_run.parts()
-    return ewsg.resume(path, data, kernel=kernel, progress=False)
 
 
 @pytest.mark.parametrize("count", [5, pytest.param(50, marks=pytest.mark.sweep)])
 def test_a_run_that_is_killed_again_and_again_ends_as_it_would(tmp_path, count):
-    again = kills_of_a_run(tmp_path / "run", count)
+    """Each time soon after its first checkpoint, so that it never comes to its end by itself."""
+    rng, path, num_steps = random.Random(1), tmp_path / "run", 20_000 * count
+    done = [0]
+    for _ in range(count):
+        assert killed(begun("killed_run", path, num_steps), rng, 0.1)
+        done.append(checkpoint.read(path, None).counts["done"])
+    assert np.all(np.diff(done) > 0)
+    assert done[-1] < num_steps
     kernel, data = killed_run.parts()
-    whole = ewsg.sample(killed_run.KEY, kernel, jnp.zeros(D), data, killed_run.NUM_STEPS, **killed_run.OPTIONS)
+    again = ewsg.resume(path, data, kernel=kernel, progress=False)
+    whole = ewsg.sample(killed_run.KEY, kernel, jnp.zeros(3), data, num_steps, **killed_run.OPTIONS)
     # The programs of this process are optimised less.
     np.testing.assert_allclose(again.position, whole.position, atol=1e-4)
     assert again.gradient_evaluations == whole.gradient_evaluations
