@@ -109,8 +109,9 @@ def kernel_stein_discrepancy(
         True 1000 1000.0
     """
     _check.positive("scale", scale)
+    for_batches, for_signs = jax.random.split(_check.key(key))
     draws, fresh = scored(
-        key,
+        for_batches,
         samples,
         posterior,
         data,
@@ -125,7 +126,7 @@ def kernel_stein_discrepancy(
     count = blocks_of(draws.in_chains(white.u), draws.shared).number
     parts = groups(len(white.u), count)
     sums = SteinKernel.of(white, float(scale)).sums(parts)
-    seed = np.asarray(jax.random.key_data(jax.random.fold_in(key, 1))).ravel()
+    seed = np.asarray(jax.random.key_data(for_signs)).ravel()
     sizes = np.array([part.stop - part.start for part in parts])
     squared, error, p_value = _judged(sums, sizes, np.random.default_rng(seed))
     return Discrepancy(squared, error, p_value, len(white.u), len(parts), fresh.data_passes)
