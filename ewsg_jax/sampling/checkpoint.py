@@ -70,10 +70,9 @@ class Saver:
                 "ewsg_jax.resume(path, data, kernel=kernel) goes on with"
             )
         self._folder.mkdir(exist_ok=True)
-        for left in self._folder.glob(f".{RUN.partition('.')[0]}*"):
-            left.unlink()
-        for left in self._folder.glob(".draws-*"):
-            left.unlink()
+        for name in (f".{RUN}.*", ".draws-*"):
+            for left in self._folder.glob(name):
+                left.unlink()
         self._every, self._earlier = saving.every, earlier
         self._pieces = 0 if earlier is None else earlier.counts["pieces"]
         self._saved = 0 if earlier is None else earlier.counts["done"]
@@ -170,13 +169,10 @@ def take_up(earlier: Earlier, outcome: Outcome, layout: Layout, plan: Plan) -> N
     outcome.watch.take_up(counts["alive"], counts["diverged_at"], outcome.done)
     outcome.room.make(plan.kept(outcome.done))
     filled = 0
-    for piece in earlier.pieces:
-        count = jax.tree.leaves(piece)[0].shape[1]
-
-        def write(room: np.ndarray, some: np.ndarray, first: int = filled, last: int = filled + count) -> None:
-            room[:, first:last] = some
-
-        jax.tree.map(write, outcome.room.draws, piece)
+    for piece in map(jax.tree.leaves, earlier.pieces):
+        count = piece[0].shape[1]
+        for room, some in zip(jax.tree.leaves(outcome.room.draws), piece, strict=True):
+            room[:, filled : filled + count] = some
         filled += count
     if earlier.sums is not None:
         like = jax.eval_shape(functools.partial(keeping.nothing, layout), outcome.state.position).sums

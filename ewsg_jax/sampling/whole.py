@@ -12,7 +12,8 @@ from ewsg_jax.sampling.collecting import collect
 from ewsg_jax.sampling.health import warn_of_overflow
 from ewsg_jax.sampling.request import Chains, Manner, Wanted, check
 from ewsg_jax.sampling.samples import Samples
-from ewsg_jax.sampling.stacked import StackedSamples, spread, told_apart
+from ewsg_jax.sampling.spreading import spread
+from ewsg_jax.sampling.stacked import StackedSamples, told_apart
 
 
 def checked(asked: Chains, wanted: Wanted, manner: Manner, saving: Saving) -> tuple[Chains, Wanted]:

@@ -1,0 +1,86 @@
+"""What is asked of each member of a stack of kernels, of all of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax._module import text
+from ewsg_jax._stack import Stack
+from ewsg_jax._types import Array, Key, Position, PyTree
+from ewsg_jax.sampling._moments import MomentPlan, Sums, positions
+from ewsg_jax.sampling.request import Chains, Wanted
+from ewsg_jax.sampling.starts import is_function
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A function of a key that returns a position, for all members."""
+
+    stack: Stack
+    position: Callable[[Key], Position]
+
+    def __call__(self, key: Key) -> Position:
+        """Return the position of each member."""
+        return self.stack.spread(self.position(key))
+
+
+@dataclass(frozen=True)
+class OfEach:
+    """A function of a position, of each member's."""
+
+    function: Callable[[Position], PyTree]
+
+    def __repr__(self) -> str:
+        return f"{text(self.function)} of each"
+
+    def __call__(self, position: Position) -> PyTree:
+        """Return what it makes of each."""
+        return jax.vmap(self.function)(position)
+
+
+@dataclass(frozen=True)
+class MomentsOfEach(MomentPlan):
+    """Running moments of each member by itself."""
+
+    plan: MomentPlan
+
+    @classmethod
+    def by(cls, plan: MomentPlan) -> "MomentsOfEach":
+        """Return those that a plan keeps."""
+        of = plan.of if plan.of is positions else OfEach(plan.of)
+        return cls(of, plan.covariance, plan.weights, plan)
+
+    def start(self, position: Position) -> Sums:
+        """Return empty sums of one chain's members."""
+        return jax.vmap(self.plan.start)(position)
+
+    def add(self, sums: Sums, weight: Array, position: Position) -> Sums:
+        """Add the positions of one chain's members, of one weight or a weight each."""
+        return jax.vmap(self.plan.add, in_axes=(0, 0 if weight.ndim else None, 0))(sums, weight, position)
+
+    def merge(self, first: Sums, second: Sums) -> Sums:
+        """Return the sums over both."""
+        return jax.vmap(self.plan.merge)(first, second)
+
+
+def spread(stack: Stack, asked: Chains, wanted: Wanted) -> tuple[Chains, Wanted]:
+    """Return what a stack is asked for, of what was asked of each of its members."""
+    position = asked.position
+    if callable(position) and is_function(position):
+        position = position if isinstance(position, type) else Spread(stack, position)
+    elif position is not None:
+        position = _check.position(position)
+        each = jax.vmap(stack.spread) if asked.stacked is True and _has_axes(position) else stack.spread
+        position = each(position)
+    keep, moments = wanted.keep, wanted.moments
+    return asked._replace(position=position), wanted._replace(
+        keep=keep if keep is positions or not callable(keep) else OfEach(keep),
+        moments=MomentsOfEach.by(moments) if isinstance(moments, MomentPlan) else moments,
+    )
+
+
+def _has_axes(position: Position) -> bool:
+    return all(np.ndim(x) for x in jax.tree.leaves(position))
