@@ -70,9 +70,7 @@ class Stack(Kernel[P]):
     @property
     def values(self) -> dict[str, np.ndarray]:
         """The numbers by which the members differ, by their names, shape (member,) each."""
-        paths = jax.tree_util.tree_leaves_with_path(self.kernel)
-        pairs = zip(paths, self.differs, strict=True)
-        found = {_name(path): np.asarray(leaf) for (path, leaf), kind in pairs if kind and np.ndim(leaf) == 1}
+        found = {name: np.asarray(leaf) for name, leaf in self._differing if np.ndim(leaf) == 1}
         short = [name.split(".")[-1] for name in found]
         return dict(zip(short if len(set(short)) == len(short) else found, found.values(), strict=True))
 
@@ -160,11 +158,13 @@ class Stack(Kernel[P]):
     @property
     def _one_batch(self) -> bool:
         """Whether what differs is the dynamics', so that randomness is the same for all members."""
+        return all(name.startswith("dynamics.") for name, _ in self._differing)
+
+    @property
+    def _differing(self) -> list[tuple[str, Any]]:
+        """The leaves in which members differ, with their names."""
         paths = jax.tree_util.tree_leaves_with_path(self.kernel)
-        return all(
-            not kind or _name(path).startswith("dynamics.")
-            for (path, _), kind in zip(paths, self.differs, strict=True)
-        )
+        return [(_name(path), leaf) for (path, leaf), kind in zip(paths, self.differs, strict=True) if kind]
 
     @property
     def memory_axis(self) -> int | None:
