@@ -4,7 +4,8 @@ A kernel is a dynamics that asks an estimator for a gradient: `kernel(dynamics, 
 (`sgld`, `sghmc`, `ewsg`, …: all of `METHODS`) are such pairs; `sample` runs them.
 
 Posterior, models, bounds, bijectors: what is sampled.
-METHODS, kernel, stack, dynamics, gradients, rows: named methods, parts to make kernels of, and grids of kernels.
+METHODS, kernel, dynamics, gradients, rows: named methods, and parts to make kernels of.
+stack, stack_data: many kernels, or many data sets, in one run.
 sample, moments, resume, load: run, go on with a run, and read runs from files.
 plan: which kernel, from where and how long, and whether a chain is needed.
 check: how wrong draws are, and what is right.
@@ -13,8 +14,8 @@ find_mode, forecast, cluster, from_sgd: before a run.
 datasets: real data.
 module, static, hyperparameters, method, saved_as: for parts of your own.
 Kernel, KernelState, Info, Randomness: what a kernel is and returns.
-Samples, StackedSamples, Stack, Moments, Mode, Forecast, Plan, Report, SGDMatch, Method: what functions return,
-and the record of a method.
+Samples, StackedSamples, Stack, StackedData, Moments, Mode, Forecast, Plan, Report, SGDMatch, Method: what functions
+return, and the record of a method.
 """
 
 from types import ModuleType as _ModuleType
@@ -34,8 +35,6 @@ from ewsg_jax._kernel import Randomness as Randomness
 from ewsg_jax._module import hyperparameters as hyperparameters
 from ewsg_jax._module import module as module
 from ewsg_jax._module import static as static
-from ewsg_jax._stack import Stack as Stack
-from ewsg_jax._stack import stack as stack
 from ewsg_jax.checking import Report as Report
 from ewsg_jax.checking import check as check
 from ewsg_jax.forecasting import Forecast as Forecast
@@ -59,6 +58,10 @@ from ewsg_jax.sampling import moments as moments
 from ewsg_jax.sampling import resume as resume
 from ewsg_jax.sampling import sample as sample
 from ewsg_jax.sampling import saved_as as saved_as
+from ewsg_jax.stacking import Stack as Stack
+from ewsg_jax.stacking import StackedData as StackedData
+from ewsg_jax.stacking import stack as stack
+from ewsg_jax.stacking import stack_data as stack_data
 
 __version__ = "0.1.0"
 

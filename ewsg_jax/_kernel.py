@@ -159,6 +159,11 @@ class Kernel(Part, abc.ABC, Generic[P]):
         return True
 
     @property
+    def takes_padded(self) -> bool:
+        """Whether it counts the rows that count alone, of data sets stacked together."""
+        return False
+
+    @property
     def sharing(self) -> Sharing:
         """Whose the estimator's memory is."""
         return Sharing()

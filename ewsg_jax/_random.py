@@ -56,15 +56,18 @@ def signs(key: Key, shape: tuple[int, ...], dtype: Any) -> Array:
     return (1 - 2 * bits.astype(jnp.int32)).ravel()[:count].reshape(shape).astype(dtype)
 
 
-def rows(key: Key, num_rows: int, batch_size: int, replace: bool = True) -> Array:
+def rows(
+    key: Key, num_rows: int | Array, batch_size: int, replace: bool = True, *, most: int | None = None
+) -> Array:
     """Draw `batch_size` row numbers in [0, `num_rows`), int32, at a cost that does not depend on n.
 
     With replacement each is uniform; without, their set is uniform over all subsets of that size
     (Floyd's algorithm; the order inside the batch is not uniform, and nothing depends on it).
     The probability of a row differs from 1/n by a factor within 1 ± n/2³² (n ≤ 400,000) or
-    1 ± n/2⁶⁴ (above).
+    1 ± n/2⁶⁴ (above). Where n is known only to the program, `most` says how large it can be.
     """
-    words = index_words(key, num_rows, batch_size)
+    limit: Any = num_rows if most is None else most
+    words = index_words(key, limit, batch_size)
     if replace:
         return scaled(words, jnp.uint32(num_rows))
     first = num_rows - batch_size

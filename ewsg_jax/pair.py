@@ -98,6 +98,10 @@ class Pair(Kernel[P]):
         return self.estimator.exchangeable
 
     @property
+    def takes_padded(self) -> bool:
+        return self.estimator.takes_padded
+
+    @property
     def sharing(self) -> Sharing:
         return self.estimator.sharing
 

@@ -21,6 +21,7 @@ from ewsg_jax.bounds.protocol import Bound
 from ewsg_jax.linear import LinearPredictor, OfDatum, Residual, checked_residual
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import CHUNK_SIZE, Batch, num_rows, sum_over_rows
+from ewsg_jax.rows.padded import only_counted, real_counted, unpadded
 from ewsg_jax.transformed import CheckValues, LogLikelihood, LogPrior, linear_predictor
 
 HALF_PRECISION_ROWS = 256
@@ -237,10 +238,12 @@ class Posterior(Generic[P]):
             The derivative of each Vᵢ by its linear predictor, shape (b,) or (b, k), where the posterior was made by
             `Posterior.linear`; else the gradients themselves, leaves (b, …). `sum_of_rows` adds them up.
         """
+        plain = unpadded(rows)
         if self.predictor is None:
-            return jax.vmap(jax.grad(lambda p, row: -self.log_likelihood(p, row)), (None, 0))(position, rows)
-        x = jax.vmap(self.predictor.inputs)(rows)
-        return -checked_residual(self.predictor.residual, products.matmul(x, position), rows)
+            of_row = jax.grad(lambda p, row: -self.log_likelihood(p, row))
+            return only_counted(jax.vmap(of_row, (None, 0))(position, plain), rows)
+        x = jax.vmap(self.predictor.inputs)(plain)
+        return only_counted(-checked_residual(self.predictor.residual, products.matmul(x, position), plain), rows)
 
     def flat_row_gradients(self, position: P, rows: Data) -> Array:
         """Return ∇Vᵢ of each row as a matrix (b, d), the d numbers of a position leaf after leaf."""
@@ -249,7 +252,7 @@ class Posterior(Generic[P]):
     def flat_rows(self, row_gradients: PyTree, rows: Data) -> Array:
         """Return the same of what `row_gradients` gives for these rows, at least in float32."""
         if self.predictor is not None:
-            x = jax.vmap(self.predictor.inputs)(rows)
+            x = jax.vmap(self.predictor.inputs)(unpadded(rows))
             row_gradients = products.einsum("bi,b...->bi...", x, row_gradients)
         return jax.vmap(lambda one: ravel_pytree(_tree.widened(one))[0])(row_gradients)
 
@@ -260,7 +263,7 @@ class Posterior(Generic[P]):
         """
         if self.predictor is None:
             return jax.tree.map(lambda x: jnp.sum(x, axis=0), _tree.widened(row_gradients))
-        return products.sum_of_outer(jax.vmap(self.predictor.inputs)(rows), row_gradients)
+        return products.sum_of_outer(jax.vmap(self.predictor.inputs)(unpadded(rows)), row_gradients)
 
     def estimate_from_rows(
         self, row_gradients: PyTree, rows: Data, data: Data, weights: Array | None = None
@@ -315,7 +318,7 @@ class Posterior(Generic[P]):
 
     def log_likelihoods(self, position: P, rows: Data) -> Array:
         """Return the log likelihood of each row, shape (b,), at least in float32."""
-        return _tree.widened(jax.vmap(self.log_likelihood, (None, 0))(position, rows))
+        return only_counted(_tree.widened(jax.vmap(self.log_likelihood, (None, 0))(position, unpadded(rows))), rows)
 
     def check(self, position: P, data: Data) -> None:
         """Check that both functions give scalars for this position and one datum, and the data by `check_values`.
@@ -329,6 +332,7 @@ class Posterior(Generic[P]):
         """
         _check.position(position)
         _check.data(data)
+        data = unpadded(data)
         datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), data)
         shapes = _check.shapes(position)
         signature = _signature((shapes, datum))
@@ -418,7 +422,7 @@ def _is_equal(mine: object, other: object) -> bool:
 
 def _to_all_rows(sum_over_batch: Position, batch_size: int, data: Data) -> Position:
     """Scale a sum over b rows to all n: the one place where this is done."""
-    return _tree.combine((num_rows(data) / batch_size, sum_over_batch))
+    return _tree.combine((real_counted(data) / batch_size, sum_over_batch))
 
 
 def _is_known(leaf: object) -> bool:

@@ -21,7 +21,7 @@ ORDER = [
     ["posterior"],
     ["models", "gradients"],
     ["dynamics", "_kernel"],
-    ["pair", "record", "_stack"],
+    ["pair", "record", "stacking"],
     ["exact"],
     ["methods"],
     ["preparation", "sampling"],

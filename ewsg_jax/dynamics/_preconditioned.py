@@ -40,7 +40,7 @@ from ewsg_jax.dynamics.protocol import (
     half_squared_sum,
 )
 from ewsg_jax.gradients.protocol import Estimate
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.padded import real_counted
 from ewsg_jax.tags import saved_as
 
 
@@ -60,7 +60,7 @@ class Prepared(NamedTuple):
     state: PreconditionedState
     prior_gradient: Position
     prior_gradient_at: PriorGradient
-    num_rows: int
+    num_rows: Array | int
 
 
 class Coefficients(NamedTuple):
@@ -108,7 +108,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
         return Coefficients(h, t, 2 * h * t, -xp.sqrt(h * t / 2), xp.sqrt(h / (2 * t)), 1 - self.decay)
 
     def prepare(self, state: PreconditionedState, prior_gradient: PriorGradient, data: Data) -> Prepared:
-        return Prepared(state, prior_gradient(state.position), prior_gradient, num_rows(data))
+        return Prepared(state, prior_gradient(state.position), prior_gradient, real_counted(data))
 
     def scale(self, mean_square: Array) -> Array:
         """Return G."""
@@ -218,7 +218,7 @@ def preconditioned(
     )
 
 
-def _per_row(gradient: Position, prior_gradient: Position, count: int) -> PyTree:
+def _per_row(gradient: Position, prior_gradient: Position, count: Array | int) -> PyTree:
     """Return (g − ∇V₀)/n, at least in float32."""
     difference = _tree.combine((1, _tree.widened(gradient)), (-1, prior_gradient))
     return _tree.combine((1 / count, difference))

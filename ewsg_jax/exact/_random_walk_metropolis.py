@@ -90,6 +90,10 @@ class RandomWalkMetropolis(Kernel[P]):
     def check(self, position: P, data: Data) -> None:
         self.posterior.check(position, data)
 
+    @property
+    def takes_padded(self) -> bool:
+        return True
+
 
 @method(
     title="Random-walk Metropolis",

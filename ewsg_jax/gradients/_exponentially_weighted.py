@@ -71,6 +71,10 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         return self.frozen if self.name is None else self.name
 
     @property
+    def takes_padded(self) -> bool:
+        return self.estimator.takes_padded and not self.is_exact
+
+    @property
     def reports_covariance(self) -> bool:
         return self.estimator.reports_covariance
 

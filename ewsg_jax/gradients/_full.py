@@ -16,6 +16,10 @@ class Full(GradientEstimator[P]):
 
     chunk_size: int = static(default=CHUNK_SIZE)
 
+    @property
+    def takes_padded(self) -> bool:
+        return True
+
     def draw(self, key: Key, data: Data) -> tuple[()]:
         return ()
 

@@ -126,6 +126,11 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
         return False
 
     @property
+    def takes_padded(self) -> bool:
+        """Whether it counts the rows that count alone, of data sets stacked together (`rows.padded`)."""
+        return False
+
+    @property
     def reports_covariance(self) -> bool:
         """Whether estimates hold their covariance."""
         return False
@@ -203,6 +208,10 @@ class OfRows(GradientEstimator[P]):
     @property
     def lists_batches(self) -> bool:
         return self.law.lists_batches
+
+    @property
+    def takes_padded(self) -> bool:
+        return self.law.takes_padded
 
     def check(self, position: P, data: Data) -> None:
         self.posterior.check(position, data)

@@ -31,6 +31,10 @@ class WithCovariance(OfRows[P]):
     chunk_size: int = static(default=CHUNK_SIZE)
 
     @property
+    def takes_padded(self) -> bool:
+        return False
+
+    @property
     def reports_covariance(self) -> bool:
         return True
 

@@ -14,6 +14,7 @@ from ewsg_jax._types import Array, Data, Key, PyTree
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import Batch, num_rows
 from ewsg_jax.rows.law import RowLaw, check_fits
+from ewsg_jax.rows.padded import counted
 
 MOST_BATCHES = 100_000
 """How many batches `batches` lists at the most."""
@@ -25,9 +26,10 @@ class Independent(RowLaw[tuple[()]]):
 
     independent = True
     lists_batches = True
+    takes_padded = True
 
     def draw(self, key: Key, data: Data) -> Array:
-        return _random.rows(key, num_rows(data), self.batch_size)
+        return _random.rows(key, counted(data), self.batch_size, most=num_rows(data))
 
     def gather(self, randomness: Array, data: Data) -> Batch:
         return gathering.gather(data, randomness)
@@ -51,7 +53,7 @@ class Subset(Independent):
     distinct = True
 
     def draw(self, key: Key, data: Data) -> Array:
-        return _random.rows(key, num_rows(data), self.batch_size, replace=False)
+        return _random.rows(key, counted(data), self.batch_size, replace=False, most=num_rows(data))
 
     def check(self, data: Data) -> None:
         check_fits(self.batch_size, data, "replace=False")

@@ -5,7 +5,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from ewsg_jax._module import Part, module, static
 from ewsg_jax._types import Array, Data, Key, PyTree
-from ewsg_jax.rows.gathering import Batch, num_rows
+from ewsg_jax.rows.gathering import Batch
+from ewsg_jax.rows.padded import fewest
 
 RowMemory = TypeVar("RowMemory")
 
@@ -28,6 +29,8 @@ class RowLaw(Part, abc.ABC, Generic[RowMemory]):
     """Whether the rows of a batch are independent."""
     lists_batches: ClassVar[bool] = False
     """Whether `batches` can list them."""
+    takes_padded: ClassVar[bool] = False
+    """Whether it draws those rows alone that count, of data sets stacked together."""
 
     batch_size: int = static()
 
@@ -79,5 +82,6 @@ class RowLaw(Part, abc.ABC, Generic[RowMemory]):
 
 def check_fits(batch_size: int, data: Data, why: str) -> None:
     """Check that a batch without repeats is no larger than the data."""
-    if batch_size > num_rows(data):
-        raise ValueError(f"batch_size must be at most n = {num_rows(data)} when {why}; got {batch_size}")
+    n = fewest(data)
+    if batch_size > n:
+        raise ValueError(f"batch_size must be at most n = {n} when {why}; got {batch_size}")

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
-from ewsg_jax._stack import Stack
 from ewsg_jax._types import Array, Data, P, PyTree
 from ewsg_jax.sampling import checkpoint, whole
 from ewsg_jax.sampling._moments import MomentPlan, positions
@@ -17,6 +16,8 @@ from ewsg_jax.sampling.checkpoint import Saving
 from ewsg_jax.sampling.request import Chains, Manner, Wanted
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.stacked import StackedSamples
+from ewsg_jax.stacking.data import StackedData
+from ewsg_jax.stacking.kernels import Stack
 
 
 class Options(TypedDict, Generic[P], total=False):
@@ -36,6 +37,12 @@ class Options(TypedDict, Generic[P], total=False):
 @overload
 def resume(  # pyright: ignore[reportOverlappingOverload]  # a stack is a kernel, the first one that fits counts
     path: str | os.PathLike[str], data: Data, *, kernel: Stack[P], **options: Unpack[Options[P]]
+) -> StackedSamples[P]: ...
+
+
+@overload
+def resume(
+    path: str | os.PathLike[str], data: StackedData, *, kernel: Kernel[P], **options: Unpack[Options[P]]
 ) -> StackedSamples[P]: ...
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any, Generic, TypedDict, Unpack, overload
 
 from ewsg_jax._kernel import Kernel, KernelState
-from ewsg_jax._stack import Stack
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.sampling import whole
 from ewsg_jax.sampling._moments import MomentPlan, positions
@@ -13,6 +12,8 @@ from ewsg_jax.sampling.checkpoint import Saving
 from ewsg_jax.sampling.request import Chains, Manner, Wanted
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.stacked import StackedSamples
+from ewsg_jax.stacking.data import StackedData
+from ewsg_jax.stacking.kernels import Stack
 
 
 class Options(TypedDict, Generic[P], total=False):
@@ -43,6 +44,17 @@ def sample(  # pyright: ignore[reportOverlappingOverload]  # a stack is a kernel
     kernel: Stack[P],
     position: P | Callable[[Key], Position] | None,
     data: Data,
+    num_steps: int | None = None,
+    **options: Unpack[Options[P]],
+) -> StackedSamples[P]: ...
+
+
+@overload
+def sample(
+    key: Key,
+    kernel: Kernel[P],
+    position: P | Callable[[Key], Position] | None,
+    data: StackedData,
     num_steps: int | None = None,
     **options: Unpack[Options[P]],
 ) -> StackedSamples[P]: ...
@@ -95,7 +107,8 @@ def sample(
             everything else is then as for each of its members.
         position: where the chains start: a tree of floating-point arrays; or a function of a key that
             returns one, called once per chain; or, with `stacked=True`, a tree with a leading chain axis.
-        data: a tree of arrays that share their leading axis, the n rows.
+        data: a tree of arrays that share their leading axis, the n rows; or several data sets, by
+            `ewsg_jax.stack_data`: each is then sampled as by itself, with randomness of its own.
         num_steps: steps of each chain, burn-in included.
         data_passes: instead of `num_steps`, the largest number of steps whose evaluations stay within so many
             passes over the data, per chain.
@@ -128,9 +141,9 @@ def sample(
         checkpoint_every: seconds between checkpoints; more where writing takes over a twentieth of the time.
 
     Returns:
-        The draws and what they cost; of a stack a `StackedSamples`, whose items they are. An interrupt (Ctrl-C)
-        ends the run early and returns what was sampled. A chain that diverges stays at its last finite position,
-        with a warning, and the others go on unchanged; when none is left the run ends.
+        The draws and what they cost; of kernels or data sets in a stack a `StackedSamples`, whose items they are.
+        An interrupt (Ctrl-C) ends the run early and returns what was sampled. A chain that diverges stays at its
+        last finite position, with a warning, and the others go on unchanged; when none is left the run ends.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind, or `seconds` are over before a draw is kept; the

@@ -11,6 +11,7 @@ from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.sampling._moments import MomentPlan
 from ewsg_jax.sampling._moments import positions as keep_positions
+from ewsg_jax.stacking.data import StackedData
 
 
 class Chains(NamedTuple):
@@ -23,6 +24,8 @@ class Chains(NamedTuple):
     num_chains: int
     state: KernelState | None
     stacked: bool
+    data_sets: StackedData | None = None
+    """What the data are, where they are several data sets."""
 
 
 class Wanted(NamedTuple):

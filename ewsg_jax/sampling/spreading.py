@@ -7,12 +7,15 @@ import jax
 import numpy as np
 
 from ewsg_jax import _check
+from ewsg_jax._kernel import Kernel
 from ewsg_jax._module import text
-from ewsg_jax._stack import Stack
 from ewsg_jax._types import Array, Key, Position, PyTree
 from ewsg_jax.sampling._moments import MomentPlan, Sums, positions
 from ewsg_jax.sampling.request import Chains, Wanted
 from ewsg_jax.sampling.starts import is_function
+from ewsg_jax.stacking._stack import over_data
+from ewsg_jax.stacking.data import StackedData
+from ewsg_jax.stacking.kernels import Stack
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,13 @@ class MomentsOfEach(MomentPlan):
     def merge(self, first: Sums, second: Sums) -> Sums:
         """Return the sums over both."""
         return jax.vmap(self.plan.merge)(first, second)
+
+
+def of_data_sets(asked: Chains, data_sets: StackedData) -> Chains:
+    """Return chains of a stack over some data sets, of those asked for of each."""
+    _check.instance("kernel", asked.kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
+    kernel = over_data(asked.kernel, len(data_sets))
+    return asked._replace(kernel=kernel, data=data_sets.rows, data_sets=data_sets)
 
 
 def spread(stack: Stack, asked: Chains, wanted: Wanted) -> tuple[Chains, Wanted]:

@@ -12,37 +12,40 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._kernel import KernelState
-from ewsg_jax._stack import Stack, StackState
 from ewsg_jax._types import P, PyTree
 from ewsg_jax.sampling import archive
 from ewsg_jax.sampling._moments import Moments
 from ewsg_jax.sampling.files import read_as
 from ewsg_jax.sampling.samples import NAME, Samples, in_arviz
 from ewsg_jax.sampling.stack_plot import plot
+from ewsg_jax.stacking.data import StackedData
+from ewsg_jax.stacking.kernels import Stack, StackState
 from ewsg_jax.tags import saved_as
 
 MOST_NAMED = 5
 """Members that a warning names."""
 
 
-@saved_as("stacked_samples")
+@saved_as("stacked_samples", later={"num_rows": lambda _: None})
 @dataclass(frozen=True, eq=False, repr=False)
 class StackedSamples(Generic[P]):
     """What a run of a stack of kernels returns: `runs[i]` are the samples of member i, a `Samples` like any other.
 
-    Members have the same starts, batches and noise: they are compared without the noise between runs, and are not
-    independent of each other.
+    Members have the same starts. Kernels on the same data have the same batches and noise: they are compared
+    without the noise between runs, and are not independent of each other. Those of several data sets have theirs.
 
     Attributes:
         whole: the run as that of one kernel: axes (chain, draw, member) of draws, (chain, member) of what is told
             of each chain. Its costs and seconds are those of one member, and of all.
-        values: the numbers by which the members differ, by their names, shape (member,).
+        values: what the members differ by, shape (member,): numbers by their names, labels as `data_set`.
         memory_axis: where the states' memory has its axis of members, None where all members share it.
+        num_rows: n of each data set, int64, shape (member,); None where all members have the same data.
     """
 
     whole: Samples[P]
     values: dict[str, np.ndarray]
     memory_axis: int | None
+    num_rows: np.ndarray | None = None
 
     def __len__(self) -> int:
         return self.diverged_at.shape[1]
@@ -69,6 +72,7 @@ class StackedSamples(Generic[P]):
             acceptance=_of_member(whole.acceptance, member),
             overflow=_of_member(whole.overflow, member),
             diverged_at=self.diverged_at[:, member],
+            num_data=whole.num_data if self.num_rows is None else int(self.num_rows[member]),
         )
 
     def __repr__(self) -> str:
@@ -148,7 +152,10 @@ class StackedSamples(Generic[P]):
         """
         if self.whole.draws is None or not self.whole.num_draws:
             raise ValueError("plot must have draws; got a run that kept none")
-        return plot(repr(self), *self._labels, list(self), path)
+        name, labels = self._labels
+        if not np.issubdtype(labels.dtype, np.number):
+            name, labels = "member", np.arange(len(self))
+        return plot(repr(self), name, labels, list(self), path)
 
     def to_arviz(self, **options: Any) -> Any:
         """Return the draws as ArviZ takes them, with a dimension of members behind chains and draws.
@@ -169,14 +176,18 @@ class StackedSamples(Generic[P]):
         return in_arviz(draws, beside, dims=dims, coords=coords, **options)
 
 
-def told_apart(stack: Stack, samples: Samples, shared_memory: bool) -> StackedSamples:
+def told_apart(
+    stack: Stack, samples: Samples, shared_memory: bool, data_sets: StackedData | None
+) -> StackedSamples:
     """Return the samples of a stack, and warn of members that lost chains."""
     memory_axis = None if stack.memory_axis is None else stack.memory_axis + (not shared_memory)
-    found = StackedSamples(samples, stack.values, memory_axis)
+    labels = {} if data_sets is None else {"data_set": data_sets.labels}
+    num_rows = None if data_sets is None else data_sets.num_rows
+    found = StackedSamples(samples, labels | stack.values, memory_axis, num_rows)
     lost = np.flatnonzero(~found.is_stable)
     if lost.size:
         those = [
-            ", ".join(f"{name} = {x[member]:.4g}" for name, x in found.values.items()) or f"member {member}"
+            ", ".join(f"{name} = {_short(x[member])}" for name, x in found.values.items()) or f"member {member}"
             for member in lost[:MOST_NAMED]
         ]
         more = "; …" if lost.size > MOST_NAMED else ""
@@ -187,6 +198,10 @@ def told_apart(stack: Stack, samples: Samples, shared_memory: bool) -> StackedSa
             stacklevel=4,
         )
     return found
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, np.floating) else str(value)
 
 
 def _of_member(values: np.ndarray, member: int) -> np.ndarray:

@@ -10,9 +10,9 @@ import numpy as np
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Kernel, KernelState, check_rows
-from ewsg_jax._stack import Stack, StackState
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.sampling.chunks import start
+from ewsg_jax.stacking.kernels import Stack, StackState
 
 
 def first_state(

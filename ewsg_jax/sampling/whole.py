@@ -4,7 +4,6 @@ import os
 import warnings
 
 from ewsg_jax import _check
-from ewsg_jax._stack import Stack
 from ewsg_jax.files import path_of
 from ewsg_jax.sampling import fingerprint, parts
 from ewsg_jax.sampling.checkpoint import Earlier, Saving
@@ -12,8 +11,10 @@ from ewsg_jax.sampling.collecting import collect
 from ewsg_jax.sampling.health import warn_of_overflow
 from ewsg_jax.sampling.request import Chains, Manner, Wanted, check
 from ewsg_jax.sampling.samples import Samples
-from ewsg_jax.sampling.spreading import spread
+from ewsg_jax.sampling.spreading import of_data_sets, spread
 from ewsg_jax.sampling.stacked import StackedSamples, told_apart
+from ewsg_jax.stacking.data import StackedData
+from ewsg_jax.stacking.kernels import Stack
 
 
 def checked(asked: Chains, wanted: Wanted, manner: Manner, saving: Saving) -> tuple[Chains, Wanted]:
@@ -25,6 +26,8 @@ def checked(asked: Chains, wanted: Wanted, manner: Manner, saving: Saving) -> tu
     if saving.checkpoint is not None:
         path_of(saving.checkpoint, "checkpoint")
     _check.positive("checkpoint_every", saving.every)
+    if isinstance(asked.data, StackedData):
+        asked = of_data_sets(asked, asked.data)
     if isinstance(asked.kernel, Stack):
         asked, wanted = spread(asked.kernel, asked, wanted)
     return check(asked, wanted, manner), wanted
@@ -53,7 +56,9 @@ def run(
     outcome.watch.warn(kernel, outcome.state, chains.data)
     samples = collect(chains, wanted, planned, outcome, compiled)
     warn_of_overflow(samples.overflow)
-    return told_apart(kernel, samples, planned.layout.shared_memory) if isinstance(kernel, Stack) else samples
+    if not isinstance(kernel, Stack):
+        return samples
+    return told_apart(kernel, samples, planned.layout.shared_memory, chains.data_sets)
 
 
 def _check_same(chains: Chains, wanted: Wanted, manner: Manner, saving: Saving, earlier: Earlier) -> None:

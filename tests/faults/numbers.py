@@ -61,8 +61,8 @@ MUTANTS = [
     Mutant(
         "log likelihoods as they come",
         P,
-        "return _tree.widened(jax.vmap(self.log_likelihood, (None, 0))(position, rows))",
-        "return jax.vmap(self.log_likelihood, (None, 0))(position, rows)",
+        "_tree.widened(jax.vmap(self.log_likelihood, (None, 0))(position, unpadded(rows)))",
+        "jax.vmap(self.log_likelihood, (None, 0))(position, unpadded(rows))",
         HALF + "test_a_likelihood_in_half_precision_is_summed_in_single[bfloat16]",
     ),
     Mutant(

@@ -6,7 +6,7 @@ MUTANTS = [
     Mutant(
         "n/b to 1/b",
         "ewsg_jax/posterior.py",
-        "_tree.combine((num_rows(data) / batch_size, sum_over_batch))",
+        "_tree.combine((real_counted(data) / batch_size, sum_over_batch))",
         "_tree.combine((1 / batch_size, sum_over_batch))",
         "tests/dynamics/test_stationary_law.py::test_minibatch_noise_that_does_not_depend_on_the_position[semi_implicit-2-False]",
     ),
@@ -73,8 +73,8 @@ MUTANTS = [
     Mutant(
         "gradient of the likelihood for the potential",
         "ewsg_jax/posterior.py",
-        "return -checked_residual(self.predictor.residual, products.matmul(x, position), rows)",
-        "return checked_residual(self.predictor.residual, products.matmul(x, position), rows)",
+        "only_counted(-checked_residual(",
+        "only_counted(checked_residual(",
         "tests/test_posterior.py::test_gradients_are_those_of_the_log_likelihood[softmax_regression-float64]",
         sweep=True,
     ),

@@ -3,6 +3,7 @@
 from tests.faults.mutant import Mutant
 
 STACK, CHECKPOINT = "tests/sampling/test_stack.py::", "tests/sampling/test_checkpoint.py::"
+DATA_SETS = "tests/sampling/test_data_sets.py::"
 MUTANTS = [
     Mutant(
         "keep_when: a step late",
@@ -95,35 +96,35 @@ MUTANTS = [
     ),
     Mutant(
         "stack: a member that diverges goes on",
-        "ewsg_jax/_stack.py",
+        "ewsg_jax/stacking/kernels.py",
         'fine = (before.diverged_at < 0) & found["is_finite"]',
         "fine = before.diverged_at < 0",
         STACK + "test_a_member_that_diverges_is_marked_and_the_others_go_on[sgld]",
     ),
     Mutant(
         "stack: a member that was lost is lost again",
-        "ewsg_jax/_stack.py",
+        "ewsg_jax/stacking/kernels.py",
         "fallen = (before.diverged_at < 0) & ~fine",
         "fallen = ~fine",
         STACK + "test_a_member_that_diverges_is_marked_and_the_others_go_on[sgld]",
     ),
     Mutant(
         "stack: the first member's rows for all",
-        "ewsg_jax/_stack.py",
+        "ewsg_jax/stacking/kernels.py",
         'name.startswith("dynamics.") for name, _ in self._differing',
         "True for _ in self._differing",
         STACK + "test_members_may_differ_in_any_number[laws of rows]",
     ),
     Mutant(
         "stack: a memory of the data for all, whatever their centers",
-        "ewsg_jax/_stack.py",
+        "ewsg_jax/stacking/kernels.py",
         'None if self._one_batch and self.kernel.sharing.of == "data" else 0',
         'None if self.kernel.sharing.of == "data" else 0',
         STACK + "test_members_may_differ_in_any_number[centers]",
     ),
     Mutant(
         "stack: numbers in single precision",
-        "ewsg_jax/_stack.py",
+        "ewsg_jax/stacking/kernels.py",
         "dtype = jnp.result_type(jnp.float32, *_tree.dtypes(like))",
         "dtype = jnp.float32",
         STACK + "test_members_may_differ_in_any_number[temperatures]",
@@ -134,6 +135,55 @@ MUTANTS = [
         "stack.memory_axis + (not shared_memory)",
         "stack.memory_axis + 1",
         STACK + "test_a_run_is_that_of_every_member[of the start]",
+    ),
+    Mutant(
+        "data sets: batches of rows that do not count",
+        "ewsg_jax/rows/independent.py",
+        "return _random.rows(key, counted(data), self.batch_size, most=num_rows(data))",
+        "return _random.rows(key, num_rows(data), self.batch_size)",
+        DATA_SETS + "test_their_laws_are_those_that_the_rows_give",
+    ),
+    Mutant(
+        "data sets: n of the longest for all",
+        "ewsg_jax/posterior.py",
+        "real_counted(data) / batch_size",
+        "num_rows(data) / batch_size",
+        DATA_SETS + "test_each_is_sampled_as_by_itself[sgld]",
+    ),
+    Mutant(
+        "data sets: sums over rows that do not count",
+        "ewsg_jax/rows/padded.py",
+        "_tree.scaled_rows(of_rows, rows.size > 0)",
+        "_tree.scaled_rows(of_rows, rows.size >= 0)",
+        DATA_SETS + "test_each_is_sampled_as_by_itself[uld]",
+    ),
+    Mutant(
+        "data sets: n in single precision",
+        "ewsg_jax/rows/padded.py",
+        "n.astype(float)",
+        'n.astype("float32")',
+        DATA_SETS + "test_each_is_sampled_as_by_itself[sgld]",
+    ),
+    Mutant(
+        "data sets: one noise for all",
+        "ewsg_jax/stacking/kernels.py",
+        "jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(self.size))",
+        "jax.vmap(jax.random.fold_in, (None, 0))(key, 0 * jnp.arange(self.size))",
+        DATA_SETS + "test_data_sets_have_noise_of_their_own",
+    ),
+    Mutant(
+        "data sets: rows of a mask where they stand",
+        "ewsg_jax/stacking/data.py",
+        "np.asarray(x)[number][own]",
+        "np.asarray(x)[number][: own.sum()]",
+        DATA_SETS + "test_other_ways_to_give_them",
+    ),
+    Mutant(
+        "data sets: subsets larger than the shortest",
+        "ewsg_jax/rows/padded.py",
+        "int(sizes[sizes > 0].min())",
+        "int(sizes.max())",
+        "tests/wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[sample: data sets: subsets too large]",
     ),
     Mutant(
         "stack: a plot of all members, lost ones too",

@@ -297,6 +297,123 @@ of(
     ("masses of two sizes", V, "kernels", "got dynamics.mass", BY_NUMBERS, of_masses),
 )
 
+LISTS = [jnp.ones((4, 2)), jnp.ones((6, 2))]
+ALIKE = "a list of trees of arrays, alike but for their numbers of rows"
+MASK = "1 for rows that count and 0 for others"
+PAIRS = {"x": jnp.ones((2, 5, 3))}
+
+
+def of_two(kernel: Any, **options: Any) -> Any:
+    return sampled(kernel=kernel, data=ewsg.stack_data(LISTS), **options)
+
+
+of(
+    "stack_data",
+    ("nothing", T, "data_sets", "got [] (list)", ALIKE, lambda: ewsg.stack_data([])),
+    ("one array", T, "data_sets", "got an array of shape (6, 2)", ALIKE, lambda: ewsg.stack_data(LISTS[1])),
+    ("empty trees", V, "data_sets", "without leaves", ALIKE, lambda: ewsg.stack_data([{}, {}])),
+    ("a number", T, "data_sets", "number 1 is none", ALIKE, lambda: ewsg.stack_data([LISTS[0], 3])),
+    ("no rows", V, "data_sets", "number 1 is none", ALIKE, lambda: ewsg.stack_data([LISTS[0], LISTS[0][:0]])),
+    ("other columns", V, "data_sets", "as number 1", ALIKE, lambda: ewsg.stack_data([LISTS[0], LISTS[1][:, :1]])),
+    ("other trees", V, "data_sets", "as number 1", ALIKE, lambda: ewsg.stack_data([LISTS[0], {"x": LISTS[1]}])),
+    (
+        "other dtypes",
+        V,
+        "data_sets",
+        "as number 1",
+        ALIKE,
+        lambda: ewsg.stack_data([LISTS[0], LISTS[1].astype(int)]),
+    ),
+    ("a label too few", V, "labels", "['a']", "one for each of 2", lambda: ewsg.stack_data(LISTS, labels=["a"])),
+    ("a label twice", V, "labels", "['a', 'a']", "apart", lambda: ewsg.stack_data(LISTS, labels=["a", "a"])),
+    (
+        "weights of a half",
+        V,
+        "weights",
+        "(2, 5)",
+        MASK,
+        lambda: ewsg.stack_data(PAIRS, weights=np.full((2, 5), 0.5)),
+    ),
+    ("weights of one set", V, "weights", "(5,)", MASK, lambda: ewsg.stack_data(PAIRS, weights=np.ones(5))),
+    (
+        "a set of none",
+        V,
+        "weights",
+        "(2, 5)",
+        MASK,
+        lambda: ewsg.stack_data(PAIRS, weights=np.eye(2, 5) * [[1], [0]]),
+    ),
+    (
+        "weights of other rows",
+        V,
+        "data_sets",
+        "got shapes [(2, 5, 3)]",
+        "of shapes (2, 4)",
+        lambda: ewsg.stack_data(PAIRS, weights=np.ones((2, 4))),
+    ),
+    (
+        "weights and no arrays",
+        V,
+        "data_sets",
+        "without leaves",
+        "axes (data set, row, …)",
+        lambda: ewsg.stack_data({}, weights=np.ones((2, 4))),
+    ),
+)
+
+of(
+    "sample: data sets",
+    ("no kernel", T, "kernel", "3 (int)", "a named method", lambda: of_two(3)),
+    (
+        "three kernels for two",
+        V,
+        "kernel",
+        "stack of 3",
+        "one for each of 2 data sets",
+        lambda: of_two(ewsg.stack([*GRID, ewsg.sgld(MODEL, 0.3, batch_size=2)])),
+    ),
+    (
+        "blocks",
+        V,
+        "kernel",
+        "rows='blocks'",
+        "rows='random'",
+        lambda: of_two(ewsg.sgld(MODEL, 0.1, batch_size=2, rows="blocks")),
+    ),
+    (
+        "a tracked covariance",
+        V,
+        "kernel",
+        "covariance_tracking",
+        "the estimators uniform",
+        lambda: of_two(ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=2)),
+    ),
+    (
+        "subsets too large",
+        V,
+        "batch_size",
+        "got 5",
+        "at most n = 4",
+        lambda: of_two(ewsg.sgld(MODEL, 0.1, batch_size=5, replace=False)),
+    ),
+    (
+        "NaN in one",
+        V,
+        "data",
+        "1 NaN",
+        "finite",
+        lambda: sampled(kernel=GRID[0], data=ewsg.stack_data([LISTS[0], LISTS[1].at[2, 1].set(jnp.nan)])),
+    ),
+    (
+        "to one kernel's step",
+        T,
+        "data",
+        "(StackedData)",
+        "a tree of arrays",
+        lambda: GRID[0].init(jax.random.key(0), POINT, ewsg.stack_data(LISTS)),
+    ),
+)
+
 of(
     "sample: a stack",
     ("a kernel under vmap", V, "kernel", "step_size of shape (2,)", "stack", lambda: sampled(kernel=under_vmap())),

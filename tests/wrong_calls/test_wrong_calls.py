@@ -29,6 +29,7 @@ UNTESTED = {
     "SGDMatch": "made by `from_sgd`",
     "Samples": "made by `sample`",
     "Stack": "made by `stack`",
+    "StackedData": "made by `stack_data`",
     "StackedSamples": "made by `sample`",
     "dynamics.LowRank": "a record: the dynamics that it is given to checks it",
     "rows.Batch": "made by a law of rows",

@@ -1,10 +1,12 @@
-"""Kernels that differ by numbers, as one kernel: a grid of step sizes is one program and one run.
+"""Kernels that differ by numbers or by their data, as one kernel: a grid of step sizes is one program and one run.
 
-Its position has a leading axis of members. All members of a chain get the same randomness, so that each does what
-its own kernel would do with the chain's key, and rows are gathered once for all.
+Its position has a leading axis of members. Members that see the same data get the same randomness, so that each
+does what its own kernel would do with the chain's key, and rows are gathered once for all. Members with data sets
+of their own, on the second axis of the data, get keys of their own.
 """
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import jax
@@ -13,13 +15,13 @@ import numpy as np
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness
-from ewsg_jax._module import is_same, module, static
+from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients.protocol import Sharing
+from ewsg_jax.rows.padded import Padded
+from ewsg_jax.stacking.members import apart, first_along, first_of, joined, merged, name_of
 from ewsg_jax.tags import saved_as
-
-TAKES = "kernels must be some that differ by their numbers alone, or one made under vmap"
 
 
 @saved_as("stack_state")
@@ -48,14 +50,16 @@ class Stack(Kernel[P]):
         kernel: with a leading axis of members on what differs.
         size: how many there are.
         differs: of each leaf "number", "array", or "" where it is that of all.
+        of_data: whether each has a data set of its own, as `stack_data` stacks them.
     """
 
     kernel: Kernel[P]
     size: int = static()
     differs: tuple[str, ...] = static()
+    of_data: bool = static(default=False)
 
     def __repr__(self) -> str:
-        return f"stack of {self.size}: {self.kernel!r}"
+        return f"stack of {self.size}{' data sets' if self.of_data else ''}: {self.kernel!r}"
 
     def __len__(self) -> int:
         return self.size
@@ -63,9 +67,7 @@ class Stack(Kernel[P]):
     def __getitem__(self, member: int) -> Kernel[P]:
         if not -self.size <= member < self.size:
             raise IndexError(f"member must be from 0 to {self.size - 1}; got {member}")
-        leaves, structure = jax.tree.flatten(self.kernel)
-        pairs = zip(leaves, self.differs, strict=True)
-        return structure.unflatten([_one(leaf[member], kind) if kind else leaf for leaf, kind in pairs])
+        return apart(self.kernel, self.differs, member)
 
     @property
     def values(self) -> dict[str, np.ndarray]:
@@ -83,7 +85,14 @@ class Stack(Kernel[P]):
         position = _check.position(position)
         self._check_members(position)
         axes = KernelState(0, self.memory_axis, None)
-        made = self._over(lambda kernel, own: kernel.init(key, own, data), (position,), (0,), axes, position)
+        keys, key_axis = self._keys(key)
+        made = self._over(
+            lambda kernel, own, key, data: kernel.init(key, own, data),
+            (position, keys, data),
+            (0, key_axis, self._data_axis),
+            axes,
+            position,
+        )
         inner: Any = made.dynamics
         never = jnp.full(self.size, -1, jnp.int32)
         own = StackState(inner.position, inner.step[0], inner._replace(position=(), step=()), never)
@@ -92,9 +101,15 @@ class Stack(Kernel[P]):
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
         members, axes = self._members(state)
         if self._one_batch:
-            first = jax.tree.map(_first_along, axes, members, is_leaf=lambda axis: axis is None)
-            return self[0].draw(key, first, data)
-        return self._over(lambda kernel, own: kernel.draw(key, own, data), (members,), (axes,), 0, state.position)
+            return self[0].draw(key, first_along(axes, members), data)
+        keys, key_axis = self._keys(key)
+        return self._over(
+            lambda kernel, own, key, data: kernel.draw(key, own, data),
+            (members, keys, data),
+            (axes, key_axis, self._data_axis),
+            0,
+            state.position,
+        )
 
     def gather(self, randomness: Randomness, data: Data) -> Randomness:
         # Members whose estimators differ gather theirs in the step.
@@ -104,15 +119,17 @@ class Stack(Kernel[P]):
         members, axes = self._members(state)
         known: dict[str, Any] = {}
 
-        def one(kernel: Kernel, randomness: Randomness, own: KernelState) -> tuple[KernelState, dict[str, Array]]:
+        def one(
+            kernel: Kernel, randomness: Randomness, own: KernelState, data: Data
+        ) -> tuple[KernelState, dict[str, Array]]:
             moved, info = kernel.transition(randomness, own, data)
             told = info._asdict() | {"is_finite": _tree.is_finite(moved.dynamics)}
             # What is known without running the step stays so.
             known.update({name: x for name, x in told.items() if not isinstance(x, jax.Array)})
             return moved, {name: x for name, x in told.items() if isinstance(x, jax.Array)}
 
-        in_axes = (None if self._one_batch else 0, axes)
-        moved, found = self._over(one, (randomness, members), in_axes, (axes, 0), state.position)
+        in_axes = (None if self._one_batch else 0, axes, self._data_axis)
+        moved, found = self._over(one, (randomness, members, data), in_axes, (axes, 0), state.position)
         before: StackState = state.dynamics
         fine = (before.diverged_at < 0) & found["is_finite"]
         inner: Any = moved.dynamics
@@ -135,7 +152,18 @@ class Stack(Kernel[P]):
     def check(self, position: P, data: Data) -> None:
         """Raise what is wrong with the members' positions and the data."""
         self._check_members(position)
-        self[0].check(jax.tree.map(_first, position), data)
+        first = first_of(position)
+        if not self.of_data:
+            self[0].check(first, data)
+            return
+        if isinstance(data, Padded) and not self.kernel.takes_padded:
+            raise ValueError(
+                "kernel must tell the rows that count from others, for data sets of several lengths, as the "
+                "estimators uniform, control_variate, svrg, saga, full and their exponential weights do with "
+                f"rows='random'; got {self.kernel!r}"
+            )
+        # All rows of all data sets, one after the other: what is wrong with one is wrong there.
+        self[0].check(first, merged(data))
 
     def check_numbers(self) -> None:
         """Raise nothing: its numbers are those of several kernels."""
@@ -152,19 +180,39 @@ class Stack(Kernel[P]):
     def sharing(self) -> Sharing:
         return self.kernel.sharing
 
+    @property
+    def takes_padded(self) -> bool:
+        return self.kernel.takes_padded
+
     def hoisted(self) -> Self:
-        return _stacked(type(self), [self[member].hoisted() for member in range(self.size)])
+        if not any(self.differs):
+            kernel = self.kernel.hoisted()
+            differs = ("",) * len(jax.tree.leaves(kernel))
+        else:
+            kernel, differs = joined([self[member].hoisted() for member in range(self.size)])
+        return dataclasses.replace(self, kernel=kernel, differs=differs)
 
     @property
     def _one_batch(self) -> bool:
         """Whether what differs is the dynamics', so that randomness is the same for all members."""
-        return all(name.startswith("dynamics.") for name, _ in self._differing)
+        return not self.of_data and all(name.startswith("dynamics.") for name, _ in self._differing)
+
+    @property
+    def _data_axis(self) -> int | None:
+        """Where the data have their axis of members."""
+        return 1 if self.of_data else None
+
+    def _keys(self, key: Key) -> tuple[Array, int | None]:
+        """Return the members' keys, or the one of all, and where their axis is."""
+        if not self.of_data:
+            return key, None
+        return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(self.size)), 0
 
     @property
     def _differing(self) -> list[tuple[str, Any]]:
         """The leaves in which members differ, with their names."""
         paths = jax.tree_util.tree_leaves_with_path(self.kernel)
-        return [(_name(path), leaf) for (path, leaf), kind in zip(paths, self.differs, strict=True) if kind]
+        return [(name_of(path), leaf) for (path, leaf), kind in zip(paths, self.differs, strict=True) if kind]
 
     @property
     def memory_axis(self) -> int | None:
@@ -203,83 +251,3 @@ class Stack(Kernel[P]):
                 f"position must have a leading axis of the {self.size} members of the stack, as "
                 f"stack.spread(position) has; got shapes {shapes}"
             )
-
-
-def stack(kernels: Sequence[Kernel[P]] | Kernel[P]) -> Stack[P]:
-    """Make one kernel of several that differ by numbers: step sizes, frictions, temperatures, masses, centers.
-
-    `ewsg_jax.sample` runs them in one program. A member that diverges rests and is marked; the others go on.
-
-    Args:
-        kernels: one after the other; or one kernel whose leaves have a leading axis of members, such as `jax.vmap`
-            of a function that makes a kernel returns.
-
-    Returns:
-        A kernel of positions with a leading axis of members: `len(stack)`, `stack[i]`, and `stack.values`, the
-        numbers by which they differ.
-
-    Raises:
-        TypeError, ValueError: they are none, or differ by more than numbers: other parts, functions or batch sizes.
-
-    Example:
-        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
-        >>> model = ewsg.models.gaussian_location()
-        >>> grid = ewsg.stack([ewsg.sgld(model, h, batch_size=2) for h in (0.1, 0.01, 0.001)])
-        >>> runs = ewsg.sample(jax.random.key(0), grid, jnp.zeros(1), jnp.ones((6, 1)), 10, num_chains=4)
-        >>> runs.values["step_size"].tolist(), runs[2].position.shape
-        ([0.1, 0.01, 0.001], (4, 10, 1))
-    """
-    if isinstance(kernels, Kernel):
-        _check.instance("kernels", kernels, Kernel, "some kernels, or one made under vmap")
-        if isinstance(kernels, Stack):
-            raise TypeError(f"{TAKES}; got a stack")
-        leaves, structure = jax.tree.flatten(kernels)
-        lengths = {jnp.shape(leaf)[0] if jnp.ndim(leaf) else 0 for leaf in leaves}
-        if len(lengths) != 1 or 0 in lengths:
-            raise ValueError(f"{TAKES}, each of whose leaves has an axis of members; got {kernels!r}")
-        (size,) = lengths
-        return _stacked(Stack, [structure.unflatten([leaf[i] for leaf in leaves]) for i in range(size)])
-    if not isinstance(kernels, Sequence) or not kernels:
-        raise TypeError(f"{TAKES}; got {_check.describe(kernels)}")
-    for number, kernel in enumerate(kernels):
-        if not isinstance(kernel, Kernel) or isinstance(kernel, Stack):
-            raise TypeError(f"{TAKES}; got {_check.describe(kernel)} as number {number}")
-        if jax.tree.structure(kernel) != jax.tree.structure(kernels[0]):
-            raise ValueError(f"{TAKES}; got {kernels[0]!r} and, as number {number}, {kernel!r}")
-    return _stacked(Stack, kernels)
-
-
-def _stacked(kind: type, kernels: Sequence[Kernel]) -> Any:
-    structure = jax.tree.structure(kernels[0])
-    leaves, differs = [], []
-    for (path, first), *others in zip(
-        jax.tree_util.tree_leaves_with_path(kernels[0]), *map(jax.tree.leaves, kernels[1:]), strict=True
-    ):
-        if all(is_same(first, other) for other in others):
-            leaves.append(first)
-            differs.append("")
-            continue
-        values = [first, *others]
-        shapes = {jnp.shape(value) for value in values}
-        if len(shapes) > 1:
-            raise ValueError(f"{TAKES}; got {_name(path)} of shapes {sorted(shapes)}")
-        are_numbers = all(isinstance(value, int | float) for value in values)
-        leaves.append(np.array(values, np.float64) if are_numbers else jnp.stack(values))
-        differs.append("number" if are_numbers else "array")
-    return kind(kernel=structure.unflatten(leaves), size=len(kernels), differs=tuple(differs))
-
-
-def _one(value: Any, kind: str) -> Any:
-    return float(value) if kind == "number" and isinstance(value, np.generic) else value
-
-
-def _first(x: Any) -> Any:
-    return jax.ShapeDtypeStruct(x.shape[1:], x.dtype) if isinstance(x, jax.ShapeDtypeStruct) else x[0]
-
-
-def _first_along(axis: int | None, tree: PyTree) -> PyTree:
-    return tree if axis is None else _tree.take(tree, 0)
-
-
-def _name(path: Any) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator=".").removesuffix(".value")

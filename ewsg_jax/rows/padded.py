@@ -1,0 +1,53 @@
+"""A data set made as long as others by rows that do not count, so that one program serves them all."""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from ewsg_jax import _check, _tree
+from ewsg_jax._types import Array, Data, PyTree
+from ewsg_jax.rows.gathering import num_rows
+
+
+class Padded(NamedTuple):
+    """Data of which the first n rows count; the others are copies of such.
+
+    A tree like any other data, gathered and cut row by row; under `vmap` each data set has an n of its own.
+
+    Attributes:
+        rows: the data.
+        size: n where a row counts, 0 where it does not, int32, shape (rows,).
+    """
+
+    rows: Data
+    size: Array
+
+
+def counted(data: Data) -> Array | int:
+    """Return n, how many rows count: all, but of padded data."""
+    return data.size[0] if isinstance(data, Padded) else num_rows(data)
+
+
+def real_counted(data: Data) -> Array | int:
+    """Return n as what one divides by: in floating point where it is an array."""
+    n = counted(data)
+    return n if isinstance(n, int) else n.astype(float)
+
+
+def fewest(data: Data) -> int:
+    """Return the least n of some data sets, as far as it is known: none is larger than the array."""
+    if not isinstance(data, Padded) or isinstance(data.size, jax.ShapeDtypeStruct) or _check.is_traced(data.size):
+        return num_rows(data)
+    sizes = np.asarray(data.size)
+    return int(sizes[sizes > 0].min())
+
+
+def unpadded(data: Data) -> Data:
+    """Return data's rows."""
+    return data.rows if isinstance(data, Padded) else data
+
+
+def only_counted(of_rows: PyTree, rows: Data) -> PyTree:
+    """Return what rows give, leading axis row, with 0 for those that do not count."""
+    return _tree.scaled_rows(of_rows, rows.size > 0) if isinstance(rows, Padded) else of_rows

@@ -1,0 +1,142 @@
+"""Data sets of one kind, as one: made equally long, so that one program and one run serve them all."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax._types import Array, Data, PyTree
+from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.padded import Padded
+
+TAKES = "data_sets must be a list of trees of arrays, alike but for their numbers of rows"
+TAKES_MASKED = "data_sets must be a tree of arrays with axes (data set, row, …) where weights are given"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StackedData:
+    """What `stack_data` returns: `len(data)`, `data[i]`, and what tells the data sets apart.
+
+    Attributes:
+        rows: the data with axes (row, data set, …); padded where they differ in length.
+        labels: of the data sets, shape (data set,).
+        num_rows: n of each, int64, shape (data set,).
+    """
+
+    rows: Data
+    labels: np.ndarray
+    num_rows: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __iter__(self) -> Iterator[Data]:
+        return (self[number] for number in range(len(self)))
+
+    def __getitem__(self, number: int) -> Data:
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"number must be from 0 to {len(self) - 1}; got {number}")
+        rows = self.rows.rows if isinstance(self.rows, Padded) else self.rows
+        return jax.tree.map(lambda x: x[: self.num_rows[number], number], rows)
+
+    def __repr__(self) -> str:
+        least, most = self.num_rows.min(), self.num_rows.max()
+        lengths = f"{least}" if least == most else f"{least} to {most}"
+        return f"StackedData({len(self)} data sets of {lengths} rows)"
+
+
+def stack_data(
+    data_sets: Sequence[Data] | PyTree, *, labels: Sequence[Any] | None = None, weights: Array | None = None
+) -> StackedData:
+    """Make one of several data sets, so that `ewsg_jax.sample` samples the posterior of each in one program.
+
+    Shorter ones are made as long as the longest by copies of rows that do not count: no batch holds them, sums
+    leave them out, and n is that of each data set. They take time and memory all the same, so it is for data sets
+    of about one length.
+
+    Args:
+        data_sets: one after the other, each a tree of arrays with a leading axis of its rows; or with `weights` one
+            tree of arrays with axes (data set, row, …).
+        labels: of the data sets: what they are called in `runs.values`, in pictures and in ArviZ. Default: their
+            numbers.
+        weights: of arrays that are padded already: 1 for a row that counts, 0 for one that does not, shape
+            (data set, row).
+
+    Returns:
+        What `sample` takes as data; what it then returns is a `StackedSamples`, a run for each data set.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind: the data sets differ by more than their lengths,
+            are empty, or the labels are not one for each.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> schools = ewsg.stack_data([jnp.full((n, 1), 1.0 * n) for n in (20, 45, 60)], labels=["A", "B", "C"])
+        >>> kernel = ewsg.sgld(ewsg.models.gaussian_location(), 1e-3, batch_size=10)
+        >>> runs = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(1), schools, 200, num_chains=4)
+        >>> runs.values["data_set"].tolist(), runs[2].num_data, runs[2].position.shape
+        (['A', 'B', 'C'], 60, (4, 200, 1))
+    """
+    sets = _listed(data_sets) if weights is None else _unmasked(data_sets, weights)
+    lengths = np.array([num_rows(one) for one in sets])
+    told = np.arange(len(sets)) if labels is None else np.asarray(labels)
+    if told.shape != lengths.shape:
+        raise ValueError(f"labels must be one for each of {len(sets)} data sets; got {_check.describe(labels)}")
+    if len(np.unique(told)) < len(told):
+        raise ValueError(f"labels must tell the data sets apart; got one twice, {_check.describe(labels)}")
+    places = np.arange(lengths.max())
+
+    def stacked(*leaves: Any) -> Array:
+        return jnp.asarray(np.stack([np.asarray(leaf)[places % len(leaf)] for leaf in leaves], axis=1))
+
+    rows = jax.tree.map(stacked, *sets)
+    if (lengths == lengths[0]).all():
+        return StackedData(rows, told, lengths)
+    sizes = np.where(places[:, None] < lengths, lengths, 0).astype(np.int32)
+    return StackedData(Padded(rows, jnp.asarray(sizes)), told, lengths)
+
+
+def _listed(data_sets: Any) -> list[Data]:
+    """Return data sets that are alike, or raise in what they differ."""
+    if not isinstance(data_sets, list | tuple) or not data_sets:
+        raise TypeError(f"{TAKES}; got {_check.describe(data_sets)}")
+    if not jax.tree.leaves(data_sets[0]):
+        raise ValueError(f"{TAKES}; got one without leaves")
+    kinds = []
+    for number, one in enumerate(data_sets):
+        try:
+            _check.data(one)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{TAKES}; number {number} is none: {error}") from error
+        shapes = jax.tree.map(lambda x: (x.shape[1:], jnp.result_type(x).name), one)
+        kinds.append(shapes)
+        if shapes != kinds[0]:
+            raise ValueError(f"{TAKES}; got rows of {kinds[0]} and, as number {number}, of {shapes}")
+    return list(data_sets)
+
+
+def _unmasked(data_sets: Any, weights: Any) -> list[Data]:
+    """Return the data sets of arrays that are padded, without the rows that do not count."""
+    takes = (
+        "weights must be 1 for rows that count and 0 for others, shape (data set, row), with a 1 in each data set"
+    )
+    try:
+        mask = np.asarray(weights)
+    except Exception as error:
+        raise TypeError(f"{takes}; got {_check.describe(weights)}") from error
+    if mask.ndim != 2 or not np.isin(mask, (0, 1)).all() or not mask.size or not mask.any(axis=1).all():
+        raise ValueError(f"{takes}; got {_check.describe(weights)}")
+    leaves = jax.tree.leaves(data_sets)
+    if not leaves:
+        raise ValueError(f"{TAKES_MASKED}; got one without leaves")
+    if any(np.shape(leaf)[:2] != mask.shape for leaf in leaves):
+        found = [np.shape(leaf) for leaf in leaves]
+        raise ValueError(f"{TAKES_MASKED}, of shapes {mask.shape} + (…); got shapes {found}")
+    return [
+        jax.tree.map(lambda x, number=number, own=own: np.asarray(x)[number][own], data_sets)
+        for number, own in enumerate(mask.astype(bool))
+    ]

@@ -1,0 +1,84 @@
+"""The members of a stack, joined to one kernel and taken apart again."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _tree
+from ewsg_jax._kernel import Kernel
+from ewsg_jax._module import is_same
+from ewsg_jax._types import PyTree
+
+TAKES = "kernels must be some that differ by their numbers alone, or one made under vmap"
+
+
+def joined(kernels: Sequence[Kernel]) -> tuple[Kernel, tuple[str, ...]]:
+    """Return one kernel of some, with a leading axis of members on what differs, and of each leaf how it does.
+
+    Raises:
+        ValueError: arrays differ in shape.
+    """
+    structure = jax.tree.structure(kernels[0])
+    leaves, differs = [], []
+    for (path, first), *others in zip(
+        jax.tree_util.tree_leaves_with_path(kernels[0]), *map(jax.tree.leaves, kernels[1:]), strict=True
+    ):
+        if all(is_same(first, other) for other in others):
+            leaves.append(first)
+            differs.append("")
+            continue
+        values = [first, *others]
+        shapes = {jnp.shape(value) for value in values}
+        if len(shapes) > 1:
+            raise ValueError(f"{TAKES}; got {name_of(path)} of shapes {sorted(shapes)}")
+        are_numbers = all(isinstance(value, int | float) for value in values)
+        leaves.append(np.array(values, np.float64) if are_numbers else jnp.stack(values))
+        differs.append("number" if are_numbers else "array")
+    return structure.unflatten(leaves), tuple(differs)
+
+
+def apart(kernel: Kernel, differs: tuple[str, ...], member: int) -> Kernel:
+    """Return one of those that were joined."""
+    leaves, structure = jax.tree.flatten(kernel)
+    pairs = zip(leaves, differs, strict=True)
+    return structure.unflatten([_one(leaf[member], kind) if kind else leaf for leaf, kind in pairs])
+
+
+def first_of(tree: PyTree) -> PyTree:
+    """Return the first member's of arrays, or of shapes, with a leading axis of members."""
+    return jax.tree.map(_first, tree)
+
+
+def first_along(axes: PyTree, tree: PyTree) -> PyTree:
+    """Return the first member's of what has a leading axis of members where its axis is not None."""
+    return jax.tree.map(_first_along, axes, tree, is_leaf=lambda axis: axis is None)
+
+
+def merged(data: PyTree) -> PyTree:
+    """Return the rows of all data sets after each other, of arrays or shapes with axes (row, data set, …)."""
+    return jax.tree.map(_merged, data)
+
+
+def name_of(path: Any) -> str:
+    """Return the name of a leaf of a kernel."""
+    return jax.tree_util.keystr(path, simple=True, separator=".").removesuffix(".value")
+
+
+def _one(value: Any, kind: str) -> Any:
+    return float(value) if kind == "number" and isinstance(value, np.generic) else value
+
+
+def _first(x: Any) -> Any:
+    return jax.ShapeDtypeStruct(x.shape[1:], x.dtype) if isinstance(x, jax.ShapeDtypeStruct) else x[0]
+
+
+def _merged(x: Any) -> Any:
+    shape = (x.shape[0] * x.shape[1], *x.shape[2:])
+    return jax.ShapeDtypeStruct(shape, x.dtype) if isinstance(x, jax.ShapeDtypeStruct) else x.reshape(shape)
+
+
+def _first_along(axis: int | None, tree: PyTree) -> PyTree:
+    return tree if axis is None else _tree.take(tree, 0)

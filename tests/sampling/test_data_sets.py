@@ -1,0 +1,168 @@
+"""A stack of data sets is one run: each is sampled as by itself, rows that do not count leave no trace."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.stacking._stack import over_data
+from tests import contract
+
+LENGTHS = (7, 12, 9)
+D, C = 3, 2
+KEY = jax.random.key(3)
+LOCATION, LOGISTIC = ewsg.models.gaussian_location(), ewsg.models.logistic_regression()
+NETWORK = ewsg.Posterior(
+    lambda w, row: -0.5 * (jnp.tanh(row["x"] @ w) - row["y"]) ** 2, lambda w: -0.5 * jnp.sum(w**2), name="network"
+)
+
+
+def data_sets(lengths=LENGTHS):
+    rng = np.random.default_rng(1)
+    return [{"x": rng.normal(size=(n, D)) + n / 5, "y": (rng.random(n) < 0.5).astype(float)} for n in lengths]
+
+
+SETS = data_sets()
+METHODS = {
+    "sgld": lambda p: ewsg.sgld(p, 0.02, batch_size=3),
+    "subsets": lambda p: ewsg.sghmc(p, 0.05, friction=1.0, batch_size=7, replace=False),
+    "psgld": lambda p: ewsg.psgld(p, 0.02, batch_size=3),
+    "uld": lambda p: ewsg.uld(p, 0.05, friction=1.0),
+    "ewsg": lambda p: ewsg.ewsg(p, 0.05, friction=1.0, batch_size=3, chain_length=2),
+    "svrg": lambda p: ewsg.svrg_ld(p, 0.02, batch_size=3, refresh_every=2),
+    "saga": lambda p: ewsg.saga_ld(p, 0.02, batch_size=3),
+    "control variate": lambda p: ewsg.cv_uld(p, 0.05, friction=1.0, batch_size=3),
+    "metropolis": lambda p: ewsg.random_walk_metropolis(p, 0.3),
+}
+
+
+def same(found, wanted, rtol=1e-9):
+    """To rounding: sums over rows have more terms."""
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(np.asarray(a, float), np.asarray(b, float), rtol=rtol, atol=rtol)
+
+
+def run(kernel, data, num_steps=30, **changes):
+    options = {"num_chains": C, "burn_in": 4, "thin": 2, "progress": False} | changes
+    start = None if "state" in changes else jnp.zeros(D)
+    return ewsg.sample(KEY, kernel, start, data, num_steps, **options)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_each_is_sampled_as_by_itself(x64, name):
+    """With keys of its own; three steps on a posterior of linear predictors, and on one that is not."""
+    for posterior in (LOGISTIC, NETWORK) if name in ("sgld", "svrg", "saga") else (LOGISTIC,):
+        kernel = METHODS[name](posterior)
+        stacked = ewsg.stack_data(SETS)
+        stack = over_data(kernel, len(stacked))
+        together = stack.init(KEY, stack.spread(jnp.full(D, 0.1)), stacked.rows)
+        step = jax.jit(stack.step)
+        for t in range(3):
+            together, _ = step(jax.random.fold_in(KEY, t), together, stacked.rows)
+        for number in (0, 1):
+            data = jax.tree.map(jnp.asarray, SETS[number])
+            state = kernel.init(jax.random.fold_in(KEY, number), jnp.full(D, 0.1), data)
+            for t in range(3):
+                key = jax.random.fold_in(jax.random.fold_in(KEY, t), number)
+                state, _ = contract.compiled_step(kernel)(key, state, data)
+            same(together.position[number], state.position)
+            inner = state.dynamics._replace(position=(), step=())
+            same(jax.tree.map(lambda x, number=number: x[number], together.dynamics.rest), inner)
+
+
+@pytest.mark.parametrize("rows", ["random", "blocks", "epochs"])
+def test_a_run_is_its_steps(x64, rows):
+    """Also where data sets are of one length, which need no padding: by any law of rows."""
+    sets = SETS if rows == "random" else data_sets((8, 8, 8))
+    kernel = ewsg.kernel(
+        ewsg.dynamics.splitting(0.05, friction=1.0), ewsg.gradients.uniform(LOGISTIC, batch_size=3, rows=rows)
+    )
+    stacked = ewsg.stack_data(sets)
+    runs = run(kernel, stacked, num_steps=10, burn_in=0, thin=1)
+    stack = over_data(kernel, 3)
+    init_key, run_key, _ = jax.random.split(KEY, 3)
+    chain = jax.random.fold_in(run_key, 1)
+    state = stack.init(
+        jax.random.fold_in(jax.random.fold_in(init_key, 1), 1), stack.spread(jnp.zeros(D)), stacked.rows
+    )
+    step = jax.jit(stack.step)
+    for t in range(10):
+        state, _ = step(jax.random.fold_in(chain, t), state, stacked.rows)
+        for number in range(3):
+            same(runs[number].position[1, t], state.position[number])
+
+
+def test_their_laws_are_those_that_the_rows_give(x64):
+    """SGLD's on a Gaussian: mean x̄, variance (2h + h²(n²/b)S) / (1 − (1 − hn)²), S the variance of the rows."""
+    rows, h, b = [one["x"] for one in SETS], 0.03, 2
+    runs = run(ewsg.sgld(LOCATION, h, batch_size=b), ewsg.stack_data(rows), 6_000, num_chains=64, thin=20)
+    for number, x in enumerate(rows):
+        n, draws = len(x), runs[number].position.reshape(-1, D)
+        # What is left of a draw's memory after 20 steps, in each sum over draws.
+        kept = (1 - h * n) ** 20
+        count = len(draws) * (1 - kept) / (1 + kept)
+        variance = (2 * h + h**2 * n**2 / b * x.var(0)) / (1 - (1 - h * n) ** 2)
+        assert np.all(np.abs(draws.mean(0) - x.mean(0)) < 5.7 * np.sqrt(variance / count))
+        assert np.all(np.abs(draws.var(0) / variance - 1) < 5.7 * np.sqrt(2 / count))
+
+
+def test_data_sets_have_noise_of_their_own():
+    """Two that are equal are two runs: their draws are not correlated."""
+    kernel = METHODS["sgld"](LOGISTIC)
+    runs = run(kernel, ewsg.stack_data([SETS[0]] * 2), num_steps=4_100, num_chains=32, burn_in=100, thin=100)
+    draws = np.array([runs[number].position[..., 0].ravel() for number in (0, 1)])
+    assert abs(np.corrcoef(draws)[0, 1]) < 5.5 / np.sqrt(draws.shape[1])
+
+
+def test_what_is_told_of_a_run():
+    """By labels and lengths; going on, saved, in ArviZ and in a picture."""
+    kernel, labels = METHODS["svrg"](LOGISTIC), ["a", "b", "c"]
+    data = ewsg.stack_data(SETS, labels=labels)
+    assert repr(data) == "StackedData(3 data sets of 7 to 12 rows)"
+    same([one["x"] for one in data], [one["x"] for one in SETS], 1e-6)
+    runs = run(kernel, data)
+    assert runs.values["data_set"].tolist() == labels
+    assert [one.num_data for one in runs] == list(LENGTHS)
+    assert runs[1].data_passes == pytest.approx(runs[1].gradient_evaluations / C / 12)
+    more = run(kernel, data, state=runs.state, burn_in=0)
+    whole = run(kernel, data, 60)
+    same(runs.concatenate(more)[2].position, whole[2].position, 1e-5)
+
+
+def test_other_ways_to_give_them(tmp_path):
+    """Padded arrays with a mask, wherever the rows stand; kernels of their own; files, ArviZ and a picture."""
+    mask = np.zeros((3, 14))
+    padded = {"x": np.full((3, 14, D), 7.0), "y": np.ones((3, 14))}
+    for number, one in enumerate(SETS):
+        places = np.arange(len(one["y"])) + number
+        mask[number, places] = 1
+        for name in padded:
+            padded[name][number, places] = one[name]
+    listed, masked = ewsg.stack_data(SETS), ewsg.stack_data(padded, weights=mask)
+    same(masked.rows, listed.rows, 0)
+    grid = [
+        METHODS["sgld"](LOGISTIC),
+        ewsg.sgld(LOGISTIC, 1e30, batch_size=3),
+        ewsg.sgld(LOGISTIC, 0.01, batch_size=3),
+    ]
+    with pytest.warns(RuntimeWarning, match=r"1 of 3 members lost chains.*data_set = 1, step_size = 1e\+30"):
+        runs = run(ewsg.stack(grid), listed)
+    same(runs[0].position, run(grid[0], listed)[0].position, 1e-5)
+    same(runs[2].position, run(grid[2], listed)[2].position, 1e-5)
+    runs.save(tmp_path / "runs.npz")
+    loaded = ewsg.StackedSamples.load(tmp_path / "runs.npz")
+    assert loaded[2].num_data == 9
+    runs = run(grid[0], ewsg.stack_data(SETS, labels=list("abc")))
+    pytest.importorskip("matplotlib")
+    assert runs.plot().axes[0].get_xlabel() == "member"
+    pytest.importorskip("arviz")
+    found = runs.to_arviz()["posterior"]["position"].sel(data_set="b")
+    np.testing.assert_array_equal(found.values, runs[1].position)
+
+
+def test_a_killed_run_is_taken_up_again(tmp_path):
+    kernel, data = METHODS["saga"](LOGISTIC), ewsg.stack_data(SETS)
+    runs = run(kernel, data, checkpoint=tmp_path / "run")
+    again = ewsg.resume(tmp_path / "run", data, kernel=kernel, progress=False)
+    np.testing.assert_array_equal(again[1].position, runs[1].position)
