@@ -30,6 +30,7 @@ class Options(TypedDict, Generic[P], total=False):
     state: KernelState[P] | None
     stacked: bool
     shared_minibatch: bool
+    chain_batch_size: int | None
     progress: bool
     randomness_memory: int
     memory_limit: int | None
@@ -89,6 +90,7 @@ def sample(
     state: KernelState[P] | None = None,
     stacked: bool = False,
     shared_minibatch: bool = False,
+    chain_batch_size: int | None = None,
     progress: bool = True,
     randomness_memory: int = 256 * 2**20,
     memory_limit: int | None = None,
@@ -131,6 +133,9 @@ def sample(
         shared_minibatch: draw one batch a step for all chains: much faster for many chains. The law of each
             chain is untouched, but chains are no longer independent, so errors estimated between chains are
             too small (`samples.shared_minibatch` says so; `ewsg_jax.check` allows for it).
+        chain_batch_size: run so many chains at a time, one batch after the other, where all at once do not fit in
+            the device's memory: the same draws, bit for bit where there are two at a time or more. Draws and states
+            of all are then in the host's memory. Not with `seconds` or `checkpoint`.
         progress: show a bar where tqdm is installed.
         randomness_memory: bound in bytes on the randomness drawn ahead and on the rows gathered for it.
         memory_limit: bytes that the run may take beside the data; default what is free. What it needs is worked out
@@ -164,7 +169,7 @@ def sample(
     """
     asked = Chains(key, kernel, position, data, num_chains, state, stacked)
     wanted = Wanted(num_steps, data_passes, seconds, burn_in, thin, keep, moments, keep_when)
-    manner = Manner(shared_minibatch, progress, randomness_memory, memory_limit, check_data)
+    manner = Manner(shared_minibatch, progress, randomness_memory, memory_limit, check_data, chain_batch_size)
     saving = Saving(checkpoint, checkpoint_every)
 
     chains, wanted = whole.checked(asked, wanted, manner, saving)

@@ -60,6 +60,7 @@ def run(
     interrupts: Interrupts,
     limit: float | None = None,
     look: Callable[[Outcome], None] | None = None,
+    is_part: bool = False,
 ) -> Outcome:
     """Make calls until all steps are made, time is up, an interrupt comes, or no chain is left.
 
@@ -73,6 +74,7 @@ def run(
         interrupts: entered; a request ends the run after the call in progress.
         limit: seconds; the call in which they are over is the last one.
         look: shown the outcome after each call but the last, so that checkpoints are written.
+        is_part: whether chains that are all lost rest to the end, for others make as many steps.
 
     Returns:
         The outcome.
@@ -111,7 +113,7 @@ def run(
         blocks = math.floor(min(8.0, wanted / max(seconds, 1e-9)) * steps / layout.block_size)
         steps = max(1, blocks) * layout.block_size
         outcome.interrupted = interrupts.requested
-        if outcome.done == num_steps or now >= end or outcome.interrupted or outcome.all_lost:
+        if outcome.done == num_steps or now >= end or outcome.interrupted or (outcome.all_lost and not is_part):
             break
         if look is not None:
             look(outcome)

@@ -61,8 +61,8 @@ def check(needs: Needs, num_chains: int, limit: int | None) -> None:
                 f"{num_chains:,} chains take {COPIES_OF_THE_STATE} times {_size(needs.states)}, randomness "
                 f"{_size(needs.randomness)}, the kept draws {_size(needs.draws)} and a buffer of "
                 f"{_size(needs.buffer)} for them. Smaller are runs of fewer chains, with a larger thin or burn_in, "
-                "with a keep that returns less, with keep=None and moments=ewsg_jax.moments(), or with a smaller "
-                "randomness_memory"
+                "with a keep that returns less, with keep=None and moments=ewsg_jax.moments(), with a smaller "
+                "randomness_memory, or, but for the draws, with a chain_batch_size"
             )
 
 

@@ -62,6 +62,7 @@ class Planned(NamedTuple):
         run_key: of the chains.
         saver: writes checkpoints, None where none were asked for.
         before: seconds of compiling and of running before it was taken up again.
+        is_part: whether other chains make as many steps, before or after these.
     """
 
     advance: Callable[..., chunks.Call]
@@ -74,6 +75,7 @@ class Planned(NamedTuple):
     run_key: Key
     saver: Saver | None
     before: tuple[float, float]
+    is_part: bool
 
 
 def plan(
@@ -98,7 +100,7 @@ def plan(
     init_key, run_key, shared_key = split(chains.key)
     began = time.perf_counter()
     shapes, shared_memory, make_first = first_state(
-        init_key, kernel, chains.position, data, chains.state, chains.num_chains, chains.stacked
+        init_key, kernel, chains.position, data, chains.state, chains.num_chains, chains.stacked, chains.first
     )
     num_chains = shapes.step.shape[0]
     cost = kernel.evaluations(data)
@@ -123,7 +125,10 @@ def plan(
         accelerator=on_accelerator(data),
     )
     size = layout.num_slots if terms.open_ended else num_draws
-    needs = memory.Needs(_tree.num_bytes(shapes), block_bytes, layout.num_slots * draw_bytes, size * draw_bytes)
+    # All chains' draws; of those that come later there is room already.
+    share = chains.total / num_chains if chains.total is not None and not chains.first else 1
+    kept_bytes = int(share * size * draw_bytes)
+    needs = memory.Needs(_tree.num_bytes(shapes), block_bytes, layout.num_slots * draw_bytes, kept_bytes)
     memory.check(needs, num_chains, manner.memory_limit)
 
     def check_growth(size: int, larger: int) -> None:
@@ -135,7 +140,7 @@ def plan(
     watch = Watch(num_chains, shared_memory, first)
     if manner.check_data:
         kernel.check(watch.start, data)
-    run_keys = chain_keys(run_key, num_chains)
+    run_keys = chain_keys(run_key, num_chains, first=chains.first)
     in_program = kept if kept.counts is None else kept._replace(counts=jnp.asarray(kept.counts))
     advance = functools.partial(chunks.call, kernel.hoisted(), layout, run_keys, shared_key, data, in_program)
     # Calls take the memory of the state that they are given; the first state stays, to replay from.
@@ -147,7 +152,8 @@ def plan(
         saver = Saver(saving, kept, {"terms": terms._asdict()} | fingerprint.of_run(chains, wanted, manner))
         # What cannot be written is told before anything is run.
         saver.write(outcome)
-    return Planned(advance, terms, num_chains, kept, layout, cost, began, run_key, saver, before), outcome
+    is_part = chains.total is not None
+    return Planned(advance, terms, num_chains, kept, layout, cost, began, run_key, saver, before, is_part), outcome
 
 
 def _settled(chains: Chains, wanted: Wanted, cost: Evaluations, num_chains: int) -> Terms:
@@ -158,7 +164,7 @@ def _settled(chains: Chains, wanted: Wanted, cost: Evaluations, num_chains: int)
     check_length(num_steps, first_step, wanted)
     open_ended = wanted.num_steps is None and wanted.data_passes is None
     one_start = chains.state is None and not chains.stacked and not is_function(chains.position)
-    return Terms(num_steps, open_ended, first_step, cost.at_init, num_chains > 1 and one_start)
+    return Terms(num_steps, open_ended, first_step, cost.at_init, (chains.total or num_chains) > 1 and one_start)
 
 
 def run(planned: Planned, outcome: Outcome, seconds: float | None, progress: bool) -> float:
@@ -184,7 +190,7 @@ def run(planned: Planned, outcome: Outcome, seconds: float | None, progress: boo
             planned.saver.compiled, look = compiled, planned.saver.look
         bar = Progress(None if planned.terms.open_ended else num_steps, progress)
         bar.update(outcome.done)
-        loop.run(planned.advance, outcome, num_steps, plan, layout, bar, interrupts, seconds, look)
+        loop.run(planned.advance, outcome, num_steps, plan, layout, bar, interrupts, seconds, look, planned.is_part)
         # After a call that failed the states may be those of an earlier step: the last checkpoint stands.
         is_last = int(np.ravel(outcome.state.step)[0]) == planned.terms.first_step + outcome.done
         if planned.saver is not None and is_last:

@@ -26,6 +26,10 @@ class Chains(NamedTuple):
     stacked: bool
     data_sets: StackedData | None = None
     """What the data are, where they are several data sets."""
+    first: int = 0
+    """The number of the first one."""
+    total: int | None = None
+    """Of how many they are a part, None where they are all."""
 
 
 class Wanted(NamedTuple):
@@ -49,6 +53,7 @@ class Manner(NamedTuple):
     randomness_memory: int
     memory_limit: int | None
     check_data: bool
+    chain_batch_size: int | None = None
 
 
 def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
@@ -80,6 +85,13 @@ def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
     if manner.memory_limit is not None:
         _check.integer("memory_limit", manner.memory_limit)
     _check.integer("num_chains", chains.num_chains)
+    if manner.chain_batch_size is not None:
+        _check.integer("chain_batch_size", manner.chain_batch_size)
+        if wanted.seconds is not None:
+            raise ValueError(
+                "seconds must be None with chain_batch_size, whose batches make as many steps as each other; got "
+                f"{wanted.seconds}"
+            )
     if wanted.keep is not None:
         _check.function("keep", wanted.keep, "(position) -> tree of arrays, or None")
     if wanted.keep_when is not None:

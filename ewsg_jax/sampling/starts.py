@@ -12,6 +12,7 @@ from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Kernel, KernelState, check_rows
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.sampling.chunks import start
+from ewsg_jax.sampling.request import Chains
 from ewsg_jax.stacking.kernels import Stack, StackState
 
 
@@ -23,6 +24,7 @@ def first_state(
     state: KernelState | None,
     num_chains: int,
     stacked: bool,
+    first: int = 0,
 ) -> tuple[KernelState, bool, Callable[[], KernelState]]:
     """Return the shapes of the chains' first states, whether they share a memory, and what makes them.
 
@@ -46,9 +48,9 @@ def first_state(
         _check.fits("memory_limit", kernel.sharing.limit, needed, f"the estimator's memory for {num_chains} chains")
 
     def make() -> KernelState:
-        positions = make_starts(key, position, num_chains, stacked)
+        positions = make_starts(key, position, num_chains, stacked, first)
         _check.finite("position", positions)
-        return start(kernel, chain_keys(key, num_chains, 1), positions, data, shared_memory)
+        return start(kernel, chain_keys(key, num_chains, 1, first), positions, data, shared_memory)
 
     return states, shared_memory, make
 
@@ -130,12 +132,19 @@ def check_starts(
     return _check.shapes(checked)
 
 
+def num_chains_of(chains: Chains) -> int:
+    """Return how many chains there are, of arguments that are right."""
+    if chains.state is not None:
+        return len(np.asarray(chains.state.step))
+    return jnp.shape(jax.tree.leaves(chains.position)[0])[0] if chains.stacked else chains.num_chains
+
+
 def make_starts(
-    key: Key, position: Position | Callable[[Key], Position], num_chains: int, stacked: bool
+    key: Key, position: Position | Callable[[Key], Position], num_chains: int, stacked: bool, first: int = 0
 ) -> Position:
     """Return starting positions with a leading chain axis, as `check_starts` found them."""
     if is_function(position):
-        return jax.vmap(position)(chain_keys(key, num_chains, 0))
+        return jax.vmap(position)(chain_keys(key, num_chains, 0, first))
     checked = _check.position(position)
     return checked if stacked else jax.tree.map(lambda x: jnp.broadcast_to(x, (num_chains, *x.shape)), checked)
 
@@ -152,7 +161,7 @@ def split(key: Key) -> tuple[Key, Key, Key]:
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))
-def chain_keys(key: Key, num_chains: int, use: int | None = None) -> Array:
-    """Return one key per chain, that of chain c a function of (key, use, c) alone."""
+def chain_keys(key: Key, num_chains: int, use: int | None = None, first: int | Array = 0) -> Array:
+    """Return one key per chain from the first on, that of chain c a function of (key, use, c) alone."""
     key = key if use is None else jax.random.fold_in(key, use)
-    return jax.vmap(lambda chain: jax.random.fold_in(key, chain))(jnp.arange(num_chains))
+    return jax.vmap(lambda chain: jax.random.fold_in(key, chain))(first + jnp.arange(num_chains))

@@ -5,7 +5,7 @@ import warnings
 
 from ewsg_jax import _check
 from ewsg_jax.files import path_of
-from ewsg_jax.sampling import fingerprint, parts
+from ewsg_jax.sampling import by_batches, fingerprint, parts
 from ewsg_jax.sampling.checkpoint import Earlier, Saving
 from ewsg_jax.sampling.collecting import collect
 from ewsg_jax.sampling.health import warn_of_overflow
@@ -13,6 +13,7 @@ from ewsg_jax.sampling.request import Chains, Manner, Wanted, check
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.spreading import of_data_sets, spread
 from ewsg_jax.sampling.stacked import StackedSamples, told_apart
+from ewsg_jax.sampling.starts import shares_memory
 from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.stacking.kernels import Stack
 
@@ -25,6 +26,8 @@ def checked(asked: Chains, wanted: Wanted, manner: Manner, saving: Saving) -> tu
     """
     if saving.checkpoint is not None:
         path_of(saving.checkpoint, "checkpoint")
+        if manner.chain_batch_size is not None:
+            raise ValueError(f"checkpoint must be None with chain_batch_size; got {os.fspath(saving.checkpoint)!r}")
     _check.positive("checkpoint_every", saving.every)
     if isinstance(asked.data, StackedData):
         asked = of_data_sets(asked, asked.data)
@@ -51,14 +54,19 @@ def run(
     kernel = chains.kernel
     if earlier is not None:
         _check_same(chains, wanted, manner, saving, earlier)
-    planned, outcome = parts.plan(chains, wanted, manner, saving, earlier)
-    compiled = parts.run(planned, outcome, wanted.seconds, manner.progress)
-    outcome.watch.warn(kernel, outcome.state, chains.data)
-    samples = collect(chains, wanted, planned, outcome, compiled)
+
+    def run_some(some: Chains) -> Samples:
+        planned, outcome = parts.plan(some, wanted, manner, saving, earlier)
+        compiled = parts.run(planned, outcome, wanted.seconds, manner.progress)
+        outcome.watch.warn(kernel, outcome.state, some.data)
+        return collect(some, wanted, planned, outcome, compiled)
+
+    size = manner.chain_batch_size
+    samples = run_some(chains) if size is None else by_batches.of_all(run_some, chains, size)
     warn_of_overflow(samples.overflow)
     if not isinstance(kernel, Stack):
         return samples
-    return told_apart(kernel, samples, planned.layout.shared_memory, chains.data_sets)
+    return told_apart(kernel, samples, shares_memory(kernel, samples.state), chains.data_sets)
 
 
 def _check_same(chains: Chains, wanted: Wanted, manner: Manner, saving: Saving, earlier: Earlier) -> None:

@@ -3,7 +3,7 @@
 from tests.faults.mutant import Mutant
 
 STACK, CHECKPOINT = "tests/sampling/test_stack.py::", "tests/sampling/test_checkpoint.py::"
-DATA_SETS = "tests/sampling/test_data_sets.py::"
+DATA_SETS, CHAIN_BATCHES = "tests/sampling/test_data_sets.py::", "tests/sampling/test_chain_batches.py::"
 MUTANTS = [
     Mutant(
         "keep_when: a step late",
@@ -135,6 +135,34 @@ MUTANTS = [
         "stack.memory_axis + (not shared_memory)",
         "stack.memory_axis + 1",
         STACK + "test_a_run_is_that_of_every_member[of the start]",
+    ),
+    Mutant(
+        "batches of chains: the first ones' noise again",
+        "ewsg_jax/sampling/parts.py",
+        "chain_keys(run_key, num_chains, first=chains.first)",
+        "chain_keys(run_key, num_chains)",
+        CHAIN_BATCHES + "test_draws_are_those_of_all_at_once[sgld]",
+    ),
+    Mutant(
+        "batches of chains: the first ones' starts again",
+        "ewsg_jax/sampling/starts.py",
+        "make_starts(key, position, num_chains, stacked, first)",
+        "make_starts(key, position, num_chains, stacked)",
+        CHAIN_BATCHES + "test_draws_are_those_of_all_at_once[sgld]",
+    ),
+    Mutant(
+        "batches of chains: one that is lost ends early",
+        "ewsg_jax/sampling/loop.py",
+        "(outcome.all_lost and not is_part)",
+        "outcome.all_lost",
+        CHAIN_BATCHES + "test_a_batch_that_is_lost_rests_to_the_end",
+    ),
+    Mutant(
+        "batches of chains: room for the first ones' draws alone",
+        "ewsg_jax/sampling/parts.py",
+        "int(share * size * draw_bytes)",
+        "int(size * draw_bytes)",
+        CHAIN_BATCHES + "test_it_is_for_runs_that_do_not_fit",
     ),
     Mutant(
         "data sets: batches of rows that do not count",
@@ -338,8 +366,8 @@ MUTANTS = [
     Mutant(
         "the estimate counts one draw",
         "ewsg_jax/sampling/parts.py",
-        "layout.num_slots * draw_bytes, size * draw_bytes",
-        "layout.num_slots * draw_bytes, draw_bytes",
+        "int(share * size * draw_bytes)",
+        "int(share * draw_bytes)",
         "tests/sampling/test_room.py::test_a_run_that_does_not_fit_is_told_so_beforehand[options2-holds2]",
     ),
     Mutant(

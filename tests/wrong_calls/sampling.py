@@ -362,6 +362,28 @@ of(
 )
 
 of(
+    "sample: batches of chains",
+    ("none", V, "chain_batch_size", "got 0", "at least 1", lambda: sampled(chain_batch_size=0)),
+    ("a half", T, "chain_batch_size", "got 0.5", "whole number", lambda: sampled(chain_batch_size=0.5)),
+    (
+        "seconds",
+        V,
+        "seconds",
+        "got 3",
+        "None with chain_batch_size",
+        lambda: sampled(chain_batch_size=1, seconds=3),
+    ),
+    (
+        "a checkpoint",
+        V,
+        "checkpoint",
+        "'run'",
+        "None with chain_batch_size",
+        lambda path: sampled(chain_batch_size=1, checkpoint="run"),
+    ),
+)
+
+of(
     "sample: data sets",
     ("no kernel", T, "kernel", "3 (int)", "a named method", lambda: of_two(3)),
     (

@@ -1,0 +1,120 @@
+"""Chains in batches, one after the other: the draws of all at once, and what one batch lacks is not the others'."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.sampling import parts
+
+D, C = 3, 5
+KEY = jax.random.key(0)
+DATA = jax.random.normal(jax.random.key(1), (40, D)) + 1
+MODEL = ewsg.models.gaussian_location()
+STARTS = jax.random.normal(jax.random.key(2), (C, D))
+KERNELS = {
+    "sgld": ewsg.sgld(MODEL, 0.01, batch_size=5),
+    "svrg_ld": ewsg.svrg_ld(MODEL, 0.01, batch_size=5),
+    "cv_uld": ewsg.cv_uld(MODEL, 0.05, friction=1.0, batch_size=5),
+    "stack": ewsg.stack([ewsg.cv_ld(MODEL, h, batch_size=5) for h in (0.01, 0.02)]),
+}
+
+
+def run(kernel=KERNELS["sgld"], position=lambda key: jax.random.normal(key, (D,)), **changes):
+    options = {"num_steps": 30, "num_chains": C, "burn_in": 4, "thin": 2, "progress": False} | changes
+    start = None if "state" in changes else position
+    return ewsg.sample(KEY, kernel, start, DATA, **options)
+
+
+def assert_same(found, wanted):
+    for name in ("draws", "state", "step", "evaluations", "diverged_at", "index_acceptance", "acceptance"):
+        for a, b in zip(jax.tree.leaves(getattr(found, name)), jax.tree.leaves(getattr(wanted, name)), strict=True):
+            np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+    for name in (
+        "gradient_evaluations",
+        "num_steps",
+        "num_chains",
+        "common_start",
+        "shared_minibatch",
+        "interrupted",
+    ):
+        assert getattr(found, name) == getattr(wanted, name)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_draws_are_those_of_all_at_once(name):
+    """Bit for bit: five chains as three and two; of starts by keys, and going on from the states."""
+    kernel = KERNELS[name]
+    at_once, batched = run(kernel), run(kernel, chain_batch_size=3)
+    on, on_batched = (run(kernel, state=runs.state, num_chains=1, **size) for runs, size in (
+        (at_once, {}), (batched, {"chain_batch_size": 3})
+    ))  # fmt: skip
+    for one, other in ((batched, at_once), (on_batched, on)):
+        if name == "stack":
+            assert_same(one[1], other[1])
+            one, other = one.whole, other.whole
+        assert_same(one, other)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"shared_minibatch": True}, {"position": STARTS, "stacked": True, "num_chains": 1}, {"position": STARTS[0]}],
+    ids=["shared batches", "starts of chains", "one start"],
+)
+def test_whatever_is_asked_for(changes):
+    kernel = KERNELS["cv_uld"]
+    assert_same(
+        run(kernel, chain_batch_size=2 if "shared_minibatch" in changes else 3, **changes), run(kernel, **changes)
+    )
+
+
+def test_moments_are_those_of_all_at_once():
+    changes = {"keep": None, "moments": ewsg.moments(covariance="dense")}
+    at_once, batched = run(**changes), run(chain_batch_size=2, **changes)
+    assert batched.draws is None
+    for a, b in zip(*(jax.tree.leaves(vars(runs.moments)) for runs in (at_once, batched)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_a_batch_that_is_lost_rests_to_the_end():
+    """And the others are what they are; also where it is the first one."""
+    steep = ewsg.Posterior(lambda p, row: -jnp.sum((p - row) ** 4), lambda p: 0.0)
+    starts = jnp.ones((5, D)).at[:2].set(1e9)
+    kernel, long = ewsg.ld(steep, 1e-4), {"num_steps": 3_000, "thin": 100, "stacked": True, "keep": jnp.sum}
+    with pytest.warns(RuntimeWarning, match="2 of 5 chains diverged"):
+        at_once = run(kernel, starts, **long)
+    for size in (2, 4):
+        with pytest.warns(RuntimeWarning, match="2 of [23] chains diverged"):
+            assert_same(run(kernel, starts, chain_batch_size=size, **long), at_once)
+
+
+def test_what_was_sampled_before_a_failure_is_returned(monkeypatch):
+    real = parts.run
+
+    def failing(planned, outcome, seconds, progress):
+        if failing.calls == 1:
+            raise RuntimeError("out of memory")
+        failing.calls += 1
+        return real(planned, outcome, seconds, progress)
+
+    failing.calls = 0
+    monkeypatch.setattr(parts, "run", failing)
+    with pytest.warns(
+        RuntimeWarning, match="chains from 3 on failed: RuntimeError: out of memory; of 5 chains those of"
+    ):
+        found = run(chain_batch_size=3)
+    assert found.interrupted
+    monkeypatch.undo()
+    np.testing.assert_array_equal(found.position, run().position[:3])
+
+
+def test_it_is_for_runs_that_do_not_fit():
+    """The limit is that of the chains of a batch, and of all draws."""
+    free = {"num_chains": 4_000, "num_steps": 6, "burn_in": 0, "thin": 1}
+    limit = {"memory_limit": 600_000, "randomness_memory": 10_000}
+    with pytest.raises(ValueError, match="with a chain_batch_size"):
+        run(**free, **limit)
+    assert run(**free, **limit, chain_batch_size=400).position.shape == (4_000, 6, D)
+    with pytest.raises(ValueError, match=r"kept draws 1\.[0-9]+ MiB"):
+        run(**free | {"num_steps": 40}, **limit, chain_batch_size=400)
