@@ -145,7 +145,9 @@ def advance(
 
         def step(i: Array, carry: Any) -> Any:
             state, record, totals, health = carry
-            moved, info = transition(_one_step_of(randomness, i), state, data)
+            # The only step of a block is the block: to take it would be to copy its rows.
+            own = _one_step_of(randomness, i) if layout.block_size > 1 else _tree.take(randomness, 0)
+            moved, info = transition(own, state, data)
             totals = jax.tree.map(jnp.add, totals, info)
             if guarded:
                 fine = health.alive & jax.vmap(_tree.is_finite)(moved.dynamics)

@@ -539,6 +539,13 @@ MUTANTS = [
         "tests/sampling/test_keeping.py::test_an_accelerators_program_draws_the_same[256-made0]",
     ),
     Mutant(
+        "the rows of a block of one step copied",
+        "ewsg_jax/sampling/chunks.py",
+        "if layout.block_size > 1 else _tree.take(randomness, 0)",
+        "if layout.block_size else _tree.take(randomness, 0)",
+        "tests/test_lowered.py::test_a_block_of_one_step_is_not_copied",
+    ),
+    Mutant(
         "a GPU copies the data for every block",
         "ewsg_jax/rows/gathering.py",
         "        found = take(x, i)\n",
