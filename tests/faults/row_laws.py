@@ -5,6 +5,7 @@ from tests.faults.mutant import Mutant
 G = "ewsg_jax/gradients/"
 R = "ewsg_jax/rows/"
 RL = "tests/gradients/test_row_laws.py::"
+BE = "tests/gradients/test_block_epochs.py::"
 ST = "tests/gradients/test_stratified.py::"
 
 MUTANTS = [
@@ -56,23 +57,76 @@ MUTANTS = [
     Mutant(
         "a batch across epochs from one of them",
         R + "epochs.py",
-        "place, n, number >= left)",
-        "place, n, number < 0)",
+        "(epochs + (place >= n))",
+        "(epochs + (place < 0))",
         RL + "test_every_row_comes_once_in_each_epoch[5-3]",
+        True,
+    ),
+    Mutant(
+        "blocks: one order for all epochs",
+        R + "block_epochs.py",
+        "memory.number + (place // count)",
+        "memory.number + 0 * (place // count)",
+        BE + "test_every_block_comes_once_in_an_epoch[100-5-block_epochs]",
+        True,
+    ),
+    Mutant(
+        "sweeps forward alone",
+        R + "block_epochs.py",
+        "count - 1 - place, place)",
+        "place, place)",
+        BE + "test_every_block_comes_once_in_an_epoch[7-3-block_sweeps]",
+    ),
+    Mutant(
+        "epochs of blocks leave out the same rows",
+        R + "block_epochs.py",
+        "jnp.uint32) + moved, n)",
+        "jnp.uint32), n)",
+        BE + "test_in_the_long_run_all_rows_come_as_often[block_epochs]",
+        True,
+    ),
+    Mutant(
+        "epochs of blocks begin at row 0",
+        R + "block_epochs.py",
+        "first + (n - then.back",
+        "0 * first + (n - then.back",
+        BE + "test_estimates_are_unbiased_in_every_place[4]",
+    ),
+    Mutant(
+        "places and steps summed in 31 bits",
+        R + "block_epochs.py",
+        "memory.place.astype(jnp.uint32) + steps.astype(np.uint32)",
+        "memory.place + steps.astype(np.int32)",
+        BE + "test_blocks_near_the_end_of_32_bits[1]",
+        True,
+    ),
+    Mutant(
+        "rows chosen ahead for the step before",
+        "ewsg_jax/sampling/chunks.py",
+        "carry[0], np.arange(layout.block_size)",
+        "carry[0], np.maximum(0, np.arange(layout.block_size) - 1)",
+        BE + "test_a_run_is_its_steps[block_sweeps]",
+    ),
+    Mutant(
+        "several epochs ahead in the order of the first",
+        "ewsg_jax/_random.py",
+        'of.at[later].get(mode="promise_in_bounds")',
+        "of[0]",
+        BE + "test_many_steps_at_once_are_those_steps[7-3-3-30-epochs]",
         True,
     ),
     Mutant(
         "permutation without the epoch",
         "ewsg_jax/_random.py",
-        "jax.random.fold_in(key, epoch + number)",
-        "jax.random.fold_in(key, 0 * epoch + number)",
+        "epochs = epoch + jnp",
+        "epochs = 0 * epoch + jnp",
         RL + "test_epochs_and_keys_have_permutations_of_their_own",
         True,
     ),
     Mutant(
         "rounds without a key",
         "ewsg_jax/_random.py",
-        "_mixed(right ^ rounds[..., number])",
+        "_mixed(right ^ rounds[number])",
         "_mixed(right)",
         RL + "test_every_place_has_every_row_as_often[7]",
         True,
@@ -89,7 +143,7 @@ MUTANTS = [
         G + "_exponentially_weighted.py",
         "    if not estimator.exchangeable:",
         "    if not estimator.uses_batches:",
-        RL + "test_epochs_cannot_be_weighted",
+        RL + "test_epochs_cannot_be_weighted[block_sweeps]",
         True,
     ),
     Mutant(
@@ -97,7 +151,7 @@ MUTANTS = [
         "ewsg_jax/sampling/request.py",
         "(kernel.uses_batches and kernel.exchangeable)",
         "kernel.uses_batches",
-        RL + "test_epochs_cannot_be_shared_between_chains",
+        RL + "test_epochs_cannot_be_shared_between_chains[epochs]",
         True,
     ),
     Mutant(

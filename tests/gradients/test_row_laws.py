@@ -30,7 +30,7 @@ PARTS = {
     "label": np.arange(N, dtype=np.int32),
     "scalar": ROWS.normal(size=N),
 }
-AHEAD = ["random", "blocks"]
+AHEAD = ["random", "blocks", "epochs", "block_epochs", "block_sweeps"]
 SIZES = [1, 2, 3, 5, 7, 16, 100, 1000]
 
 
@@ -390,24 +390,26 @@ def test_rows_near_the_end_of_32_bits():
 # Refusals.
 
 
-def test_epochs_cannot_be_weighted():
+@pytest.mark.parametrize("rows", ["epochs", "block_epochs", "block_sweeps"])
+def test_epochs_cannot_be_weighted(rows):
     model = ewsg.models.linear_regression()
-    for kind in ("uniform", "svrg", "saga", "control_variate", "covariance_tracking"):
-        estimator = getattr(ewsg.gradients, kind)(model, batch_size=2, rows="epochs")
+    for kind in ("uniform", "svrg", "saga", "control_variate", *["covariance_tracking"] * (rows == "epochs")):
+        estimator = getattr(ewsg.gradients, kind)(model, batch_size=2, rows=rows)
         for chain_length in (1, np.inf):
-            with pytest.raises(ValueError, match=r"exchangeable batches to be weighted; got rows='epochs'"):
+            with pytest.raises(ValueError, match=rf"exchangeable batches to be weighted; got rows='{rows}'"):
                 ewsg.gradients.exponentially_weighted(estimator, chain_length=chain_length)
 
 
-def test_epochs_cannot_be_shared_between_chains():
-    estimator = ewsg.gradients.uniform(ewsg.models.linear_regression(), batch_size=2, rows="epochs")
+@pytest.mark.parametrize("rows", ["epochs", "block_epochs", "block_sweeps"])
+def test_epochs_cannot_be_shared_between_chains(rows):
+    estimator = ewsg.gradients.uniform(ewsg.models.linear_regression(), batch_size=2, rows=rows)
     kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-3), estimator)
     data = {"x": jnp.zeros((6, 3)), "y": jnp.zeros(6)}
     with pytest.raises(ValueError, match="shared_minibatch must be False for a kernel whose chains have epochs"):
         ewsg.sample(jax.random.key(0), kernel, jnp.zeros(3), data, 2, num_chains=2, shared_minibatch=True)
 
 
-@pytest.mark.parametrize("rows", ["blocks", "epochs"])
+@pytest.mark.parametrize("rows", ["blocks", "epochs", "block_epochs", "block_sweeps"])
 def test_what_does_not_go_with_a_law_is_refused(rows):
     model, data = ewsg.models.linear_regression(), {"x": jnp.zeros((6, 3)), "y": jnp.zeros(6)}
     with pytest.raises(ValueError, match=rf"batch_size must be at most n = 6 when rows='{rows}'; got 7"):
