@@ -71,6 +71,21 @@ MUTANTS = [
         True,
     ),
     Mutant(
+        "laws of epochs: their batches independent",
+        "benchmarks/pages/epoch_laws.py",
+        "1.0, -1 / (len(deviations) - 1))",
+        "1.0, 0.0)",
+        "tests/statistics/test_epoch_laws.py::test_the_law_is_that_of_all_orders[splitting-block_epochs]",
+    ),
+    Mutant(
+        "blocks: every batch in an order of its own",
+        R + "block_epochs.py",
+        "later = self._order(then.number) - order[..., None]",
+        "most, later = most + int(steps.max()), then.place + 0 * order[..., None]",
+        "tests/statistics/test_epoch_laws.py::test_chains_have_the_law[block_epochs]",
+        True,
+    ),
+    Mutant(
         "sweeps forward alone",
         R + "block_epochs.py",
         "count - 1 - place, place)",
