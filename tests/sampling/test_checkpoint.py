@@ -260,15 +260,18 @@ def test_fifty_kills_of_a_writer_leave_a_checkpoint_each(tmp_path):
     """It is stopped and looked at, for what is on disk then is what a kill would leave; at last it is killed."""
     rng, path = random.Random(0), tmp_path / "run"
     process = begun("writer", path)
-    for number in range(49):
-        time.sleep(rng.uniform(0, 0.02))
-        process.send_signal(signal.SIGSTOP)
-        copy = shutil.copytree(path, tmp_path / f"copy{number}")
-        judged(copy)
-        shutil.rmtree(copy)
-        process.send_signal(signal.SIGCONT)
-    assert killed(process, rng, 0.02)
-    assert judged(path) > 0
+    try:
+        for number in range(49):
+            time.sleep(rng.uniform(0, 0.02))
+            process.send_signal(signal.SIGSTOP)
+            copy = shutil.copytree(path, tmp_path / f"copy{number}")
+            judged(copy)
+            shutil.rmtree(copy)
+            process.send_signal(signal.SIGCONT)
+        assert killed(process, rng, 0.02)
+        assert judged(path) > 0
+    finally:
+        process.kill()  # one that was stopped when a look at it failed would stay so for ever
 
 
 @pytest.mark.parametrize("count", [5, pytest.param(50, marks=pytest.mark.sweep)])
