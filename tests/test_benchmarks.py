@@ -86,7 +86,7 @@ def test_left_out_peers_are_recorded(monkeypatch, tmp_path):
     out = tmp_path / "result.json"
     assert step_cost.main(["--only", "program_size", "--peers", "blackjax", "--quick", "--out", str(out)]) == 0
     result = json.loads(out.read_text())
-    assert result["peers_left_out"] == ["sgmcmcjax", "jax_sgmc"]
+    assert result["peers_left_out"] == ["sgmcmcjax", "jax_sgmc", "posteriors"]
     assert result["quick"] is True
     assert result["results"] == [{"cell": "none"}]
 
