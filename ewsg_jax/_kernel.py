@@ -2,6 +2,7 @@
 
 init(key, position, data)             -> state
 draw(key, state, data)                -> randomness      indices, uniforms, normals
+ahead(randomness, state, steps, data) -> randomness      of later steps, with the indices that their number tells
 gather(randomness, data)              -> randomness      with its rows of the data, which may be done ahead
 transition(randomness, state, data)   -> (state, info)   deterministic
 step(key, state, data)                =  transition(draw(key, state, data), state, data)
@@ -167,6 +168,17 @@ class Kernel(Part, abc.ABC, Generic[P]):
     def sharing(self) -> Sharing:
         """Whose the estimator's memory is."""
         return Sharing()
+
+    def ahead(self, randomness: Randomness, state: KernelState[P], steps: np.ndarray, data: Data) -> Randomness:
+        """Return the randomness of later steps with what chooses their rows, where their number tells.
+
+        Args:
+            randomness: of each of them, on a leading axis; behind it there may be one of chains.
+            state: of the chains, before the first of them.
+            steps: how many steps after that state each of them is, shape (steps,).
+            data: the data.
+        """
+        return randomness
 
     def gather(self, randomness: Randomness, data: Data) -> Randomness:
         """Return the randomness with its rows of the data."""

@@ -44,6 +44,9 @@ class Pair(Kernel[P]):
         batch, noise = jax.random.split(key)
         return Randomness(self.estimator.draw(batch, data), self.dynamics.draw(noise, state.dynamics))
 
+    def ahead(self, randomness: Randomness, state: KernelState[P], steps: np.ndarray, data: Data) -> Randomness:
+        return randomness._replace(batch=self.estimator.ahead(randomness.batch, state.memory, steps, data))
+
     def gather(self, randomness: Randomness, data: Data) -> Randomness:
         return randomness._replace(batch=self.estimator.gather(randomness.batch, data))
 

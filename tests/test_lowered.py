@@ -10,7 +10,7 @@ import pytest
 import ewsg_jax as ewsg
 from benchmarks import lowering
 from benchmarks.reading import Program
-from ewsg_jax.sampling import parts
+from ewsg_jax.sampling import layout, parts
 from ewsg_jax.sampling.layout import choose_layout
 
 REFRESHES = ("nc_sghmc", "ewsg_vr", "svrg_ld", "svrg_hmc", "svrg2nd_hmc")
@@ -72,6 +72,18 @@ def test_blocks_are_as_long_as_memory_allows():
         return choose_layout(kernel, state, rows, 10_000, 2**28, False, False, **where, **kept)[0].block_size
 
     assert (block(), block(accelerator=True)) == (1, 24)
+
+
+def test_a_block_of_one_step_is_not_copied(monkeypatch, rows):
+    """On a CPU a step's rows are taken out of its block under a condition, beside that of the draw that is kept."""
+
+    def conditions():
+        found = lowering.of_sample(lowering.built("sgld"), rows, 2, "cpu")
+        return found.block_size, found.program.read(found.in_step.regions[1].blocks[0]).conditions
+
+    assert conditions() == (256, 2)
+    monkeypatch.setattr(layout, "ROWS_PER_BLOCK", 1)
+    assert conditions() == (1, 1)
 
 
 def test_what_other_devices_run_draws_the_same(monkeypatch, rows):

@@ -52,7 +52,7 @@ def known(estimator: GradientEstimator, data: Data) -> Known:
     if isinstance(estimator, Full):
         return Known(None, "the step alone: there are no batches")
     if isinstance(estimator, OfRows) and estimator.law.has_memory:
-        raise _unknown(estimator, "rows='epochs', whose batches depend on each other")
+        raise _unknown(estimator, f"{estimator.law.name}, whose batches depend on each other")
     drawn = "batches drawn around the mode"
     if isinstance(estimator, SVRG):
         if estimator.restarts:

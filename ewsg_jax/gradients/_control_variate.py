@@ -8,7 +8,7 @@ is narrow around it. However small the step, the heat that it leaves stays of th
 2b evaluations a step and n at the start; the memory, two positions, is shared by all chains.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ewsg_jax import _check
 from ewsg_jax._module import module, static
@@ -51,6 +51,9 @@ class ControlVariate(OfRows[P]):
         chosen = centers.or_start(self.center, position)
         gradient = self.posterior.likelihood_gradient(chosen, data, self.chunk_size, widened=True)
         return ControlVariateMemory(chosen, gradient, self.law.init(key))
+
+    def law_memory(self, memory: ControlVariateMemory) -> Any:
+        return memory.rows
 
     def propose(
         self, randomness: PyTree, memory: ControlVariateMemory, point: Position, data: Data, weight: Weight

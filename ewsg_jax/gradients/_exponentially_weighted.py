@@ -25,7 +25,7 @@ import numpy as np
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
-from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
+from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, OfRows, Sharing, Weight
 
 FROZEN_NOISE = ("momentum", "zero", "one", "rest")
 CANDIDATES = ("together", "one_by_one")
@@ -234,8 +234,9 @@ def exponentially_weighted(
     if not estimator.uses_batches:
         raise ValueError("estimator must draw batches to be weighted; got the full gradient")
     if not estimator.exchangeable:
+        named = estimator.law.name if isinstance(estimator, OfRows) else "one that does not"
         raise ValueError(
-            "estimator must draw exchangeable batches to be weighted; got rows='epochs', where choosing among the "
+            f"estimator must draw exchangeable batches to be weighted; got {named}, where choosing among the "
             "next rows of an epoch would change which rows are left; take rows='random' or 'blocks'"
         )
     if estimator.frozen_noise is not None:

@@ -99,6 +99,9 @@ class SAGA(OfRows[P]):
         gradient, error = gathering.fold_over_rows(add, (zero, zero), (table, data), ROWS_PER_SUM)
         return SAGAMemory(table, gradient, error, self.law.init(key))
 
+    def law_memory(self, memory: SAGAMemory) -> Any:
+        return memory.rows
+
     def propose(
         self, randomness: PyTree, memory: SAGAMemory, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, SAGAReceipt]:

@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module, static
@@ -88,6 +89,12 @@ class SVRG(OfRows[P]):
             return SVRGDraw(self.law.draw(key, data), ())
         batch_key, word_key = jax.random.split(key)
         return SVRGDraw(self.law.draw(batch_key, data), _random.index_words(word_key, 1, 1)[:, 0])
+
+    def law_memory(self, memory: SVRGMemory) -> Any:
+        return memory.rows
+
+    def ahead(self, randomness: SVRGDraw, memory: SVRGMemory, steps: np.ndarray, data: Data) -> SVRGDraw:
+        return randomness._replace(batch=super().ahead(randomness.batch, memory, steps, data))
 
     def gather(self, randomness: SVRGDraw, data: Data) -> SVRGDraw:
         return randomness._replace(batch=self.law.gather(randomness.batch, data))

@@ -21,6 +21,9 @@ class Uniform(OfRows[P]):
     def init(self, key: Key, position: Position, data: Data) -> Any:
         return self.law.init(key)
 
+    def law_memory(self, memory: Any) -> Any:
+        return memory
+
     def propose(
         self, randomness: PyTree, memory: Any, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, Any]:
@@ -47,11 +50,20 @@ def uniform(posterior: Posterior[P], *, batch_size: int, replace: bool = True, r
         rows: `"random"`: independent rows or a subset; `"blocks"`: b consecutive rows from a uniform start, the
             first row following on the last, quick to fetch (the covariance is that of sums over blocks: for rows
             in random order nearly that of a subset); `"epochs"`: every row once in each n draws, in a new order
-            each time (batches of successive steps are then dependent; the law is no longer a Markov chain's in θ).
+            each time (batches of successive steps are then dependent; the law is no longer a Markov chain's in θ);
+            `"block_epochs"`: the data, which you have shuffled once, are cut into ⌊n/b⌋ blocks of b consecutive
+            rows, and an epoch takes each of them once, in a new order each time; `"block_sweeps"`: each such
+            order forward, then backwards, a new one for each pair (Paulin et al. 2024). Where b does not divide n
+            the rows are a circle, each order cuts its blocks from where the last one ended, the first from a
+            uniform row: no row is left out more often than others, and estimates are unbiased.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind; at `init`, a batch larger than n
             where no row comes twice.
+
+    References:
+        D. Paulin, P. A. Whalley, N. K. Chada and B. Leimkuhler, Sampling from Bayesian neural network posteriors
+            with symmetric minibatch splitting Langevin dynamics, 2024: sweeps.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

@@ -160,6 +160,17 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
         """Raise what is wrong with a position and data, by type, shape and dtype."""
         self.posterior.check(position, data)
 
+    def ahead(self, randomness: PyTree, memory: Memory, steps: np.ndarray, data: Data) -> PyTree:
+        """Return the randomness of later steps with what chooses their rows, where their number tells.
+
+        Args:
+            randomness: of each of them, on a leading axis; behind it there may be one of chains.
+            memory: of the chains, before the first of them.
+            steps: how many steps after the memory each of them is, shape (steps,).
+            data: the data.
+        """
+        return randomness
+
     def gather(self, randomness: PyTree, data: Data) -> PyTree:
         """Return the randomness with its rows of the data, which may be done for many steps at once."""
         return randomness
@@ -217,6 +228,10 @@ class OfRows(GradientEstimator[P]):
         self.posterior.check(position, data)
         self.law.check(data)
 
+    def law_memory(self, memory: Any) -> Any:
+        """Return the law's part of the memory, if each step advances it once; None: rows are chosen in the step."""
+        return None
+
     def batch_gradient(self, batch: Batch | Array, position: P, data: Data) -> P:
         """Return (n/b) Σ_{i∈I} ∇Vᵢ(θ), or Σ_{i∈I} wᵢ ∇Vᵢ(θ) with the law's weights, at least in float32."""
         return self.posterior.batch_gradient(position, data, batch, self.weights_of(batch), widened=True)
@@ -233,6 +248,10 @@ class OfRows(GradientEstimator[P]):
 
     def draw(self, key: Key, data: Data) -> PyTree:
         return self.law.draw(key, data)
+
+    def ahead(self, randomness: PyTree, memory: Any, steps: np.ndarray, data: Data) -> PyTree:
+        of_law = self.law_memory(memory)
+        return randomness if of_law is None else self.law.ahead(randomness, of_law, steps, data)
 
     def gather(self, randomness: PyTree, data: Data) -> PyTree:
         return self.law.gather(randomness, data)

@@ -51,6 +51,9 @@ class WithCovariance(OfRows[P]):
         super().check(position, data)
         self.period(data)
 
+    def law_memory(self, memory: Any) -> Any:
+        return memory.rows
+
     def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
         return self.plain_gradient(estimate.batch, position, data)
 
@@ -69,7 +72,7 @@ def checked(
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
     law = row_law(batch_size, replace, rows)
     if isinstance(law, Blocks):
-        raise ValueError("rows must be 'random' or 'epochs': a block's covariance is not tracked; got 'blocks'")
+        raise ValueError(f"rows must be 'random' or 'epochs': a block's covariance is not tracked; got {rows!r}")
     if law.has_weights:
         raise ValueError(f"rows must be 'random' or 'epochs': that of weighted rows is not tracked; got {rows!r}")
     every = checked_period("refresh_every", refresh_every)

@@ -71,8 +71,8 @@ def ewsg(
         replace: draw rows with replacement (default), or (False) a uniform subset.
         rows: `"random"` (default): independent rows, or the subset; `"blocks"`: b consecutive rows from a uniform
             start, quick to fetch, for data in random order; or what `ewsg_jax.rows.by_probability` or `leverage`
-            returns. With all but the first `replace` must be True. Not `"epochs"`: the batches of a step must be
-            exchangeable.
+            returns. With all but the first `replace` must be True. Not `"epochs"` nor those of blocks: the batches
+            of a step must be exchangeable.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; heuristic under exponential
             weights); the second with `"semi_implicit"` and `"euler"` only.

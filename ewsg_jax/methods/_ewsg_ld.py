@@ -58,8 +58,8 @@ def ewsg_ld(
         replace: draw rows with replacement (default), or (False) a uniform subset.
         rows: `"random"` (default): independent rows, or the subset; `"blocks"`: b consecutive rows from a uniform
             start, quick to fetch, for data in random order; or what `ewsg_jax.rows.by_probability` or `leverage`
-            returns. With all but the first `replace` must be True. Not `"epochs"`: the batches of a step must be
-            exchangeable.
+            returns. With all but the first `replace` must be True. Not `"epochs"` nor those of blocks: the batches
+            of a step must be exchangeable.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         inverse_mass: C > 0: a number, a tree of numbers like the position, a positive definite matrix (d, d) over
             the position raveled leaf after leaf, or an `ewsg_jax.dynamics.LowRank`. With the covariance of the

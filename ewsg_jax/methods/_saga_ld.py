@@ -50,8 +50,9 @@ def saga_ld(
         replace: draw rows with replacement (default), or (False) a uniform subset.
         rows: `"random"` (default): independent rows, or the subset; `"blocks"`: b consecutive rows from a uniform
             start, quick to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order
-            each time; or what `ewsg_jax.rows.by_probability` or `leverage` returns. With all but the first
-            `replace` must be True.
+            each time; `"block_epochs"`: each of ⌊n/b⌋ such blocks once, in a new order each time;
+            `"block_sweeps"`: each such order forward, then backwards; or what `ewsg_jax.rows.by_probability` or
+            `leverage` returns. With all but the first `replace` must be True.
         memory_limit: bytes that the tables of all chains may take; a run that needs more is refused. Default 4 GiB.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         inverse_mass: C > 0: a number, a tree of numbers like the position, a positive definite matrix (d, d) over

@@ -1,6 +1,6 @@
 """Which rows of the data a batch has, and sums over them.
 
-row_law: the law of a name: "random", "blocks" or "epochs".
+row_law: the law of a name: "random", "blocks", "epochs", "block_epochs" or "block_sweeps".
 by_probability: rows by weights of yours, within strata or not, for `rows=`.
 leverage: rows by their norms in the metric of the posterior, for `rows=`.
 gather: rows ahead of their use.

@@ -4,10 +4,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ewsg_jax import _random
 from ewsg_jax._module import module
-from ewsg_jax._types import Array, Data, Key
+from ewsg_jax._types import Array, Data, Key, PyTree
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import Batch, num_rows
 from ewsg_jax.rows.law import RowLaw, check_fits
@@ -44,13 +45,33 @@ class Epochs(RowLaw[Epoch]):
     def draw(self, key: Key, data: Data) -> tuple[()]:
         return ()
 
-    def batch(self, randomness: tuple[()], memory: Epoch, data: Data) -> Batch:
+    def ahead(self, randomness: PyTree, memory: Epoch, steps: np.ndarray, data: Data) -> Array:
+        return jnp.moveaxis(self._rows(memory, steps, data), -2, 0)
+
+    def gather(self, randomness: PyTree, data: Data) -> PyTree:
+        return gathering.gather(data, randomness) if isinstance(randomness, jax.Array) else randomness
+
+    def batch(self, randomness: PyTree, memory: Epoch, data: Data) -> Batch:
+        if isinstance(randomness, Batch):
+            return randomness
+        rows = randomness if isinstance(randomness, jax.Array) else self._rows(memory, np.zeros(1, int), data)[0]
+        return gathering.gather(data, rows)
+
+    def _rows(self, memory: Epoch, steps: np.ndarray, data: Data) -> Array:
+        """Return the row numbers of the batches so many steps on, on two last axes."""
         n = num_rows(data)
-        # Compared with what is left, for near 2³¹ rows an offset and a batch are no sum in 32 bits.
-        left = n - memory.offset
-        number = jnp.arange(self.batch_size, dtype=jnp.int32)
-        place = jnp.where(number < left, memory.offset + number, number - left)
-        return gathering.gather(data, _random.permuted(memory.words, memory.number, place, n, number >= left))
+        # Rows drawn by then, in epochs and places: counted here, for they are no numbers of 32 bits.
+        used = steps.astype(np.int64)[:, None] * self.batch_size + np.arange(self.batch_size)
+        epochs, places = (jnp.asarray(x.ravel(), jnp.uint32) for x in np.divmod(used, n))
+        most = int(used.max() + n - 1) // n
+
+        def of_chain(words: Array, number: Array, offset: Array) -> Array:
+            place = offset.astype(jnp.uint32) + places
+            later = (epochs + (place >= n)).astype(jnp.int32)
+            place = jnp.where(place >= n, place - n, place).astype(jnp.int32)
+            return _random.permuted(words, number, place, n, later, most).reshape(used.shape)
+
+        return jnp.vectorize(of_chain, signature="(w),(),()->(s,b)")(memory.words, memory.number, memory.offset)
 
     def advance(self, memory: Epoch, data: Data) -> Epoch:
         # Counted in epochs and offsets, so that no number of steps is too large.

@@ -95,6 +95,33 @@ def gather(data: Data, indices: Array) -> Batch:
     return Batch(indices, jax.tree.map(lambda leaf: _gather(leaf, indices), data))
 
 
+def gather_blocks(data: Data, starts: Array, size: int, *, in_pieces: bool = True, around: bool = True) -> Batch:
+    """Gather blocks of consecutive rows, the first row following on the last.
+
+    A block that reaches beyond the end has the first rows in front of the last ones.
+
+    Args:
+        data: a tree of arrays with the leading axis n.
+        starts: where the blocks begin, int32, any shape.
+        size: how many rows each has, at most n.
+        in_pieces: whether this is ahead of the use. A step reads whole rows that it slices itself sooner.
+        around: whether a block may reach beyond the end.
+    """
+    last = num_rows(data) - size
+    place = jnp.arange(size, dtype=jnp.int32)
+    if not around:
+        return Batch(starts[..., None] + place, jax.tree.map(lambda x: _slices(x, starts, size, in_pieces), data))
+    first, wrapped = jnp.minimum(starts, last), jnp.maximum(0, starts - last)
+    chosen = place < wrapped[..., None]
+
+    def pieces(leaf: Array) -> Array:
+        blocks = _slices(leaf, first, size, in_pieces)
+        begin = leaf[:size].reshape(size, *blocks.shape[chosen.ndim :])
+        return jnp.where(chosen.reshape(*chosen.shape, *[1] * (begin.ndim - 1)), begin, blocks)
+
+    return Batch(jnp.where(chosen, place, first[..., None] + place), jax.tree.map(pieces, data))
+
+
 def rows_of(batch: Batch | Array, data: Data) -> Data:
     """Return the rows of a batch, the leading axes those of its indices; row numbers alone are gathered here."""
     gathered = batch if isinstance(batch, Batch) else gather(data, batch)
@@ -108,17 +135,35 @@ def indices_of(batch: Batch | Array) -> Array:
 
 
 def _gather(leaf: Array, indices: Array) -> Array:
+    return _in_pieces(leaf, indices, _tree.take)
+
+
+def _slices(leaf: Array, starts: Array, size: int, in_pieces: bool) -> Array:
+    """Return `size` rows from each start on, at most n − size."""
+
+    def take(x: Array, first: Array) -> Array:
+        sizes = (size, *x.shape[1:])
+        axes = tuple(range(first.ndim, first.ndim + len(sizes)))
+        numbers = jax.lax.GatherDimensionNumbers(axes, collapsed_slice_dims=(), start_index_map=(0,))
+        return jax.lax.gather(x, first[..., None], numbers, sizes, mode="promise_in_bounds")
+
+    return _in_pieces(leaf, starts, take) if in_pieces else take(leaf, starts)
+
+
+def _in_pieces(leaf: Array, where: Array, take: Callable[[Array, Array], Array]) -> Array:
+    """Return what `take(leaf, where)` does, its last axis in pieces."""
     width = _width(leaf)
     if width == 1:
-        return _tree.take(leaf, indices)
-    in_pieces = (*leaf.shape[1:-1], leaf.shape[-1] // width, width)
+        return take(leaf, where)
+    shape = leaf.shape[-1] // width, width
 
     # Elsewhere than on a CPU such a view of all the data may be a copy.
+    def after(x: Array, i: Array) -> Array:
+        found = take(x, i)
+        return found.reshape(*found.shape[:-1], *shape)
+
     return jax.lax.platform_dependent(
-        leaf,
-        indices,
-        cpu=lambda x, i: _tree.take(x.reshape(x.shape[0], *in_pieces), i),
-        default=lambda x, i: _tree.take(x, i).reshape(*i.shape, *in_pieces),
+        leaf, where, cpu=lambda x, i: take(x.reshape(*x.shape[:-1], *shape), i), default=after
     )
 
 

@@ -3,6 +3,8 @@
 import abc
 from typing import Any, ClassVar, Generic, TypeVar
 
+import numpy as np
+
 from ewsg_jax._module import Part, module, static
 from ewsg_jax._types import Array, Data, Key, PyTree
 from ewsg_jax.rows.gathering import Batch
@@ -39,13 +41,29 @@ class RowLaw(Part, abc.ABC, Generic[RowMemory]):
         """Whether a chain's batches depend on its earlier ones."""
         return type(self).init is not RowLaw.init
 
+    @property
+    def name(self) -> str:
+        """What chooses it, as in `rows='epochs'`."""
+        return f"rows={self.named().get('rows', 'random')!r}"
+
     @abc.abstractmethod
     def draw(self, key: Key, data: Data) -> PyTree:
         """Return what chooses a batch, from n alone."""
 
     @abc.abstractmethod
     def batch(self, randomness: PyTree, memory: RowMemory, data: Data) -> Batch:
-        """Return the rows, of what `draw` or `gather` returned."""
+        """Return the rows, of what `draw`, `ahead` or `gather` returned."""
+
+    def ahead(self, randomness: PyTree, memory: RowMemory, steps: np.ndarray, data: Data) -> PyTree:
+        """Return what chooses the batches of later steps, where that is known before they are made.
+
+        Args:
+            randomness: what `draw` returned for each of them, on a leading axis.
+            memory: of a chain, or of several on a leading axis, which then follows that of steps.
+            steps: how many steps after the memory each of them is, shape (steps,).
+            data: the data.
+        """
+        return randomness
 
     def gather(self, randomness: PyTree, data: Data) -> PyTree:
         """Return the randomness with its rows, which may be done ahead."""

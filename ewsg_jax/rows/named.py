@@ -3,15 +3,16 @@
 from typing import Literal
 
 from ewsg_jax import _check
+from ewsg_jax.rows.block_epochs import BlockEpochs
 from ewsg_jax.rows.blocks import Blocks
 from ewsg_jax.rows.epochs import Epochs
 from ewsg_jax.rows.independent import Independent, Subset
 from ewsg_jax.rows.law import RowLaw
 from ewsg_jax.rows.probability import RowProbabilities
 
-Rows = Literal["random", "blocks", "epochs"] | RowLaw | RowProbabilities
+Rows = Literal["random", "blocks", "epochs", "block_epochs", "block_sweeps"] | RowLaw | RowProbabilities
 """A law of rows by its name, by probabilities, or one of your own."""
-ROW_LAWS = ("random", "blocks", "epochs")
+ROW_LAWS = ("random", "blocks", "epochs", "block_epochs", "block_sweeps")
 
 
 def row_law(batch_size: int, replace: bool, rows: Rows) -> RowLaw:
@@ -21,8 +22,11 @@ def row_law(batch_size: int, replace: bool, rows: Rows) -> RowLaw:
         batch_size: b.
         replace: for `"random"`: with replacement, or a uniform subset.
         rows: `"random"`; `"blocks"`: b consecutive rows (the first follows on the last) from a uniform start, quick
-            to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order each time; what
-            `by_probability` or `leverage` returns; or a law of your own, a `RowLaw` of the same `batch_size`.
+            to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order each time;
+            `"block_epochs"`: each of ⌊n/b⌋ blocks of consecutive rows once in an epoch, in a new order each time,
+            for data in random order; `"block_sweeps"`: such epochs in pairs, the second of each the first one
+            backwards; what `by_probability` or `leverage` returns; or a law of your own, a `RowLaw` of the same
+            `batch_size`.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind.
@@ -42,4 +46,6 @@ def row_law(batch_size: int, replace: bool, rows: Rows) -> RowLaw:
         return rows.of_size(batch_size)
     if rows == "random":
         return (Independent if replace else Subset)(batch_size=batch_size)
+    if rows in ("block_epochs", "block_sweeps"):
+        return BlockEpochs(batch_size=batch_size, mirrored=rows == "block_sweeps")
     return (Blocks if rows == "blocks" else Epochs)(batch_size=batch_size)

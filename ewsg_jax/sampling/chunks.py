@@ -136,7 +136,11 @@ def advance(
     def block(j: Array, carry: Any) -> Any:
         start = j * layout.block_size
         steps = first_step + start + jnp.arange(layout.block_size, dtype=jnp.int32)
-        draw_all = functools.partial(jax.vmap(draw, in_axes=(0, None)), steps, carry[0])
+
+        def draw_all() -> Randomness:
+            drawn = jax.vmap(draw, in_axes=(0, None))(steps, carry[0])
+            return kernel.ahead(drawn, carry[0], np.arange(layout.block_size), data)
+
         # There is always a step left; the condition keeps XLA from making each row number anew for every number
         # of the row that it gathers (measured: a fifth of the time of one chain).
         randomness = jax.lax.cond(start < num_steps, draw_all, functools.partial(_zeros, jax.eval_shape(draw_all)))
@@ -145,7 +149,9 @@ def advance(
 
         def step(i: Array, carry: Any) -> Any:
             state, record, totals, health = carry
-            moved, info = transition(_one_step_of(randomness, i), state, data)
+            # The only step of a block is the block: to take it would be to copy its rows.
+            own = _one_step_of(randomness, i) if layout.block_size > 1 else _tree.take(randomness, 0)
+            moved, info = transition(own, state, data)
             totals = jax.tree.map(jnp.add, totals, info)
             if guarded:
                 fine = health.alive & jax.vmap(_tree.is_finite)(moved.dynamics)

@@ -21,6 +21,7 @@ from ewsg_jax.sampling.interrupts import Interrupts
 from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import Layout
 from ewsg_jax.sampling.room import Room
+from ewsg_jax.stacking.kernels import StackState
 
 SECONDS_PER_CALL = 0.5
 
@@ -46,8 +47,10 @@ class Outcome:
 
     @property
     def all_lost(self) -> bool:
-        """Whether no chain moves any more."""
-        return not self.watch.alive.any()
+        """Whether no chain moves any more, of a stack no member of any."""
+        own = self.state.dynamics
+        rests = isinstance(own, StackState) and bool((np.asarray(own.diverged_at) >= 0).all())
+        return rests or not self.watch.alive.any()
 
 
 def run(

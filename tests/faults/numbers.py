@@ -97,10 +97,10 @@ MUTANTS = [
         True,
     ),
     Mutant(
-        "places of an epoch compared with its end",
+        "places of an epoch summed in 31 bits",
         "ewsg_jax/rows/epochs.py",
-        "place, n, number >= left)",
-        "place, n, memory.offset + number >= n)",
+        "offset.astype(jnp.uint32) + places",
+        "offset + places.astype(jnp.int32)",
         "tests/gradients/test_row_laws.py::test_rows_near_the_end_of_32_bits",
         True,
     ),

@@ -483,8 +483,8 @@ MUTANTS = [
     Mutant(
         "rows of other numbers",
         "ewsg_jax/rows/gathering.py",
-        "cpu=lambda x, i: _tree.take(x.reshape(x.shape[0], *in_pieces), i)",
-        "cpu=lambda x, i: _tree.take(x.reshape(x.shape[0], *in_pieces), i - i)",
+        "take(x.reshape(*x.shape[:-1], *shape), i)",
+        "take(x.reshape(*x.shape[:-1], *shape), i - i)",
         "tests/test_uses.py::test_rows_gathered_ahead_are_the_rows[float32-shape1]",
     ),
     Mutant(
@@ -617,10 +617,17 @@ MUTANTS = [
         "tests/sampling/test_keeping.py::test_an_accelerators_program_draws_the_same[256-made0]",
     ),
     Mutant(
+        "the rows of a block of one step copied",
+        "ewsg_jax/sampling/chunks.py",
+        "if layout.block_size > 1 else _tree.take(randomness, 0)",
+        "if layout.block_size else _tree.take(randomness, 0)",
+        "tests/test_lowered.py::test_a_block_of_one_step_is_not_copied",
+    ),
+    Mutant(
         "a GPU copies the data for every block",
         "ewsg_jax/rows/gathering.py",
-        "default=lambda x, i: _tree.take(x, i).reshape(*i.shape, *in_pieces)",
-        "default=lambda x, i: _tree.take(x.reshape(x.shape[0], *in_pieces), i)",
+        "        found = take(x, i)\n",
+        "        return take(x.reshape(*x.shape[:-1], *shape), i)\n",
         "tests/test_lowered.py::test_a_step_of_a_run[sgld]",
     ),
     Mutant(

@@ -14,6 +14,7 @@ from ewsg_jax import _random
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.epochs import Epoch
 from ewsg_jax.rows.named import row_law
+from ewsg_jax.sampling.layout import choose_layout
 from tests.gradients.test_enumeration import N, X, Y, as_jax, close, no_weight
 from tests.oracles import enumeration
 
@@ -29,6 +30,7 @@ PARTS = {
     "label": np.arange(N, dtype=np.int32),
     "scalar": ROWS.normal(size=N),
 }
+AHEAD = ["random", "blocks", "epochs", "block_epochs", "block_sweeps"]
 SIZES = [1, 2, 3, 5, 7, 16, 100, 1000]
 
 
@@ -50,13 +52,26 @@ def test_blocks_are_the_cyclic_ones(x64, batch_size):
     starts = law.batches(data)
     assert starts.dtype == jnp.int32
     np.testing.assert_array_equal(starts, np.arange(N))
-    batches = quick_jit(jax.vmap(lambda start: law.batch(start, (), data)))(law.gather(starts, data))
+    batches = law.gather(starts, data)
     assert batches.indices.dtype == jnp.int32
     np.testing.assert_array_equal(np.sort(batches.indices), np.sort(enumeration.blocks(N, batch_size)))
     np.testing.assert_array_equal(np.bincount(np.ravel(batches.indices)), batch_size)
     assert_rows_are(batches, np.asarray(batches.indices), data)
     again = law.batch(jax.tree.map(lambda x: x[2], batches), (), data)
     np.testing.assert_array_equal(again.indices, batches.indices[2])
+    in_step = quick_jit(jax.vmap(lambda start: law.batch(start, (), data)))(starts)
+    np.testing.assert_array_equal(in_step.indices, batches.indices)
+    assert_rows_are(in_step, np.asarray(batches.indices), data)
+
+
+@pytest.mark.parametrize("rows", AHEAD)
+def test_rows_are_fetched_ahead_of_the_step(rows):
+    """A run draws the rows of many steps at once, and fetches them at once."""
+    data = {"x": jnp.zeros((N, 3)), "y": jnp.zeros(N)}
+    kernel = ewsg.sgld(ewsg.models.linear_regression(), 1e-3, batch_size=4, rows=rows)
+    state = jax.vmap(lambda key: kernel.init(key, jnp.zeros(3), data))(jax.random.split(jax.random.key(0), 2))
+    layout, _ = choose_layout(kernel, state, data, 10, 2**20, False, False, num_slots=1, keep=None, moments=None)
+    assert (layout.gather_ahead, layout.block_size) == (True, 10)
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 4, 5, 6])
@@ -375,24 +390,26 @@ def test_rows_near_the_end_of_32_bits():
 # Refusals.
 
 
-def test_epochs_cannot_be_weighted():
+@pytest.mark.parametrize("rows", ["epochs", "block_epochs", "block_sweeps"])
+def test_epochs_cannot_be_weighted(rows):
     model = ewsg.models.linear_regression()
-    for kind in ("uniform", "svrg", "saga", "control_variate", "covariance_tracking"):
-        estimator = getattr(ewsg.gradients, kind)(model, batch_size=2, rows="epochs")
+    for kind in ("uniform", "svrg", "saga", "control_variate", *["covariance_tracking"] * (rows == "epochs")):
+        estimator = getattr(ewsg.gradients, kind)(model, batch_size=2, rows=rows)
         for chain_length in (1, np.inf):
-            with pytest.raises(ValueError, match=r"exchangeable batches to be weighted; got rows='epochs'"):
+            with pytest.raises(ValueError, match=rf"exchangeable batches to be weighted; got rows='{rows}'"):
                 ewsg.gradients.exponentially_weighted(estimator, chain_length=chain_length)
 
 
-def test_epochs_cannot_be_shared_between_chains():
-    estimator = ewsg.gradients.uniform(ewsg.models.linear_regression(), batch_size=2, rows="epochs")
+@pytest.mark.parametrize("rows", ["epochs", "block_epochs", "block_sweeps"])
+def test_epochs_cannot_be_shared_between_chains(rows):
+    estimator = ewsg.gradients.uniform(ewsg.models.linear_regression(), batch_size=2, rows=rows)
     kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-3), estimator)
     data = {"x": jnp.zeros((6, 3)), "y": jnp.zeros(6)}
     with pytest.raises(ValueError, match="shared_minibatch must be False for a kernel whose chains have epochs"):
         ewsg.sample(jax.random.key(0), kernel, jnp.zeros(3), data, 2, num_chains=2, shared_minibatch=True)
 
 
-@pytest.mark.parametrize("rows", ["blocks", "epochs"])
+@pytest.mark.parametrize("rows", ["blocks", "epochs", "block_epochs", "block_sweeps"])
 def test_what_does_not_go_with_a_law_is_refused(rows):
     model, data = ewsg.models.linear_regression(), {"x": jnp.zeros((6, 3)), "y": jnp.zeros(6)}
     with pytest.raises(ValueError, match=rf"batch_size must be at most n = 6 when rows='{rows}'; got 7"):

@@ -43,8 +43,9 @@ ARGUMENTS = {
     "replace": "draw rows with replacement (default), or (False) a uniform subset.",
     "rows": (
         f'`"random"` (default): independent rows, or the subset; {BLOCKS}; `"epochs"`: every row once in each '
-        "n, in a new order each time; or what `ewsg_jax.rows.by_probability` or `leverage` returns. With all but "
-        "the first `replace` must be True."
+        'n, in a new order each time; `"block_epochs"`: each of ⌊n/b⌋ such blocks once, in a new order each time; '
+        '`"block_sweeps"`: each such order forward, then backwards; or what `ewsg_jax.rows.by_probability` or '
+        "`leverage` returns. With all but the first `replace` must be True."
     ),
     "chain_length": (
         "M ≥ 0, proposals per step. Default 1. `math.inf` uses the exact weights of all batches instead "
@@ -169,7 +170,7 @@ VARIANTS = {
         EWSG: (
             f'`"random"` (default): independent rows, or the subset; {BLOCKS}; or what '
             "`ewsg_jax.rows.by_probability` or `leverage` returns. With all but the first `replace` must be True. "
-            'Not `"epochs"`: the batches of a step must be exchangeable.'
+            'Not `"epochs"` nor those of blocks: the batches of a step must be exchangeable.'
         ),
     },
     "chain_length": {EWSG_VR: "M ≥ 0, proposals per step. Default 1."},

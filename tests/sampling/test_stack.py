@@ -175,6 +175,13 @@ def test_a_member_that_diverges_is_marked_and_the_others_go_on(x64, method):
     same(more[2].position, run(kernels[2], state=runs[2].state, burn_in=0).position)
 
 
+def test_a_run_ends_when_all_members_are_lost():
+    kernels = [ewsg.sgld(MODEL, h, batch_size=5) for h in (1e30, 1e35)]
+    with pytest.warns(RuntimeWarning, match="2 of 2 members lost"):
+        runs = run(ewsg.stack(kernels), num_steps=100_000, keep=None, moments=ewsg.moments())
+    assert runs.whole.num_steps < 100_000
+
+
 def test_counted_evaluations_are_those_of_a_member():
     """Firefly chains say themselves what they evaluate; of a stack, the members' mean."""
     model, data = ewsg.models.logistic_regression(), {"x": ROWS, "y": ROWS[:, 0] > 1}

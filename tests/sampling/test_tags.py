@@ -14,6 +14,7 @@ from ewsg_jax.sampling import first_format, saved_as
 from tests import contract
 
 EVER_USED = {
+    "block_epoch",
     "bright_set",
     "control_variate_memory",
     "covariance",
@@ -81,6 +82,9 @@ def test_every_class_of_a_state_has_a_tag(name):
     # Weighted batches are of no epochs.
     has_epochs = "rows" in ewsg.METHODS[name].build.__kwdefaults__ and not name.startswith("ewsg")
     rows = [{"rows": "epochs", "replace": True}] if has_epochs else []
+    # Nor are those blocks whose covariance is reported.
+    if has_epochs and "structure" not in ewsg.METHODS[name].build.__kwdefaults__:
+        rows.append({"rows": "block_epochs", "replace": True})
     for options in [options for method, options in contract.combinations() if method == name]:
         for more in [{}, *rows]:
             kernel = contract.build(name, options | more)

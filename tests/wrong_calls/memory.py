@@ -204,6 +204,7 @@ for name in ("covariance_tracking", "kept_covariance"):
         ),
         ("rank", V, "rank", "got 0", WHOLE, lambda wrong=wrong: wrong(rank=0)),
         ("blocks", V, "rows", "got 'blocks'", "'random' or 'epochs'", lambda wrong=wrong: wrong(rows="blocks")),
+        ("sweeps", V, "rows", "'block_sweeps'", "'random' or 'ep", lambda wrong=wrong: wrong(rows="block_sweeps")),
         ("period", T, "refresh_every", "'epoch' (str)", WHOLE, lambda wrong=wrong: wrong(refresh_every="epoch")),
         ("posterior", T, "posterior", "function", A_POSTERIOR, lambda build=wrong.func: build(len, batch_size=1)),
     )
@@ -234,6 +235,14 @@ EPOCHS = G.uniform(MODEL, batch_size=2, rows="epochs")
 of(
     "gradients.exponentially_weighted: what it wraps",
     ("epochs", V, "estimator", "rows='epochs'", "exchangeable", lambda: G.exponentially_weighted(EPOCHS)),
+    (
+        "epochs of blocks",
+        V,
+        "estimator",
+        "rows='block_epochs'",
+        "exchangeable",
+        lambda: G.exponentially_weighted(G.uniform(MODEL, batch_size=2, rows="block_epochs")),
+    ),
     (
         "strata, exactly",
         V,

@@ -75,7 +75,7 @@ of(
         V,
         "rows",
         "'shuffled' (str)",
-        "must be one of 'random', 'blocks', 'epochs'",
+        "must be one of 'random', 'blocks', 'epochs', 'block_epochs', 'block_sweeps'",
         lambda: ewsg.rows.row_law(2, True, "shuffled"),
     ),
     (

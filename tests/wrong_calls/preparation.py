@@ -224,6 +224,14 @@ of(
         NO_FORECAST,
         lambda: told(ewsg.sgld(MODEL, 0.1, batch_size=1, rows="epochs")),
     ),
+    (
+        "sweeps",
+        V,
+        "kernel",
+        "rows='block_sweeps'",
+        NO_FORECAST,
+        lambda: told(ewsg.sgld(MODEL, 0.1, batch_size=1, rows="block_sweeps")),
+    ),
     ("restarts", V, "kernel", "option='I'", NO_FORECAST, lambda: told(made(option="I"))),
     ("an estimator of one's own", V, "kernel", "Mine", NO_FORECAST, lambda: told(MINE)),
     (

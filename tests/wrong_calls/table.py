@@ -98,7 +98,7 @@ FROZEN = "one of 'momentum', 'zero', 'one', 'rest'"
 SHAPED = "shaped like the position"
 INTEGRATORS = "one of 'semi_implicit', 'euler', 'splitting', 'exact', 'ABOBA', 'BAOAB'"
 NAMES = "must be a list of texts"
-ROW_LAWS = "one of 'random', 'blocks', 'epochs'"
+ROW_LAWS = "one of 'random', 'blocks', 'epochs', 'block_epochs', 'block_sweeps'"
 STRATA = {"batch_size": 2, "num_strata": 2}
 
 
