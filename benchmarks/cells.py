@@ -19,7 +19,7 @@ NETWORK = {"gaussian": Target(1.05, 0.95), "rademacher": Target(1.8, 1.4)}
 BESIDES = Target(2.0, 4.0, higher_is_better=False)
 SHORT = Target(2.5, 2.2)
 SHORT_THOUSAND = Target(5.0, 4.0)
-BLOCK_ROWS = "epochs"
+BLOCK_ROWS = "block_epochs"
 METHODS = ("sgld", "sghmc")
 SVRG_STEPS = 3
 """Of SGMCMCJax with a counter for each chain: a step of 100 takes seconds."""
