@@ -73,7 +73,7 @@ def recording(bench: Bench) -> None:
             continue  # nothing would be written in a short run
         kept = Variant(thin=50)
         case = Case("logistic", "sghmc", 100, steps, True)
-        what = f"a checkpoint every {seconds:.0f} s, 100 chains, {steps:,} steps"
+        what = f"a checkpoint every {seconds:.0f} s, 100 chains, {bench.short(case).num_steps:,} steps"
         # Two checkpoints at the least: a run that is over before the first would cost nothing.
         saved = kept._replace(checkpoint_every=seconds)
         _recorded(bench, what, case, saved, kept, min(bench.pairs, LONG_PAIRS if seconds > 1 else bench.pairs))
