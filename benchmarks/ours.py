@@ -7,11 +7,12 @@ nothing, as JSON: `python -m benchmarks.ours METHOD`; or the largest resident se
 
 import json
 import re
+import shutil
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -105,6 +106,9 @@ class Ours:
         self._steps, self._chains, self._keep_all = case.num_steps, case.num_chains, case.keep_all
         self._variant = variant
         self._runs = 0
+        if variant.checkpoint_every is not None:
+            self._folder = tempfile.mkdtemp()
+            weakref.finalize(self, shutil.rmtree, self._folder)
         self.compile_seconds = self._sample().compile_seconds
 
     def run(self) -> float:
@@ -114,6 +118,8 @@ class Ours:
             FloatingPointError: a chain is not finite.
             RuntimeError: the run compiled again.
         """
+        if self._variant.checkpoint_every is not None:
+            shutil.rmtree(f"{self._folder}/{self._runs}")  # of the last run
         started = time.perf_counter()
         self._checked()
         return (time.perf_counter() - started) / (self._steps * self._chains) * 1e6
@@ -142,7 +148,7 @@ class Ours:
         every = self._variant.checkpoint_every
         saving: dict[str, Any] = {}
         if every is not None:
-            saving = {"checkpoint": self._folder() / "run", "checkpoint_every": every}
+            saving = {"checkpoint": f"{self._folder}/{self._runs}", "checkpoint_every": every}
         if self._variant.moments:
             saving |= {"keep": None, "moments": ewsg.moments()}
         return ewsg.sample(
@@ -159,10 +165,6 @@ class Ours:
             check_data=self._variant.check_data,
             **saving,
         )
-
-    def _folder(self) -> Path:
-        self._saved = tempfile.TemporaryDirectory()  # the last run's goes
-        return Path(self._saved.name)
 
 
 def user_loops(case: Case, data: Any, with_info: bool) -> tuple[Callable[[], float], Callable[[], float]]:

@@ -34,7 +34,7 @@ PROTOCOL = (
 
 
 class Size(NamedTuple):
-    """What is varied: rows n, rows of a batch b, columns d, chains C, and M of the exponential weights (0: none)."""
+    """What is varied: rows n, rows of a batch b, columns d, chains C, and M of EWSG (0: SGLD)."""
 
     n: int = 100_000
     b: int = 50
