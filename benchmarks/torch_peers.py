@@ -2,14 +2,14 @@
 
 A loop in Python over its own `update`, as its users write it: it has no compiled loop. Many chains are a
 `torch.func.vmap` of it. The smaller of two log posteriors is taken, written with matrices over the batch; one of
-`vmap` over rows takes 1.4 times as long with one chain.
+`vmap` over rows takes 1.4 times as long with one chain. The network's weights are one tensor: of a tree of tensors
+the library's states do not leave `vmap`.
 """
 
 import importlib.metadata
 import platform
 import time
 import warnings
-from typing import Any
 
 import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
@@ -44,14 +44,15 @@ def log_logistic(position: torch.Tensor, batch: PyTree) -> tuple[torch.Tensor, t
     return likelihood - 0.5 / PRIOR_VARIANCE * (position**2).sum(), torch.tensor([])
 
 
-def log_network(position: PyTree, batch: PyTree) -> tuple[torch.Tensor, torch.Tensor]:
+def log_network(position: torch.Tensor, batch: PyTree) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the same of the network."""
     x, y = batch
-    activation = torch.relu(x @ position["hidden"]["weights"] + position["hidden"]["bias"])
-    logits = activation @ position["output"]["weights"] + position["output"]["bias"]
+    inputs, hidden, classes = NETWORK_SIZES
+    parts = position.split((inputs * hidden, hidden, hidden * classes, classes))
+    activation = torch.relu(x @ parts[0].view(inputs, hidden) + parts[1])
+    logits = activation @ parts[2].view(hidden, classes) + parts[3]
     rows = torch.nn.functional.log_softmax(logits, -1).gather(-1, y[:, None])
-    prior = sum((x**2).sum() for layer in position.values() for x in layer.values())
-    return rows.mean() * NETWORK_ROWS - 0.5 * prior, torch.tensor([])
+    return rows.mean() * NETWORK_ROWS - 0.5 * (position**2).sum(), torch.tensor([])
 
 
 def device_data(workload: str) -> dict[str, torch.Tensor]:
@@ -80,15 +81,16 @@ class Program:
             method = sghmc.build(log_posterior, lr=h, alpha=FRICTION, momenta=0.0)
         self._case, self._data = case, data or device_data(case.workload)
         self._batch = LOGISTIC_BATCH if case.workload == "logistic" else NETWORK_BATCH
-        start = (
-            np.zeros(LOGISTIC_COLUMNS, np.float32)
-            if case.workload == "logistic"
-            else network_position(*NETWORK_SIZES)
-        )
+        start = np.zeros(LOGISTIC_COLUMNS, np.float32)
+        if case.workload == "network":
+            layers = network_position(*NETWORK_SIZES)
+            start = np.concatenate(
+                [layers[layer][name].ravel() for layer in ("hidden", "output") for name in ("weights", "bias")]
+            )
         self._init, self._update = method.init, method.update
-        self._position = _map(start, torch.from_numpy)
+        self._position = torch.from_numpy(start)
         if case.num_chains > 1:
-            self._position = _map(self._position, lambda x: x.expand(case.num_chains, *x.shape).clone())
+            self._position = self._position.expand(case.num_chains, -1).clone()
             self._init = torch.func.vmap(self._init)
             self._update = torch.func.vmap(self._update, randomness="different")
         self._runs, self.compile_seconds = 0, 0.0
@@ -110,10 +112,9 @@ class Program:
             state, _ = self._update(state, (data["x"][rows], data["y"][rows]))
             if self._case.keep_all:
                 kept.append(state.params)
-        kept = kept or [state.params]
-        found = [np.stack([x.numpy() for x in leaves]) for leaves in zip(*map(_leaves, kept), strict=True)]
+        found = np.stack([x.numpy() for x in kept or [state.params]])
         seconds = time.perf_counter() - started
-        if not all(np.isfinite(x).all() for x in found):
+        if not np.isfinite(found).all():
             raise FloatingPointError("a chain left the finite numbers: its time means nothing")
         return seconds / steps / chains * 1e6
 
@@ -128,15 +129,3 @@ def versions(peer: str) -> dict[str, str]:
     """Return the versions at work."""
     names = (peer, "torch", "numpy")
     return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in names}
-
-
-def _map(tree: PyTree, function: Any) -> PyTree:
-    if isinstance(tree, dict):
-        return {name: _map(x, function) for name, x in tree.items()}
-    return function(tree)
-
-
-def _leaves(tree: Any) -> list[torch.Tensor]:
-    if isinstance(tree, torch.Tensor):
-        return [tree]
-    return [leaf for _, x in tree.items() for leaf in _leaves(x)]
