@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from benchmarks.pages import figures
 from benchmarks.record import RESULTS
@@ -42,6 +43,9 @@ def draw(result: dict[str, Any]) -> Figure:
         middle = (highest * lowest) ** 0.5
         reach = max(highest / middle, 3.5) * 1.15  # a decade at the least: noise is not to look like a slope
         axis.set_ylim(middle / reach, middle * reach)
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axis.yaxis.set_minor_formatter(NullFormatter())
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.25, lw=0.5)
         axis.legend(frameon=False, loc="upper left", fontsize=9)
