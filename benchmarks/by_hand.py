@@ -7,7 +7,7 @@ from benchmarks.program import Chain
 from benchmarks.workload import FRICTION, PRIOR_VARIANCE, STEP_SIZE, PyTree, Workload
 
 
-def by_hand(workload: Workload, method: str, *, wide: bool) -> Chain:
+def by_hand(workload: Workload, method: str, *, wide: bool, shared: bool = False) -> Chain:
     """Return a chain written out.
 
     Args:
@@ -15,12 +15,16 @@ def by_hand(workload: Workload, method: str, *, wide: bool) -> Chain:
         method: `"sgld"` or `"sghmc"`.
         wide: make each row number as the high word of 64 random bits times n, exact to n / 2⁶⁴; otherwise by
             `jax.random.randint`. The cheaper `uniform * n` is not an option: it favours some rows by 5%.
+        shared: draw and fetch one batch a step for all chains.
     """
     n, b, h = workload.num_data, workload.batch_size, STEP_SIZE[method]
 
-    def gradient(key: jax.Array, position: jax.Array, data: PyTree) -> jax.Array:
+    def batch(key: jax.Array, data: PyTree) -> tuple[jax.Array, jax.Array]:
         rows = _high_product(jax.random.bits(key, (2, b)), n) if wide else jax.random.randint(key, (b,), 0, n)
-        x, y = data["x"][rows], data["y"][rows]
+        return data["x"][rows], data["y"][rows]
+
+    def gradient(key: jax.Array, position: jax.Array, data: PyTree) -> jax.Array:
+        x, y = data if shared else batch(key, data)
         return (jax.nn.sigmoid(x @ position) - y) @ x * (n / b) + position / PRIOR_VARIANCE
 
     def sgld(key: jax.Array, position: jax.Array, data: PyTree) -> jax.Array:
@@ -37,10 +41,12 @@ def by_hand(workload: Workload, method: str, *, wide: bool) -> Chain:
         return position + h * momentum, momentum
 
     if method == "sgld":
-        return Chain(lambda key, position, data: position, sgld, lambda state, data: state)
-    return Chain(
-        lambda key, position, data: (position, jnp.zeros_like(position)), sghmc, lambda state, data: state[0]
-    )
+        chain = Chain(lambda key, position, data: position, sgld, lambda state, data: state)
+    else:
+        chain = Chain(
+            lambda key, position, data: (position, jnp.zeros_like(position)), sghmc, lambda state, data: state[0]
+        )
+    return chain._replace(batch=batch) if shared else chain
 
 
 def _high_product(words: jax.Array, n: int) -> jax.Array:

@@ -7,13 +7,10 @@ has compiled nothing: `python -m benchmarks.memory_cells RUN`, one of `RUNS`. Li
 import functools
 import itertools
 import json
-import os
 import re
 import statistics
-import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -22,10 +19,12 @@ import jax.numpy as jnp
 
 import ewsg_jax as ewsg
 from benchmarks.anchored_by_hand import REFRESH_EVERY, naive, nested
+from benchmarks.bench import Bench, chain_words, in_a_process, microseconds
 from benchmarks.by_hand import by_hand
-from benchmarks.cells import Bench, _microseconds
-from benchmarks.ours import Ours, device_data, posterior
+from benchmarks.ours import Ours, posterior
+from benchmarks.peers import device_data
 from benchmarks.program import Program
+from benchmarks.resident import MEGABYTE, peak_megabytes
 from benchmarks.timing import Pair, Summary, Target, interleave, times_faster, times_the_cost
 from benchmarks.workload import STEP_SIZE, WORKLOADS, Case
 from ewsg_jax.sampling import chunks
@@ -43,7 +42,6 @@ ROW_LAWS = {"rows with replacement": {}, "without": {"replace": False}, "blocks"
 FEW_ROWS = 10_000
 CHAINS = 100
 RESIDENT_PROCESSES = 3
-MEGABYTE = 10**6
 _ADVANCE = chunks.advance
 
 
@@ -107,7 +105,7 @@ class MemoryBench(Bench):
     def svrg(self) -> None:
         """SVRG with 100 chains, through `sample`, against two nested scans written by hand."""
         case = self._anchored_case()
-        ours = Run(case, self._rows(case))
+        ours = Run(case, self.data(case))
         compile_seconds = {"ours": ours.compile_seconds}
         measured: dict[str, list[Pair]] = {}
         for ahead, name in ((False, "drawn in each step"), (True, "drawn ahead")):
@@ -116,7 +114,7 @@ class MemoryBench(Bench):
             measured[name] = interleave(ours.run, other.run, self.pairs)
         # The form that does best beside ours: not the lowest time, since the machine may have changed in between.
         best = max(measured, key=lambda name: times_the_cost(measured[name]).median)
-        self._add(
+        self.add(
             "svrg",
             f"SVRG, K = {REFRESH_EVERY}, {CHAINS} chains, against nested scans by hand, {best}",
             times_the_cost(measured[best]),
@@ -124,33 +122,35 @@ class MemoryBench(Bench):
             "time ratio",
             case=case._asdict(),
             compile_seconds=compile_seconds,
-            microseconds={name: _microseconds(pairs, "ours", name) for name, pairs in measured.items()},
+            microseconds={name: microseconds(pairs, "ours", name) for name, pairs in measured.items()},
             ratios={name: times_the_cost(pairs)._asdict() for name, pairs in measured.items()},
         )
 
     def naive(self) -> None:
         """The same against a step with a plain `lax.cond` on each chain's own counter."""
         case = self._anchored_case()
-        ours = Run(case, self._rows(case))
+        ours = Run(case, self.data(case))
         slow = case._replace(num_steps=2 if self.shorten == 1 else 1)
         other = Program(naive, slow)
         pairs = interleave(ours.run, other.run, min(self.pairs, NAIVE_PAIRS))
-        self._add(
+        self.add(
             "naive",
             f"the same against a plain lax.cond under vmap ({slow.num_steps} steps a run, {len(pairs)} pairs)",
             times_faster(pairs),
             NAIVE,
             "times faster",
             case=case._asdict(),
-            microseconds=_microseconds(pairs, "ours", "naive"),
+            microseconds=microseconds(pairs, "ours", "naive"),
         )
 
     def resident(self) -> None:
         """The largest resident set of a run of SVRG above that of bare SGLD, a process each."""
         processes = RESIDENT_PROCESSES if self.shorten == 1 else 1
-        megabytes = {name: [_peak_in_a_process(name) for _ in range(processes)] for name in RUNS}
+        megabytes = {
+            name: [in_a_process("memory_cells", name)["megabytes"] for _ in range(processes)] for name in RUNS
+        }
         svrg, bare = megabytes["svrg_ld"], megabytes["by_hand"]
-        self._add(
+        self.add(
             "resident",
             f"largest resident set, SVRG through sample, above SGLD by hand, {CHAINS} chains",
             Summary(
@@ -167,9 +167,9 @@ class MemoryBench(Bench):
     def temporaries(self) -> None:
         """What the compiled step of SVRG needs beside its arguments and results, 100 chains under `vmap`."""
         case = self._anchored_case()
-        compiled = vmapped_step(kernel(case.method), self._rows(case), CHAINS)
+        compiled = vmapped_step(kernel(case.method), self.data(case), CHAINS)
         megabytes = temporary_bytes(compiled) / MEGABYTE
-        self._add(
+        self.add(
             "temporaries",
             f"XLA temporaries of a step of SVRG under vmap, {CHAINS} chains",
             Summary(megabytes, megabytes, megabytes, 1),
@@ -192,25 +192,25 @@ class MemoryBench(Bench):
                 ("saga_ld_full", "gradients", WORKLOADS["logistic"]().position.size, 25_000 // chains),
             ):
                 pairs, many, few = self._two_sizes(method, chains, steps, rows)
-                what = f"SAGA, a table of {table}, {rows}, {_chains(chains)}"
-                self._add(
+                what = f"SAGA, a table of {table}, {rows}, {chain_words(chains)}"
+                self.add(
                     "growth",
                     f"{what}: n = {many.num_data:,} against {few.num_data:,}",
                     times_the_cost(pairs),
                     GROWTH,
                     "time ratio",
                     case=many.case._asdict(),
-                    microseconds=_microseconds(pairs, "many rows", "few rows"),
+                    microseconds=microseconds(pairs, "many rows", "few rows"),
                     sgld={
                         "ratio": times_the_cost(plain)._asdict(),
-                        "microseconds": _microseconds(plain, "many rows", "few rows"),
+                        "microseconds": microseconds(plain, "many rows", "few rows"),
                     },
                 )
                 used = {run.num_data: run.temporaries() for run in (many, few)}
                 table_bytes = {n: chains * n * width * many.item_bytes for n in used}
                 (used_many, used_few), (bytes_many, bytes_few) = used.values(), table_bytes.values()
                 copies = (used_many - used_few) / (bytes_many - bytes_few)
-                self._add(
+                self.add(
                     "growth",
                     f"{what}: temporaries of the loop that grow with n",
                     Summary(copies, copies, copies, 1),
@@ -224,25 +224,25 @@ class MemoryBench(Bench):
         """SAGA with a number per row against SGLD, both ours, with rows that may come twice and that may not."""
         lengths = ((1, 60_000), (CHAINS, 1_500))
         for (chains, steps), (rows, law) in itertools.product(lengths, ROW_LAWS.items()):
-            case = self._short(Case("logistic", "saga_ld", chains, steps, False))
-            data = self._rows(case)
+            case = self.short(Case("logistic", "saga_ld", chains, steps, False))
+            data = self.data(case)
             ours, other = Run(case, data, **law), Run(case._replace(method="sgld"), data, **law)
             # What precedes the first step is nearly the same on both sides and would pull the ratio towards 1.
             pairs = interleave(ours.run_loop, other.run_loop, self.pairs)
-            self._add(
+            self.add(
                 "saga",
-                f"SAGA, a table of numbers, against SGLD, {rows}, {_chains(chains)}",
+                f"SAGA, a table of numbers, against SGLD, {rows}, {chain_words(chains)}",
                 times_the_cost(pairs),
                 AGAINST_SGLD,
                 "time ratio",
                 case=case._asdict(),
-                microseconds=_microseconds(pairs, "SAGA", "SGLD"),
+                microseconds=microseconds(pairs, "SAGA", "SGLD"),
             )
 
     def _two_sizes(self, method: str, chains: int, steps: int, rows: str) -> tuple[list[Pair], Run, Run]:
         """Return pairs of runs on all rows and on few, and the runs."""
-        case = self._short(Case("logistic", method, chains, steps, False))
-        data = self._rows(case)
+        case = self.short(Case("logistic", method, chains, steps, False))
+        data = self.data(case)
         few_rows = min(FEW_ROWS, data["x"].shape[0] // 2)
         law, some = ROW_LAWS[rows], jax.tree.map(lambda x: x[:few_rows], data)
         many, few = Run(case, data, **law), Run(case, some, **law)
@@ -282,23 +282,6 @@ def temporary_bytes(compiled: Any) -> int:
     return compiled.memory_analysis().temp_size_in_bytes
 
 
-def _chains(count: int) -> str:
-    return "1 chain" if count == 1 else f"{count} chains"
-
-
-def _peak_in_a_process(run: str) -> float:
-    environment = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "0"}
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.memory_cells", run],
-        check=True,
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=Path(__file__).parents[1],
-    )
-    return float(json.loads(done.stdout)["megabytes"])
-
-
 def _run_ours(method: str, data: Any) -> None:
     Run(Case("logistic", method, CHAINS, 2 * REFRESH_EVERY, False), data).run()
 
@@ -320,15 +303,10 @@ RUNS: dict[str, Callable[[Any], None]] = {
 def peak_of(run: str) -> float:
     """Return the largest resident set, in MB, of this process from having the data to the end of a run.
 
-    Not that of `resource.getrusage`, which begins with what the parent held; and from the data on, since making
-    them takes more than some runs do.
+    From the data on, since making them takes more than some runs do.
     """
     data = device_data("logistic")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
-    RUNS[run](data)
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found is not None
-    return int(found[1]) * 1024 / MEGABYTE
+    return peak_megabytes(lambda: RUNS[run](data))
 
 
 if __name__ == "__main__":

@@ -16,8 +16,9 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks import record
-from benchmarks.cells import line
-from benchmarks.ours import Ours, device_data, posterior
+from benchmarks.bench import line
+from benchmarks.ours import Ours, posterior
+from benchmarks.peers import device_data
 from benchmarks.timing import Target, interleave, load_average, machine, times_the_cost, verdict
 from benchmarks.workload import FRICTION, STEP_SIZE, WORKLOADS, Case
 

@@ -1,13 +1,17 @@
 """Our side: a run through `ewsg_jax.sample`, the size of the compiled program, and the first draw.
 
 As a script it prints the seconds from the call of `sample` to its first draw, in a process that has compiled
-nothing, as JSON: `python -m benchmarks.ours METHOD`.
+nothing, as JSON: `python -m benchmarks.ours METHOD`; or the largest resident set of a run:
+`python -m benchmarks.ours resident CHAINS STEPS`.
 """
 
 import json
 import re
+import shutil
 import sys
+import tempfile
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,6 +21,8 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks.by_hand import by_hand
+from benchmarks.peers import device_data
+from benchmarks.resident import peak_megabytes
 from benchmarks.workload import FRICTION, PRIOR_VARIANCE, STEP_SIZE, WORKLOADS, Case, Workload
 
 
@@ -29,6 +35,10 @@ class Variant(NamedTuple):
         noise: the law of the noise.
         shared: whether one batch serves all chains.
         check_data: whether the data are looked at.
+        rows: the law of rows.
+        thin: of the draws that a case keeps, every so many-th.
+        moments: whether running moments are kept, and no draws.
+        checkpoint_every: seconds between checkpoints; None for none.
     """
 
     batch_size: int | None = None
@@ -36,6 +46,21 @@ class Variant(NamedTuple):
     noise: Any = "gaussian"
     shared: bool = False
     check_data: bool = False
+    rows: Any = "random"
+    thin: int = 1
+    moments: bool = False
+    checkpoint_every: float | None = None
+
+    def besides(self) -> str:
+        """Return in words what the peers do otherwise, after a comma."""
+        said = ""
+        if self.noise != "gaussian":
+            said += f", {self.noise} noise (the peer's is Gaussian: another law)"
+        if self.rows != "random":
+            said += f", rows by {self.rows} (the peers draw theirs at random)"
+        if self.shared:
+            said += ", one batch for all (the peers' have their own)"
+        return said
 
 
 GAUSSIAN = Variant()
@@ -55,9 +80,9 @@ def kernel(case: Case, variant: Variant, workload: Workload) -> ewsg.Kernel:
     model, h = posterior(case, workload), STEP_SIZE[case.method]
     b = variant.batch_size or workload.batch_size
     if case.method == "sgld":
-        return ewsg.sgld(model, h, batch_size=b, noise=variant.noise)
+        return ewsg.sgld(model, h, batch_size=b, noise=variant.noise, rows=variant.rows)
     if variant.chain_length is None:
-        return ewsg.sghmc(model, h, friction=FRICTION, batch_size=b, noise=variant.noise)
+        return ewsg.sghmc(model, h, friction=FRICTION, batch_size=b, noise=variant.noise, rows=variant.rows)
     return ewsg.ewsg(
         model, h, friction=FRICTION, batch_size=b, chain_length=variant.chain_length, noise=variant.noise
     )
@@ -81,6 +106,9 @@ class Ours:
         self._steps, self._chains, self._keep_all = case.num_steps, case.num_chains, case.keep_all
         self._variant = variant
         self._runs = 0
+        if variant.checkpoint_every is not None:
+            self._folder = tempfile.mkdtemp()
+            weakref.finalize(self, shutil.rmtree, self._folder)
         self.compile_seconds = self._sample().compile_seconds
 
     def run(self) -> float:
@@ -90,6 +118,8 @@ class Ours:
             FloatingPointError: a chain is not finite.
             RuntimeError: the run compiled again.
         """
+        if self._variant.checkpoint_every is not None:
+            shutil.rmtree(f"{self._folder}/{self._runs}")  # of the last run
         started = time.perf_counter()
         self._checked()
         return (time.perf_counter() - started) / (self._steps * self._chains) * 1e6
@@ -115,6 +145,12 @@ class Ours:
 
     def _sample(self) -> ewsg.Samples:
         self._runs += 1
+        every = self._variant.checkpoint_every
+        saving: dict[str, Any] = {}
+        if every is not None:
+            saving = {"checkpoint": f"{self._folder}/{self._runs}", "checkpoint_every": every}
+        if self._variant.moments:
+            saving |= {"keep": None, "moments": ewsg.moments()}
         return ewsg.sample(
             jax.random.key(self._runs),
             self._kernel,
@@ -123,9 +159,11 @@ class Ours:
             self._steps,
             num_chains=self._chains,
             burn_in=0 if self._keep_all else self._steps - 1,
+            thin=self._variant.thin,
             progress=False,
             shared_minibatch=self._variant.shared,
             check_data=self._variant.check_data,
+            **saving,
         )
 
 
@@ -157,11 +195,6 @@ def user_loops(case: Case, data: Any, with_info: bool) -> tuple[Callable[[], flo
 
     ours = built.step if with_info else lambda *arguments: built.step(*arguments)[0]
     return timed(built.init, ours, with_info), timed(hand.init, hand.step, False)
-
-
-def device_data(name: str) -> Any:
-    """Return a workload's data on the device."""
-    return jax.block_until_ready(jax.tree.map(jnp.asarray, WORKLOADS[name]().data()))
 
 
 def program_size(num_data: int) -> dict[str, int]:
@@ -196,5 +229,15 @@ def first_draw(method: str) -> float:
     return time.perf_counter() - started
 
 
+def resident(num_chains: int, num_steps: int) -> float:
+    """Return the largest resident set in MB, from having the data to the end of a run of SGLD."""
+    data = device_data("logistic")
+    case = Case("logistic", "sgld", num_chains, num_steps, False)
+    return peak_megabytes(lambda: Ours(case, data).run())
+
+
 if __name__ == "__main__":
-    print(json.dumps({"seconds": first_draw(sys.argv[1])}))
+    if sys.argv[1] == "resident":
+        print(json.dumps({"megabytes": resident(*map(int, sys.argv[2:]))}))
+    else:
+        print(json.dumps({"seconds": first_draw(sys.argv[1])}))

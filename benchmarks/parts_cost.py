@@ -17,7 +17,8 @@ import numpy as np
 import ewsg_jax as ewsg
 from benchmarks import record
 from benchmarks.matrix_friction_cost import timed
-from benchmarks.ours import device_data, posterior
+from benchmarks.ours import posterior
+from benchmarks.peers import device_data
 from benchmarks.timing import Target, interleave, load_average, machine, times_the_cost, verdict
 from benchmarks.workload import FRICTION, STEP_SIZE, WORKLOADS, Case
 

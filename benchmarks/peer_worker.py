@@ -1,13 +1,18 @@
 """Runs a peer's chains in an interpreter of its own, asked by lines of JSON.
 
 Each line read is one request, each line written its answer: `{"do": "versions", "peer": …}`,
-`{"do": "build", "peer": …, "case": […]}` or `{"do": "run"}`. `remote.py` is the other end.
+`{"do": "build", "peer": …, "case": […]}` or `{"do": "run"}`; and, of a process that has done nothing else,
+`{"do": "first_draw", "peer": …, "case": […]}` or `{"do": "resident", …}`. `remote.py` is the other end.
 """
 
+import importlib
 import json
 import os
 import sys
+import time
 from typing import Any
+
+WITHOUT_JAX = {"posteriors": "benchmarks.torch_peers"}
 
 
 def main() -> None:
@@ -27,16 +32,25 @@ def main() -> None:
 def _answer(request: dict[str, Any], held: dict[str, Any]) -> dict[str, Any]:
     if request["do"] == "run":
         return {"microseconds": held["program"].run()}
-    from benchmarks import peers
-    from benchmarks.program import Program
-    from benchmarks.workload import Case
+    from benchmarks.resident import peak_megabytes
+    from benchmarks.settings import Case
 
+    peer = request["peer"]
+    library = importlib.import_module(WITHOUT_JAX.get(peer, "benchmarks.peers"))
+    found = library.versions(peer)  # and imports what it needs
     if request["do"] == "versions":
-        return {"versions": peers.versions(request["peer"])}
-    held.clear()  # frees the last program's data first
-    build = (peers.PEERS | peers.BY_HAND)[request["peer"]].build
-    held["program"] = Program(build, Case(*request["case"]))
-    return {"compile_seconds": held["program"].compile_seconds}
+        return {"versions": found}
+    case = Case(*request["case"])
+    if request["do"] == "build":
+        held.clear()  # frees the last program's data first
+        held["program"] = library.program(peer, case)
+        return {"compile_seconds": held["program"].compile_seconds}
+    data = library.device_data(case.workload)
+    started = time.perf_counter()
+    if request["do"] == "resident":
+        return {"megabytes": peak_megabytes(lambda: library.program(peer, case, data).run())}
+    library.program(peer, case, data).run()
+    return {"seconds": time.perf_counter() - started}
 
 
 if __name__ == "__main__":

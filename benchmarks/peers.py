@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from benchmarks.anchored_by_hand import REFRESH_EVERY
 from benchmarks.by_hand import by_hand
-from benchmarks.program import Chain
-from benchmarks.workload import FRICTION, STEP_SIZE, PyTree, Workload
+from benchmarks.program import Chain, Program
+from benchmarks.workload import FRICTION, STEP_SIZE, WORKLOADS, Case, PyTree, Workload
 
 LEAPFROG_STEPS = 10
 """Steps between two refreshments of the momentum, for libraries whose SGHMC refreshes it."""
@@ -57,6 +58,8 @@ def blackjax(workload: Workload, method: str) -> Chain:
 
 def sgmcmcjax(workload: Workload, method: str) -> Chain:
     """SGMCMCJax, its kernels built inside the compiled function so that the data are an argument."""
+    if method.startswith("svrg_ld"):
+        return _sgmcmcjax_svrg(workload, numbered=method == "svrg_ld_numbered")
     kernels = _module("sgmcmcjax.kernels")
     h = STEP_SIZE[method]
 
@@ -72,6 +75,29 @@ def sgmcmcjax(workload: Workload, method: str) -> Chain:
         lambda state, data: build(data)[2](state),
         1 if method == "sgld" else LEAPFROG_STEPS,
     )
+
+
+def _sgmcmcjax_svrg(workload: Workload, *, numbered: bool) -> Chain:
+    """Return its SVRG with the number of the step from outside, or with a counter of each chain in its state."""
+
+    def build(data: Any) -> Any:
+        return _module("sgmcmcjax.kernels").build_sgld_SVRG_kernel(
+            STEP_SIZE["sgld"],
+            workload.log_likelihood,
+            workload.log_prior,
+            (data["x"], data["y"]),
+            workload.batch_size,
+            REFRESH_EVERY,
+        )
+
+    def init(key: jax.Array, position: PyTree, data: Any) -> Any:
+        return jnp.int32(0), build(data)[0](key, position)
+
+    def step(key: jax.Array, state: Any, data: Any, number: jax.Array | None = None) -> Any:
+        counter, state = state
+        return counter + 1, build(data)[1](counter if number is None else number, key, state)
+
+    return Chain(init, step, lambda state, data: build(data)[2](state[1]), numbered=numbered)
 
 
 def jax_sgmc(workload: Workload, method: str) -> Chain:
@@ -105,16 +131,18 @@ class Peer(NamedTuple):
     """What is compared.
 
     Attributes:
-        build: makes its chains.
+        build: makes its chains; None where `torch_peers` does.
         install: how it is installed.
         package: its name where packages are listed.
         module: what must import.
+        shorten: divides the steps of its runs: how many times longer than the others' its steps are, about.
     """
 
-    build: Callable[[Workload, str], Chain]
+    build: Callable[[Workload, str], Chain] | None
     install: str = ""
     package: str | None = None
     module: str | None = None
+    shorten: int = 1
 
 
 PEERS = {
@@ -133,11 +161,30 @@ PEERS = {
         "jax-sgmc",
         "jax_sgmc.integrator",
     ),
+    "posteriors": Peer(
+        None,
+        "in an environment of its own, pip install posteriors==0.1.3 and torch for processors, "
+        "then --peer-python posteriors=ENVIRONMENT/bin/python",
+        shorten=50,
+    ),
 }
 BY_HAND = {
     "by_hand": Peer(lambda workload, method: by_hand(workload, method, wide=False)),
     "by_hand_wide": Peer(lambda workload, method: by_hand(workload, method, wide=True)),
+    "by_hand_shared": Peer(lambda workload, method: by_hand(workload, method, wide=False, shared=True)),
 }
+
+
+def device_data(workload: str) -> Any:
+    """Return a workload's data on the device."""
+    return jax.block_until_ready(jax.tree_util.tree_map(jnp.asarray, WORKLOADS[workload]().data()))
+
+
+def program(peer: str, case: Case, data: Any = None) -> Program:
+    """Return the compiled program of a peer."""
+    build = (PEERS | BY_HAND)[peer].build
+    assert build is not None
+    return Program(build, case, data)
 
 
 def versions(peer: str) -> dict[str, str]:

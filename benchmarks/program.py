@@ -21,14 +21,19 @@ class Chain(NamedTuple):
         init: `init(key, position, data) -> state`.
         step: `step(key, state, data) -> state`.
         position: `position(state, data) -> position`.
+        batch: `batch(key, data)`: what `step` is given in the place of the data, made once a call for all chains;
+            None: the data.
+        numbered: whether `step` takes the number of the call too, one for all chains.
         steps_per_call: steps, each with a gradient on a new minibatch, in one call of `step`.
         holds_data: whether the library keeps the data itself, so that none is passed.
     """
 
     init: Callable[[jax.Array, PyTree, Any], Any]
-    step: Callable[[jax.Array, Any, Any], Any]
+    step: Callable[..., Any]
     position: Callable[[Any, Any], PyTree]
     steps_per_call: int = 1
+    batch: Callable[[jax.Array, Any], Any] | None = None
+    numbered: bool = False
     holds_data: bool = False
 
 
@@ -38,10 +43,13 @@ class Program:
     Args:
         build: makes the chain of a workload and a method.
         case: what is timed.
+        data: the workload's, on the device; made here by default.
     """
 
-    def __init__(self, build: Callable[[Workload, str], Chain], case: Case) -> None:
+    def __init__(self, build: Callable[[Workload, str], Chain], case: Case, data: Any = None) -> None:
         workload = WORKLOADS[case.workload]()
+        if data is not None:
+            workload = workload._replace(data=lambda: data)
         chain = build(workload, case.method)
         calls = max(1, case.num_steps // chain.steps_per_call)
         self._chain_steps = calls * chain.steps_per_call * case.num_chains
@@ -53,18 +61,22 @@ class Program:
             init, step, read = chain.init, chain.step, chain.position
             init_key, run_key = jax.random.split(key)
             keys = jax.random.split(run_key, calls)
+            batch_keys = jax.random.split(jax.random.fold_in(run_key, 0), calls) if chain.batch else None
+            numbers = jnp.arange(calls) if chain.numbered else None
             if case.num_chains > 1:
                 init_key = jax.random.split(init_key, case.num_chains)
                 keys = jax.vmap(lambda k: jax.random.split(k, case.num_chains))(keys)
                 init = jax.vmap(init, in_axes=(0, None, None))
-                step = jax.vmap(step, in_axes=(0, 0, None))
+                step = jax.vmap(step, in_axes=(0, 0, None, None) if chain.numbered else (0, 0, None))
                 read = jax.vmap(read, in_axes=(0, None))
 
-            def body(state: Any, key: jax.Array) -> tuple[Any, PyTree]:
-                state = step(key, state, data)
+            def body(state: Any, given: Any) -> tuple[Any, PyTree]:
+                key, batch_key, number = given
+                rows = chain.batch(batch_key, data) if chain.batch else data
+                state = step(key, state, rows, number) if chain.numbered else step(key, state, rows)
                 return state, read(state, data) if case.keep_all else None
 
-            state, kept = jax.lax.scan(body, init(init_key, position, data), keys)
+            state, kept = jax.lax.scan(body, init(init_key, position, data), (keys, batch_keys, numbers))
             return kept if case.keep_all else read(state, data)
 
         started = time.perf_counter()

@@ -27,7 +27,7 @@ class Worker:
     """
 
     def __init__(self, peer: str, python: str) -> None:
-        self.peer = peer
+        self.peer, self.python = peer, python
         self.process = subprocess.Popen(
             [python, "-m", "benchmarks.peer_worker"],
             cwd=ROOT,
@@ -59,6 +59,14 @@ class Worker:
     def run(self) -> float:
         """Return the microseconds per step and chain of one run."""
         return self.ask(do="run")["microseconds"]
+
+    def afresh(self, **request: Any) -> dict[str, Any]:
+        """Ask a new process of the same interpreter, which has done nothing else, and end it."""
+        worker = Worker(self.peer, self.python)
+        try:
+            return worker.ask(peer=self.peer, **request)
+        finally:
+            worker.close()
 
     def close(self) -> None:
         """End the process."""

@@ -11,19 +11,22 @@ from collections.abc import Sequence
 
 import jax
 
-from benchmarks import record
-from benchmarks.cells import CELLS, NEEDS_PEERS, Bench
-from benchmarks.peers import BY_HAND, PEERS
+from benchmarks import cells, own_cells, record
+from benchmarks.bench import Bench
+from benchmarks.peers import PEERS
 from benchmarks.remote import MissingPeerError, Peers
 from benchmarks.timing import machine
 
+CELLS = cells.CELLS | own_cells.CELLS
+NEEDS_PEERS = cells.NEEDS_PEERS | own_cells.NEEDS_PEERS
 PROTOCOL = (
     "Interleaved pairs (ours, other, ours, other, …) after one pair thrown away; the ratio of each pair, then its "
     "median and quartiles. Compiling is apart; every run waits for its results as NumPy arrays. Times are "
     "microseconds per step and chain. Ours is the wall clock around a second, equal call of ewsg_jax.sample, all "
-    "it does besides steps included, with its check of the data off but in the cell of calls; only EWSG against "
-    "uniform, both ours, is timed without what precedes the first step. A step is one gradient on a new minibatch. "
-    "The verdict is against the peer with the lowest median time."
+    "it does besides steps included, with its check of the data off but in the cells of one chain and of calls; "
+    "only EWSG against uniform and noise against steps, all ours, are timed without what precedes the first step. "
+    "A step is one gradient on a new minibatch. The verdict is against the peer with the lowest median time, with "
+    "one chain among those on the same JAX; rows without a goal are told, not judged."
 )
 
 
@@ -43,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and write; 0, or 2 where a peer is missing."""
     options = parse(arguments)
     names = options.peers if NEEDS_PEERS.intersection(options.only) else []
-    hand = list(BY_HAND) if "thousand" in options.only else []
+    hand = [name for cell in options.only for name in cells.BY_HAND.get(cell, ())]
     pairs, shorten = record.extent(options)
     before = machine()
     try:
@@ -52,8 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             bench = Bench(
                 {name: peers.workers[name] for name in names},
                 {name: peers.workers[name] for name in hand},
-                {name: found["jax"] for name, found in peers.versions.items()},
-                jax.__version__,
+                {name: _runs_on(found) for name, found in peers.versions.items()},
+                _runs_on({"jax": jax.__version__}),
                 pairs,
                 shorten,
             )
@@ -66,6 +69,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     left_out = [name for name in PEERS if name not in options.peers]
     record.write(options, PROTOCOL, pairs, before, bench.rows, peers=versions, peers_left_out=left_out)
     return 0
+
+
+def _runs_on(versions: dict[str, str]) -> str:
+    return f"JAX {versions['jax']}" if "jax" in versions else f"PyTorch {versions['torch']}"
 
 
 def _assignment(text: str) -> tuple[str, str]:

@@ -4,17 +4,40 @@ Read by interpreters with older versions of JAX too: nothing of `ewsg_jax` is im
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-PyTree = Any
+from benchmarks.settings import (
+    FRICTION,
+    LOGISTIC_BATCH,
+    LOGISTIC_COLUMNS,
+    LOGISTIC_ROWS,
+    NETWORK_BATCH,
+    NETWORK_ROWS,
+    NETWORK_SIZES,
+    PRIOR_VARIANCE,
+    STEP_SIZE,
+    Case,
+    PyTree,
+    logistic_data,
+    network_data,
+    network_position,
+)
 
-PRIOR_VARIANCE = 10.0
-STEP_SIZE = {"sgld": 1e-7, "sghmc": 1e-4}
-FRICTION = 10.0
+__all__ = [
+    "FRICTION",
+    "PRIOR_VARIANCE",
+    "STEP_SIZE",
+    "WORKLOADS",
+    "Case",
+    "PyTree",
+    "Workload",
+    "logistic",
+    "network",
+]
 
 
 class Workload(NamedTuple):
@@ -37,35 +60,8 @@ class Workload(NamedTuple):
     batch_size: int
 
 
-class Case(NamedTuple):
-    """One program to time.
-
-    Attributes:
-        workload: a name of `WORKLOADS`.
-        method: `"sgld"` or `"sghmc"`, underdamped with one new minibatch a step.
-        num_chains: chains side by side, each with its own minibatches.
-        num_steps: steps of a timed run.
-        keep_all: whether every position is kept, or the last only.
-    """
-
-    workload: str
-    method: str
-    num_chains: int
-    num_steps: int
-    keep_all: bool
-
-
-def _gaussian(num_data: int, dimension: int) -> tuple[np.random.Generator, np.ndarray]:
-    generator = np.random.default_rng(0)
-    return generator, generator.standard_normal((num_data, dimension), np.float32)
-
-
-def logistic(num_data: int = 464_809, dimension: int = 54) -> Workload:
+def logistic(num_data: int = LOGISTIC_ROWS, dimension: int = LOGISTIC_COLUMNS) -> Workload:
     """Logistic regression of the size of Covertype's training set, prior N(0, 10 I), b = 50."""
-
-    def data() -> dict[str, np.ndarray]:
-        generator, x = _gaussian(num_data, dimension)
-        return {"x": x, "y": (generator.random(num_data) < 0.5).astype(np.float32)}
 
     def log_likelihood(position: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
         logit = x @ position
@@ -74,15 +70,15 @@ def logistic(num_data: int = 464_809, dimension: int = 54) -> Workload:
     def log_prior(position: jax.Array) -> jax.Array:
         return -0.5 / PRIOR_VARIANCE * jnp.sum(position**2)
 
-    return Workload(log_likelihood, log_prior, np.zeros(dimension, np.float32), data, num_data, 50)
+    start = np.zeros(dimension, np.float32)
+    return Workload(
+        log_likelihood, log_prior, start, lambda: logistic_data(num_data, dimension), num_data, LOGISTIC_BATCH
+    )
 
 
-def network(num_data: int = 60_000, inputs: int = 784, hidden: int = 100, classes: int = 10) -> Workload:
+def network(num_data: int = NETWORK_ROWS, sizes: tuple[int, int, int] = NETWORK_SIZES) -> Workload:
     """A network with one hidden layer and softmax outputs, prior N(0, I), b = 100."""
-
-    def data() -> dict[str, np.ndarray]:
-        generator, x = _gaussian(num_data, inputs)
-        return {"x": x, "y": generator.integers(0, classes, num_data).astype(np.int32)}
+    inputs, _, classes = sizes
 
     def log_likelihood(position: PyTree, x: jax.Array, y: jax.Array) -> jax.Array:
         activation = jax.nn.relu(x @ position["hidden"]["weights"] + position["hidden"]["bias"])
@@ -92,14 +88,14 @@ def network(num_data: int = 60_000, inputs: int = 784, hidden: int = 100, classe
     def log_prior(position: PyTree) -> jax.Array:
         return -0.5 * jnp.asarray(sum(jnp.sum(x**2) for x in jax.tree_util.tree_leaves(position)))
 
-    generator = np.random.default_rng(1)
-
-    def layer(rows: int, columns: int) -> dict[str, np.ndarray]:
-        weights = generator.standard_normal((rows, columns), np.float32) / np.float32(rows) ** 0.5
-        return {"weights": weights.astype(np.float32), "bias": np.zeros(columns, np.float32)}
-
-    position = {"hidden": layer(inputs, hidden), "output": layer(hidden, classes)}
-    return Workload(log_likelihood, log_prior, position, data, num_data, 100)
+    return Workload(
+        log_likelihood,
+        log_prior,
+        network_position(*sizes),
+        lambda: network_data(num_data, inputs, classes),
+        num_data,
+        NETWORK_BATCH,
+    )
 
 
 WORKLOADS: dict[str, Callable[[], Workload]] = {"logistic": logistic, "network": network}

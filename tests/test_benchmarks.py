@@ -1,14 +1,38 @@
 """The benchmark's arithmetic and what it refuses; nothing is timed."""
 
+import ast
 import json
 import shutil
 import sys
+from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from PIL import Image
 
-from benchmarks import anchored_by_hand, by_hand, memory_cells, memory_cost, step_cost, timing, workload
+from benchmarks import (
+    anchored_by_hand,
+    bench,
+    by_hand,
+    cells,
+    memory_cells,
+    memory_cost,
+    ours,
+    own_cells,
+    peer_worker,
+    peers,
+    program,
+    resident,
+    scaling,
+    settings,
+    step_cost,
+    timing,
+    workload,
+)
+from benchmarks.pages import figures
+from benchmarks.pages import scaling as picture
 
 
 def test_median_and_quartiles():
@@ -86,7 +110,7 @@ def test_left_out_peers_are_recorded(monkeypatch, tmp_path):
     out = tmp_path / "result.json"
     assert step_cost.main(["--only", "program_size", "--peers", "blackjax", "--quick", "--out", str(out)]) == 0
     result = json.loads(out.read_text())
-    assert result["peers_left_out"] == ["sgmcmcjax", "jax_sgmc"]
+    assert result["peers_left_out"] == ["sgmcmcjax", "jax_sgmc", "posteriors"]
     assert result["quick"] is True
     assert result["results"] == [{"cell": "none"}]
 
@@ -155,3 +179,148 @@ def test_memory_benchmark_runs(little_data, tmp_path):
     assert svrg["case"]["num_steps"] == naive["case"]["num_steps"] == 100
     assert (naive["goal"], naive["floor"], naive["measured"]["size"]) == (900, 300, 3)
     assert temporaries["conditionals"] == 1
+
+
+class FakeWorker:
+    """A peer that takes a given time and remembers what it was to build."""
+
+    def __init__(self, microseconds):
+        self.microseconds, self.built = microseconds, None
+
+    def ask(self, case, **request):
+        self.built = settings.Case(*case)
+        return {"compile_seconds": 0.0}
+
+    def run(self):
+        return self.microseconds
+
+
+def test_who_is_the_fastest_and_who_is_judged(little_data, capsys):
+    """One chain is judged by the best on the same JAX; elsewhere by the fastest, whatever it runs on."""
+    others = {"jax_sgmc": FakeWorker(1e-3), "blackjax": FakeWorker(1e9), "posteriors": FakeWorker(1e12)}
+    versions = {"jax_sgmc": "JAX 0.4.25", "blackjax": "JAX 1", "posteriors": "PyTorch 2"}
+    found = bench.Bench(others, {}, versions, "JAX 1", 1, 1)
+    case, target = settings.Case("logistic", "sgld", 1, 100, True), timing.Target(3.5, 2.8)
+    for same_jax in (True, False):
+        found.against("one", case, others, target, ours.Variant(shared=True), same_jax=same_jax)
+    assert [row.get("goal_holds") for row in found.rows] == [None, True, False, True]
+    batches = "logistic, sgld, 1 chain, one batch for all (the peers' have their own): "
+    for row, who in zip(found.rows, ("jax_sgmc on JAX 0.4.25", "blackjax, the best on JAX 1") * 2, strict=True):
+        assert row["what"] == batches + who
+    assert others["blackjax"].built == case
+    assert others["posteriors"].built == case._replace(num_steps=2)
+    printed = capsys.readouterr().out.splitlines()
+    assert [" told " in x for x in printed] == [True, False, False, False]
+    assert ["FAILS" in x for x in printed] == [False, False, True, False]
+
+
+def test_every_cell_and_every_step_by_hand_is_known():
+    assert set(cells.BY_HAND) <= set(cells.CELLS)
+    assert {name for names in cells.BY_HAND.values() for name in names} == set(peers.BY_HAND)
+    assert set(step_cost.CELLS) >= step_cost.NEEDS_PEERS
+    assert len(step_cost.CELLS) == len(cells.CELLS) + len(own_cells.CELLS)
+    assert set(peer_worker.WITHOUT_JAX) == {name for name, peer in peers.PEERS.items() if peer.build is None}
+
+
+@pytest.mark.parametrize("name", ["settings", "resident", "remote", "peer_worker", "torch_peers"])
+def test_what_reads_without_jax_imports_none(name):
+    free = {"settings", "resident"}
+    tree = ast.parse(Path(settings.__file__).with_name(f"{name}.py").read_text())
+    for node in tree.body:
+        modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        modules += [node.module] if isinstance(node, ast.ImportFrom) else []
+        for module in modules:
+            package, _, rest = module.partition(".")
+            assert package not in ("jax", "jaxlib", "ewsg_jax")
+            assert package != "benchmarks" or rest in free
+
+
+def test_a_shared_batch_by_hand_is_one_for_all_chains(little_data):
+    """The step is that with rows of its own, given the same rows; and a program makes one batch a step."""
+    key, data = jax.random.key(4), little_data.data()
+    for method in ("sgld", "sghmc"):
+        own, shared = (by_hand.by_hand(little_data, method, wide=False, shared=x) for x in (False, True))
+        state = own.init(key, np.array([0.3, -0.2, 0.5], np.float32), data)
+        batch = shared.batch(jax.random.split(key)[0], data)
+        expected, found = own.step(key, state, data), shared.step(key, state, batch)
+        jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-6), found, expected)
+
+    def build(workload, method):
+        return program.Chain(
+            lambda key, position, data: jnp.zeros(3),
+            lambda key, state, batch, number: jnp.stack([batch, number.astype(float), jax.random.normal(key)]),
+            lambda state, data: state,
+            batch=lambda key, data: jax.random.normal(key),
+            numbered=True,
+        )
+
+    made = program.Program(build, settings.Case("logistic", "sgld", 4, 5, True))
+    batch, number, own = np.moveaxis(
+        np.asarray(made._run(jax.random.PRNGKey(0), made._position, made._data)), -1, 0
+    )
+    assert len(np.unique(own)) == 20
+    assert len(np.unique(batch)) == 5
+    np.testing.assert_array_equal(batch, batch[:, :1].repeat(4, 1))
+    np.testing.assert_array_equal(number, np.arange(5.0)[:, None].repeat(4, 1))
+
+
+def test_a_worker_tells_of_first_draws_and_memory(little_data):
+    case = ["logistic", "sgld", 2, 3, False]
+    for what, unit in (("first_draw", "seconds"), ("resident", "megabytes")):
+        assert peer_worker._answer({"do": what, "peer": "by_hand", "case": case}, {})[unit] > 0
+
+
+def test_the_resident_set_is_that_of_the_run():
+    small, large = (resident.peak_megabytes(lambda n=n: np.ones(n, np.uint8).sum()) for n in (1, 80_000_000))
+    assert 70 < large - small < 90
+
+
+def test_moments_and_checkpoints_are_of_the_run(little_data):
+    """Ours with both: no draws, and a folder for each run that goes with the next."""
+    data = jax.tree.map(jnp.asarray, little_data.data())
+    case = settings.Case("logistic", "sgld", 2, 50, True)
+    run = ours.Ours(case, data, ours.Variant(moments=True, checkpoint_every=60.0, thin=5))
+    folder = Path(run._folder)
+    assert [path.name for path in folder.iterdir()] == ["1"]
+    assert run.run() > 0
+    assert [path.name for path in folder.iterdir()] == ["2"]
+    samples = run._sample()
+    assert samples.moments is not None
+    assert samples.draws is None
+    del run
+    assert not folder.exists()
+
+
+def test_signs_are_single_bits():
+    key, shape = jax.random.key(5), (3, 54)
+    words = np.asarray(jax.random.bits(key, (3, 2)))
+    bits = [[int(words[i, j // 32]) >> j % 32 & 1 for j in range(54)] for i in range(3)]
+    np.testing.assert_array_equal(own_cells._signs(key, shape), 2.0 * np.array(bits) - 1)
+
+
+def test_lines_of_theory():
+    """Factors that made the times are found, and none is below 0."""
+    for axis in scaling.AXES.values():
+        made = [3.0, 0.5][: len(axis.theory)]
+        times = [scaling.line(axis, made, x) for x in axis.values]
+        np.testing.assert_allclose(scaling.fit(axis.values, times, axis.theory), made, rtol=1e-6)
+    b = scaling.AXES["b"]
+    times = [5.0 / x for x in b.values]
+    factors = scaling.fit(b.values, times, b.theory)
+    assert min(factors) == 0
+    assert max(factors) > 0
+
+
+def test_scaling_is_measured_and_drawn(monkeypatch, tmp_path):
+    few = scaling.AXES["b"]._replace(values=(2, 4), others=scaling.Size(n=100, d=3))
+    monkeypatch.setitem(scaling.AXES, "b", few)
+    monkeypatch.setattr(scaling, "MICROSECONDS", 1)
+    out = tmp_path / "result.json"
+    assert scaling.main(["--quick", "--only", "b", "--out", str(out)]) == 0
+    result = json.loads(out.read_text())
+    (row,) = result["results"]
+    assert (row["values"], row["theory"], len(row["microseconds"])) == ([2, 4], "a + c b", 2)
+    assert row["microseconds"][0]["size"] == 3
+    figures.write(picture.draw(result), tmp_path / "picture.png", picture.caption(result))
+    with Image.open(tmp_path / "picture.png") as image:
+        assert image.info["Description"] == picture.caption(result)

@@ -3,17 +3,14 @@
 `python -m benchmarks.answers --draw` makes both.
 """
 
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from PIL import Image
-from PIL.PngImagePlugin import PngInfo
 
 from benchmarks.answers_cases import CASES
+from benchmarks.pages import figures
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, PICTURE = DOCS / "plan.md", DOCS / "answers.png"
@@ -110,8 +107,7 @@ def ordered(result: dict[str, Any]) -> list[str]:
 def draw(result: dict[str, Any]) -> Figure:
     """Draw the worst error of each answer against its seconds and its passes, where there are peers' too."""
     cases = compared(result)
-    figure = Figure(figsize=(2.5 * len(cases) + 2.3, 5.4), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = figures.figure(2.5 * len(cases) + 2.3, 5.4)
     panels = figure.subplots(2, len(cases), sharey=True, squeeze=False)
     for column, case in enumerate(cases):
         for row, unit in enumerate(("seconds", "passes")):
@@ -160,8 +156,4 @@ def page(text: str, result: dict[str, Any]) -> str:
 def write(result: dict[str, Any]) -> None:
     """Write the tables, and the picture with few colours and its description inside."""
     PAGE.write_text(page(PAGE.read_text(), result))
-    stream, notes = io.BytesIO(), PngInfo()
-    draw(result).savefig(stream, dpi=110, format="png")
-    notes.add_itxt("Description", caption(result))
-    with Image.open(stream) as image:
-        image.convert("RGB").quantize(48).save(PICTURE, optimize=True, pnginfo=notes)
+    figures.write(draw(result), PICTURE, caption(result))

@@ -18,11 +18,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from PIL import Image
 
 import ewsg_jax as ewsg
+from benchmarks.pages import figures
 from benchmarks.pages.posterior_data import rounded
 from benchmarks.pages.posterior_problems import Problem, problem
 from benchmarks.pages.posterior_settings import METHODS, settings
@@ -191,8 +190,7 @@ def page(result: dict[str, Any]) -> str:
 
 def draw(result: dict[str, Any]) -> None:
     """Draw corrected errors against raw ones."""
-    figure = Figure(figsize=(9.0, 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = figures.figure(9.0, 4.2)
     panels = figure.subplots(1, 2)
     for panel, part, name in zip(panels, ("sd", "mean"), ("sd, relative", "mean, in sds"), strict=True):
         line = np.array([2e-3, 1.0])

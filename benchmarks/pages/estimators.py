@@ -15,11 +15,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from PIL import Image
 
 import ewsg_jax as ewsg
+from benchmarks.pages import figures
 
 DOCS = Path(__file__).parents[2] / "docs"
 PICTURE, NUMBERS, PAGE = DOCS / "estimators.png", DOCS / "estimators.json", DOCS / "estimators.md"
@@ -136,8 +135,7 @@ def measure() -> dict[str, Any]:
 
 def draw(result: dict[str, Any]) -> None:
     """Draw one panel for each estimator, a line for each step size."""
-    figure = Figure(figsize=(11, 8.2), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = figures.figure(11, 8.2)
     panels = figure.subplots(3, 3, sharex=True, sharey=True).ravel()
     for panel, (name, by_step) in zip(panels, result["curves"].items(), strict=True):
         for (step_size, curve), colour in zip(by_step.items(), COLOURS, strict=True):

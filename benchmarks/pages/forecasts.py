@@ -17,11 +17,10 @@ from typing import Any
 
 import jax
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from PIL import Image
 
 import ewsg_jax as ewsg
+from benchmarks.pages import figures
 from benchmarks.pages.posterior_data import rounded
 from benchmarks.pages.posterior_problems import Problem, problem
 from benchmarks.pages.posterior_settings import METHODS, NUM_STRATA, Setting, settings
@@ -161,8 +160,7 @@ def page(result: dict[str, dict[str, dict[str, Any]]]) -> str:
 
 def draw(result: dict[str, dict[str, dict[str, Any]]]) -> None:
     """Draw what was found against what was told."""
-    figure = Figure(figsize=(6.4, 5.6), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = figures.figure(6.4, 5.6)
     panel = figure.subplots()
     line = np.array([-20.0, 45.0])
     panel.fill_between(line, 0.75 * line, 1.25 * line, color="#dddddd", lw=0)

@@ -4,17 +4,14 @@
 matplotlib.
 """
 
-import io
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from PIL import Image
-from PIL.PngImagePlugin import PngInfo
 
+from benchmarks.pages import figures
 from benchmarks.record import RESULTS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -49,8 +46,7 @@ def label(result: dict[str, Any], j: int) -> str:
 
 def draw(result: dict[str, Any]) -> Figure:
     """Draw the standard deviation over the reference's of every column, under both laws of rows."""
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = figures.figure(11, 4.6)
     axis, columns = figure.subplots(), order(result)
     axis.axhline(1, color="#888888", lw=0.8)
     for rows, colour in COLOURS.items():
@@ -78,15 +74,6 @@ def caption(result: dict[str, Any]) -> str:
         f"Standard deviations over the posterior's: with uniform rows the three worst × {worst}; by leverage × "
         f"{leverage.min():.2f} to {leverage.max():.2f}."
     )
-
-
-def write(figure: Figure, description: str) -> None:
-    """Write the picture with few colours, and its description inside."""
-    stream, notes = io.BytesIO(), PngInfo()
-    figure.savefig(stream, dpi=110, format="png")
-    notes.add_itxt("Description", description)
-    with Image.open(stream) as image:
-        image.convert("RGB").quantize(48).save(PICTURE, optimize=True, pnginfo=notes)
 
 
 def runs_table(result: dict[str, Any]) -> str:
@@ -149,7 +136,7 @@ def page(text: str) -> str:
 
 if __name__ == "__main__":
     measured = json.loads(NUMBERS.read_text())
-    write(draw(measured), caption(measured))
+    figures.write(draw(measured), PICTURE, caption(measured))
     if PAGE.exists():
         PAGE.write_text(page(PAGE.read_text()))
     print(caption(measured))

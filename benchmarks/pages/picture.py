@@ -3,19 +3,16 @@
 `python -m benchmarks.pages.picture` draws it. It needs scikit-learn and matplotlib and takes half a minute.
 """
 
-import io
 from pathlib import Path
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from PIL import Image
-from PIL.PngImagePlugin import PngInfo
 
 import ewsg_jax as ewsg
+from benchmarks.pages import figures
 
 PICTURE = Path(__file__).parents[2] / "docs" / "picture.png"
 FEATURES = ("mean_radius", "mean_smoothness")
@@ -106,8 +103,7 @@ def draw(exact: Exact, draws: dict[str, np.ndarray]) -> Figure:
     height = np.sort(exact.probability.ravel())[::-1]
     levels = [float(height[np.searchsorted(np.cumsum(height), mass)]) for mass in MASSES]
     centre, half = exact.mean, 4.3 * np.sqrt(np.diag(exact.covariance))
-    figure = Figure(figsize=(9.6, 4.1), layout="constrained", facecolor=PAPER)
-    FigureCanvasAgg(figure)
+    figure = figures.figure(9.6, 4.1, facecolor=PAPER)
     panels = figure.subplots(1, len(draws), sharex=True, sharey=True)
     for axis, (name, cloud), colour in zip(panels, draws.items(), COLOURS, strict=True):
         ratio, off = judge(cloud, exact)
@@ -145,22 +141,13 @@ def caption(draws: dict[str, np.ndarray], exact: Exact) -> str:
     return f"After {PASSES} data passes at step size {STEP_SIZE} and friction {FRICTION}: {'; '.join(told)}."
 
 
-def write(figure: Figure, description: str) -> None:
-    """Write the picture with few colours, which keeps it small, and its description inside."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
-    notes = PngInfo()
-    notes.add_itxt("Description", description)
-    Image.open(buffer).convert("RGB").quantize(96).save(PICTURE, optimize=True, pnginfo=notes)
-
-
 def main() -> None:
     """Write the picture and print its caption."""
     posterior, data = ewsg.models.logistic_regression(prior_scale=1.0), load()
     exact = solve(posterior, data)
     draws = sample(exact, posterior, data)
     description = caption(draws, exact)
-    write(draw(exact, draws), description)
+    figures.write(draw(exact, draws), PICTURE, description, dpi=150, colours=96)
     print(description)
 
 
