@@ -64,10 +64,15 @@ def _some(chains: Chains, first: int, end: int) -> Chains:
     if chains.stacked:
         position = jax.tree.map(lambda x: x[first:end], position)
     if state is not None:
-        shared = shares_memory(chains.kernel, state)
-        own = jax.tree.map(lambda x: x[first:end], (state.dynamics, () if shared else state.memory))
-        state = KernelState(own[0], state.memory if shared else own[1], state.rows)
+        state = _of_chains(lambda x: x[first:end], [state], shares_memory(chains.kernel, state))
     return chains._replace(position=position, state=state, num_chains=end - first, first=first)
+
+
+def _of_chains(f: Callable[..., np.ndarray], states: list[KernelState], shared_memory: bool) -> KernelState:
+    """Return f of what each chain has of its own, and the first state's memory where chains share it."""
+    own = [state._replace(memory=()) if shared_memory else state for state in states]
+    made = jax.tree.map(f, *own)
+    return made._replace(memory=states[0].memory) if shared_memory else made
 
 
 def _put(room: PyTree, part: Samples, first: int, total: int) -> PyTree:
@@ -89,7 +94,6 @@ def _joined(parts: list[Samples], shared_memory: bool) -> Samples:
         return jax.tree.map(lambda *leaves: np.concatenate(leaves), *trees)
 
     first = parts[0]
-    own = put([(part.state.dynamics, () if shared_memory else part.state.memory) for part in parts])
     counts = np.array([part.num_chains for part in parts])
     spent = np.array([part.evaluations for part in parts])
     names = "index_acceptance", "acceptance", "overflow", "diverged_at"
@@ -100,7 +104,7 @@ def _joined(parts: list[Samples], shared_memory: bool) -> Samples:
         first,
         **{name: put([getattr(part, name) for part in parts]) for name in names},
         moments=moments,
-        state=KernelState(own[0], first.state.memory if shared_memory else own[1], first.state.rows),
+        state=_of_chains(lambda *x: np.concatenate(x), [part.state for part in parts], shared_memory),
         evaluations=np.rint(counts @ spent / counts.sum()).astype(np.int64),
         gradient_evaluations=sum(part.gradient_evaluations for part in parts),
         compile_seconds=sum(part.compile_seconds for part in parts),
