@@ -21,6 +21,7 @@ from ewsg_jax._types import Array, Data, Key, PyTree
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.blocks import Blocks
 from ewsg_jax.rows.gathering import Batch, num_rows
+from ewsg_jax.rows.law import RowLaw
 from ewsg_jax.tags import saved_as
 
 
@@ -78,8 +79,7 @@ class BlockEpochs(Blocks):
     def advance(self, memory: BlockEpoch, data: Data) -> BlockEpoch:
         return self._after(memory, np.array(1), data)
 
-    def batches(self, data: Data) -> PyTree:
-        raise NotImplementedError(f"the batches of {self!r} cannot be listed")
+    batches = RowLaw.batches
 
     def named(self) -> dict[str, Any]:
         return {"rows": "block_sweeps" if self.mirrored else "block_epochs"}

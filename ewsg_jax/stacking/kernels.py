@@ -180,10 +180,6 @@ class Stack(Kernel[P]):
     def sharing(self) -> Sharing:
         return self.kernel.sharing
 
-    @property
-    def takes_padded(self) -> bool:
-        return self.kernel.takes_padded
-
     def hoisted(self) -> Self:
         if not any(self.differs):
             kernel = self.kernel.hoisted()
