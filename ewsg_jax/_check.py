@@ -190,7 +190,12 @@ def position(value: PyTree, name: str = "position") -> PyTree:
         if not jnp.issubdtype(getattr(leaf, "dtype", type(leaf)), jnp.floating):
             hint = holds_one or ": convert it with jax.numpy.asarray(…, float)"
             raise TypeError(f"{takes}; {where} is {describe(leaf)}{hint}")
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf)), value)
+    return jax.tree.map(_as_array, value)
+
+
+def _as_array(leaf: Any) -> Array:
+    is_one = isinstance(leaf, jax.Array) and not getattr(leaf, "weak_type", False)
+    return leaf if is_one else jnp.asarray(leaf, jnp.result_type(leaf))
 
 
 def data(value: Data) -> int:

@@ -99,8 +99,12 @@ def dtypes(tree: PyTree) -> list[Any]:
     return [x.dtype for x in jax.tree.leaves(tree)]
 
 
+@jax.jit
 def copy(tree: PyTree) -> PyTree:
-    """Return a tree in memory of its own, so that it may be donated beside the original."""
+    """Return a tree in memory of its own, so that it may be donated beside the original.
+
+    One program: leaf by leaf each copy would cost more than that of the whole.
+    """
     return jax.tree.map(jnp.copy, tree)
 
 

@@ -40,6 +40,20 @@ def remembered(question: Hashable, look: Callable[[], Value], tree: PyTree, aske
     return _SEEN[asked][0]
 
 
+def shapes(program: Any, kernel: object, data: PyTree, *arguments: Any) -> Any:
+    """Return what a jitted `program(kernel, data, *arguments)` returns, in shapes: traced once for these very two.
+
+    Args:
+        program: made by `jax.jit`.
+        kernel: an object.
+        data: a tree of arrays.
+        arguments: trees of shapes, and values that can be hashed.
+    """
+    leaves, structure = jax.tree.flatten(arguments)
+    question = program, structure, tuple(leaves)
+    return remembered(question, lambda: program.eval_shape(kernel, data, *arguments), data, kernel)
+
+
 def once(question: Hashable, look: Callable[[], None], tree: PyTree) -> None:
     """Call `look()`, which raises what is wrong with a tree, unless it has raised nothing for these arrays before.
 

@@ -43,7 +43,7 @@ class Call(NamedTuple):
 
 
 @functools.partial(jax.jit, static_argnames=("shared_memory",))
-def start(kernel: Kernel, keys: Array, positions: PyTree, data: Data, shared_memory: bool) -> KernelState:
+def start(kernel: Kernel, data: Data, keys: Array, positions: PyTree, shared_memory: bool) -> KernelState:
     """Return the first states of all chains, leading axis chain; a memory that they share is the first one's."""
     if not shared_memory:
         return jax.vmap(kernel.init, in_axes=(0, 0, None))(keys, positions, data)

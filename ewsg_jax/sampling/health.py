@@ -28,6 +28,11 @@ COPYING_SHARE = 0.05
 """What part of a run's time may go into copies of the state to replay from."""
 
 
+@jax.jit
+def _first(tree: PyTree) -> PyTree:
+    return _tree.take(tree, 0)
+
+
 class Watch:
     """Which chains still move, and when the others were lost.
 
@@ -43,7 +48,7 @@ class Watch:
         self.diverged_at = np.full(num_chains, -1, np.int64)
         self._replay_from = first, 0
         # One chain's, for all of them may be large.
-        self.start = _tree.take(first.position, 0)
+        self.start = _first(first.position)
         self._next_copy = time.perf_counter() + _tree.num_bytes(first) / BYTES_PER_SECOND / COPYING_SHARE
 
     def keep(self, state: KernelState, done: int) -> None:
@@ -84,7 +89,7 @@ class Watch:
         before = self.alive
         resting = None if before.all() else _tree.copy(state)
         make = functools.partial(advance, done, steps)
-        call = make(state, jnp.asarray(before))
+        call = make(state, before)
         lost = before & ~np.asarray(call.health.alive)
         if resting is not None:
             call = _put(~before, _at_rest(keep, resting, call), call, self._shared_memory)
@@ -92,8 +97,8 @@ class Watch:
             again, since = self._replay_from
             again = _tree.copy(again)
             if since < done:
-                again = advance(since, done - since, again, jnp.asarray(before)).state
-            replayed = make(again, jnp.asarray(before), guarded=True)
+                again = advance(since, done - since, again, before).state
+            replayed = make(again, before, guarded=True)
             # A replay may round differently and keep a chain finite a little longer: then to the call's end.
             fell = np.asarray(replayed.health.diverged_at)
             self.diverged_at[lost] = np.where(fell < 0, np.asarray(call.state.step), fell)[lost]

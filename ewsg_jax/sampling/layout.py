@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ewsg_jax import _tree
+from ewsg_jax import _tree, seen
 from ewsg_jax._kernel import Kernel, KernelState, Randomness, chain_axes
 from ewsg_jax._types import Data, Position, PyTree
 from ewsg_jax.sampling._moments import MomentPlan, positions
@@ -60,7 +60,7 @@ def on_accelerator(data: Data) -> bool:
 
 @functools.partial(jax.jit, static_argnums=3)
 def _randomness(
-    kernel: Kernel, state: KernelState, data: Data, shared_memory: bool
+    kernel: Kernel, data: Data, state: KernelState, shared_memory: bool
 ) -> tuple[Randomness, Randomness]:
     """One step's randomness of all chains, without its rows and with them: asked for its shapes only."""
     keys = jax.random.split(jax.random.key(0), state.step.shape[0])
@@ -87,7 +87,7 @@ def choose_layout(
     waits for the host once a block, so its blocks are as long as `memory` allows.
     """
     num_chains = state.step.shape[0]
-    one, gathered = _randomness.eval_shape(kernel, state, data, shared_memory)
+    one, gathered = seen.shapes(_randomness, kernel, data, state, shared_memory)
     rows = _tree.num_bytes(gathered) - _tree.num_bytes(one)
     if shared_minibatch:
         rows //= num_chains

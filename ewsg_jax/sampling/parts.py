@@ -177,7 +177,7 @@ def run(planned: Planned, outcome: Outcome, seconds: float | None, progress: boo
     if outcome.done == num_steps or outcome.all_lost:
         return time.perf_counter()
     with Interrupts() as interrupts:
-        alive, layout = jnp.asarray(outcome.watch.alive), planned.layout
+        alive, layout = outcome.watch.alive, planned.layout
         one_call = layout.keep is None or plan.due(num_steps) <= layout.num_slots
         whole = one_call and num_steps % layout.block_size == 0
         for counted in {layout.accelerator, layout.accelerator and whole}:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _tree
+from ewsg_jax import _check, _tree, seen
 from ewsg_jax._kernel import Kernel, KernelState, check_rows
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.sampling.chunks import start
@@ -42,7 +42,7 @@ def first_state(
     common = not stacked and not is_function(position)
     shared_memory = kernel.sharing.of == "data" or (kernel.sharing.of == "start" and common)
     keys = jax.ShapeDtypeStruct((num_chains,), key.dtype)
-    states = start.eval_shape(kernel, keys, shapes, data, shared_memory)
+    states = seen.shapes(start, kernel, data, keys, shapes, shared_memory)
     if kernel.sharing.limit is not None:
         needed = _tree.num_bytes(states.memory)
         _check.fits("memory_limit", kernel.sharing.limit, needed, f"the estimator's memory for {num_chains} chains")
@@ -50,7 +50,7 @@ def first_state(
     def make() -> KernelState:
         positions = make_starts(key, position, num_chains, stacked, first)
         _check.finite("position", positions)
-        return start(kernel, chain_keys(key, num_chains, 1, first), positions, data, shared_memory)
+        return start(kernel, data, chain_keys(key, num_chains, 1, first), positions, shared_memory)
 
     return states, shared_memory, make
 
@@ -73,7 +73,7 @@ def _earlier_state(
     kernel.check(jax.tree.map(lambda x: jnp.asarray(x)[0], state.position), data)
     keys = jax.ShapeDtypeStruct((chains,), jax.random.key(0).dtype)
     shared_memory = shares_memory(kernel, state)
-    like = start.eval_shape(kernel, keys, _check.shapes(state.position), _check.shapes(data), shared_memory)
+    like = seen.shapes(start, kernel, data, keys, _check.shapes(state.position), shared_memory)
     _check.same_tree(f"state must be {made_by}", "state", state, like)
     # What a member that was lost remembers may not be.
     _check.finite("state", state.dynamics if isinstance(kernel, Stack) else state)
