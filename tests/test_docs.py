@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from benchmarks.pages import checks, choosing, estimators, forecasts, many_chains, methods
+from benchmarks.pages import checks, choosing, estimators, forecasts, generated, many_chains, methods, plans
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,6 +24,20 @@ DOCUMENTS = [
 def test_tables_are_those_of_the_library():
     for path, text in methods.documents().items():
         assert path.read_text() == text, f"run python -m benchmarks.pages.methods: {path.name} is out of date"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "<!-- a: made by b -->", "<!-- /a --><!-- a: made by b -->", "<!-- a: made by c --><!-- /a -->"]
+)
+def test_a_page_without_a_place_for_its_numbers_is_told(text):
+    with pytest.raises(ValueError, match="no place for the part 'a': it must have <!-- a: made by b --> once"):
+        generated.renewed(text, "a", "b", "1")
+
+
+def test_numbers_take_their_place_and_nothing_else():
+    text = "0 <!-- a: made by b -->{}<!-- /a --> <!-- c: made by b -->2<!-- /a -->"
+    for old in ("", "1", "\n1\n"):
+        assert generated.renewed(text.format(old), "a", "b", "3") == text.format("\n3\n")
 
 
 def python_blocks(path):
@@ -165,6 +179,12 @@ def test_the_page_of_forecasts_tells_its_numbers():
     assert count > 80
     assert quarter > 0.95 * count
     assert half > 0.9 * count
+
+
+def test_the_page_of_plans_tells_its_numbers():
+    text = plans.PAGE.read_text()
+    result = json.loads(plans.NUMBERS.read_text())
+    assert plans.page(text, result) == text, "run python -m benchmarks.pages.plans --draw"
 
 
 def test_the_page_of_checks_tells_its_numbers():

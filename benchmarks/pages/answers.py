@@ -11,11 +11,10 @@ from matplotlib.figure import Figure
 
 from benchmarks.answers_cases import CASES
 from benchmarks.pages import figures
+from benchmarks.pages.generated import renewed
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, PICTURE = DOCS / "plan.md", DOCS / "answers.png"
-MARKS = "<!-- answers: made by benchmarks/answers.py -->", "<!-- /answers -->"
-MARKS_OF_TIMES = "<!-- times: made by benchmarks/answers.py -->", "<!-- /times -->"
 STYLES = {
     "laplace": ("o", "#0072B2"),
     "laplace, corrected": ("s", "#0072B2"),
@@ -147,9 +146,8 @@ def caption(result: dict[str, Any]) -> str:
 
 def page(text: str, result: dict[str, Any]) -> str:
     """Return the page's text with the tables of this result."""
-    for (begin, end), made in ((MARKS, table(result)), (MARKS_OF_TIMES, times(result))):
-        before, rest = text.split(begin)
-        text = f"{before}{begin}\n{made}\n{end}{rest.split(end)[1]}"
+    for name, made in (("answers", table(result)), ("times", times(result))):
+        text = renewed(text, name, "benchmarks/answers.py", made)
     return text
 
 

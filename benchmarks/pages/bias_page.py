@@ -5,7 +5,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-START, END = "<!-- numbers: made by benchmarks/pages/bias.py -->", "<!-- /numbers -->"
+from benchmarks.pages.generated import renewed
+
 SHOWN = (0.5, 0.125, 0.03125)
 TOLERANCE = 0.01
 WAYS = {"Lyapunov": "L", "Galerkin": "G", "simulated": "S"}
@@ -126,5 +127,4 @@ def numbers(result: dict[str, Any]) -> str:
 
 def page(path: Path, result: dict[str, Any]) -> str:
     """Return the page with its numbers renewed."""
-    before, rest = path.read_text().split(START)
-    return f"{before}{START}\n{numbers(result)}\n{END}{rest.split(END)[1]}"
+    return renewed(path.read_text(), "numbers", "benchmarks/pages/bias.py", numbers(result))

@@ -22,6 +22,7 @@ from PIL import Image
 
 import ewsg_jax as ewsg
 from benchmarks.pages import figures
+from benchmarks.pages.generated import renewed
 from benchmarks.pages.posterior_data import rounded
 from benchmarks.pages.posterior_problems import Problem, problem
 from benchmarks.pages.posterior_settings import METHODS, settings
@@ -29,7 +30,6 @@ from benchmarks.pages.posterior_verdicts import reference
 
 DOCS = Path(__file__).parents[2] / "docs"
 PICTURE, NUMBERS, PAGE = DOCS / "check.png", DOCS / "check.json", DOCS / "check.md"
-START, END = "<!-- numbers: made by benchmarks/pages/checks.py -->", "<!-- /numbers -->"
 POSTERIORS = ("kidiq", "mesquite", "sblrc", "pima", "heart", "letter")
 HOT = ("sgld", "sghmc", "ld")
 KINDS = (*HOT, "uld", "normal approximation")
@@ -184,8 +184,7 @@ def gains(result: dict[str, Any]) -> tuple[float, float, int]:
 
 def page(result: dict[str, Any]) -> str:
     """Return the page with its tables."""
-    before, rest = PAGE.read_text().split(START)
-    return f"{before}{START}\n{table(result)}\n{END}{rest.split(END)[1]}"
+    return renewed(PAGE.read_text(), "numbers", "benchmarks/pages/checks.py", table(result))
 
 
 def draw(result: dict[str, Any]) -> None:

@@ -19,10 +19,10 @@ from PIL import Image
 
 import ewsg_jax as ewsg
 from benchmarks.pages import figures
+from benchmarks.pages.generated import renewed
 
 DOCS = Path(__file__).parents[2] / "docs"
 PICTURE, NUMBERS, PAGE = DOCS / "estimators.png", DOCS / "estimators.json", DOCS / "estimators.md"
-START, END = "<!-- numbers: made by benchmarks/pages/estimators.py -->", "<!-- /numbers -->"
 BATCH_SIZE, FRICTION, PASSES = 32, 10.0, 60
 STEP_SIZES = (0.05, 0.025, 0.0125, 0.00625)
 NUM_CHAINS, NUM_POINTS = 1_500, 30
@@ -176,9 +176,7 @@ def table(result: dict[str, Any]) -> str:
 
 def page(result: dict[str, Any]) -> str:
     """Return the page with its numbers renewed."""
-    before, rest = PAGE.read_text().split(START)
-    _, after = rest.split(END)
-    return f"{before}{START}\n{table(result)}\n{END}{after}"
+    return renewed(PAGE.read_text(), "numbers", "benchmarks/pages/estimators.py", table(result))
 
 
 if __name__ == "__main__":

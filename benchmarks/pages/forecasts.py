@@ -21,6 +21,7 @@ from PIL import Image
 
 import ewsg_jax as ewsg
 from benchmarks.pages import figures
+from benchmarks.pages.generated import renewed
 from benchmarks.pages.posterior_data import rounded
 from benchmarks.pages.posterior_problems import Problem, problem
 from benchmarks.pages.posterior_settings import METHODS, NUM_STRATA, Setting, settings
@@ -28,7 +29,6 @@ from benchmarks.pages.posterior_verdicts import reference
 
 DOCS = Path(__file__).parents[2] / "docs"
 PICTURE, NUMBERS, PAGE = DOCS / "forecast.png", DOCS / "forecasts.json", DOCS / "forecast.md"
-START, END = "<!-- numbers: made by benchmarks/pages/forecasts.py -->", "<!-- /numbers -->"
 POSTERIORS = ("kidiq", "mesquite", "sblrc", "pima", "heart", "letter")
 WITHOUT = ("psgld", "psgld_corrected", "hamcmc", "random_walk_metropolis", "flymc", "ewsg_vr")
 """Methods that have no forecast, or (ewsg_vr) one of a covariance that is exact at every step alone."""
@@ -153,9 +153,7 @@ def table(result: dict[str, dict[str, dict[str, Any]]]) -> str:
 
 def page(result: dict[str, dict[str, dict[str, Any]]]) -> str:
     """Return the page with its table."""
-    text = PAGE.read_text()
-    before, rest = text.split(START)
-    return f"{before}{START}\n{table(result)}\n{END}{rest.split(END)[1]}"
+    return renewed(PAGE.read_text(), "numbers", "benchmarks/pages/forecasts.py", table(result))
 
 
 def draw(result: dict[str, dict[str, dict[str, Any]]]) -> None:

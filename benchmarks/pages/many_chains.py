@@ -17,11 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
+from benchmarks.pages.generated import renewed
 from benchmarks.pages.posterior_data import rounded
 
 DOCS = Path(__file__).parents[2] / "docs"
 NUMBERS, PAGE = DOCS / "many_chains.json", DOCS / "many_chains.md"
-START, END = "<!-- numbers: made by benchmarks/pages/many_chains.py -->", "<!-- /numbers -->"
 N, BATCH, CHAINS, BLOCKS, TIMES = 2_000, 100, 32, 200, 40
 """Rows, rows of a batch, chains, blocks of time, and how many times as long as the memory a block is."""
 LEARNING_RATES = (0.005, 0.05, 0.2)
@@ -95,8 +95,7 @@ def table(result: dict[str, Any]) -> str:
 
 def page(result: dict[str, Any]) -> str:
     """Return the page with the table in its place."""
-    before, rest = PAGE.read_text(encoding="utf-8").split(START)
-    return f"{before}{START}\n{table(result)}\n{END}{rest.split(END)[1]}"
+    return renewed(PAGE.read_text(encoding="utf-8"), "numbers", "benchmarks/pages/many_chains.py", table(result))
 
 
 def main() -> None:

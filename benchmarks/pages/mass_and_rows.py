@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks.pages import figures
+from benchmarks.pages.generated import renewed
 from benchmarks.record import RESULTS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -128,9 +129,7 @@ def page(text: str) -> str:
         ("worst", worst_table(result)),
         ("costs", costs_table(costs)),
     ):
-        start, end = f"<!-- {name}: made by benchmarks/pages/mass_and_rows.py -->\n", f"\n<!-- /{name} -->"
-        before, rest = text.split(start)
-        text = before + start + table + end + rest.split(end, 1)[1]
+        text = renewed(text, name, "benchmarks/pages/mass_and_rows.py", table)
     return text
 
 

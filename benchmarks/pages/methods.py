@@ -8,9 +8,9 @@ import inspect
 from pathlib import Path
 
 import ewsg_jax as ewsg
+from benchmarks.pages.generated import renewed
 
 ROOT = Path(__file__).parents[2]
-START, END = "<!-- methods: made by benchmarks/pages/methods.py -->", "<!-- /methods -->"
 
 
 def row(cells: list[str]) -> str:
@@ -33,8 +33,6 @@ def table(with_sources: bool) -> str:
 def documents() -> dict[Path, str]:
     """Return what each document should hold."""
     readme = ROOT / "README.md"
-    before, rest = readme.read_text().split(START)
-    _, after = rest.split(END)
     details = "\n\n".join(
         f"## `{name}`\n\n```\n{_docstring(method.build)}\n```" for name, method in ewsg.METHODS.items()
     )
@@ -44,7 +42,7 @@ def documents() -> dict[Path, str]:
         "r rank. Memory: numbers that the estimator keeps, for each chain where nothing else is said.\n\n"
     )
     return {
-        readme: f"{before}{START}\n{table(with_sources=False)}\n{END}{after}",
+        readme: renewed(readme.read_text(), "methods", "benchmarks/pages/methods.py", table(with_sources=False)),
         ROOT / "docs" / "methods.md": f"{introduction}{table(with_sources=True)}\n\n{details}\n",
     }
 

@@ -17,13 +17,13 @@ import jax
 import numpy as np
 
 import ewsg_jax as ewsg
+from benchmarks.pages.generated import renewed
 from benchmarks.pages.posterior_data import rounded
 from benchmarks.pages.posterior_problems import Problem, problem
 from benchmarks.pages.posterior_verdicts import reference
 
 DOCS = Path(__file__).parents[2] / "docs"
 NUMBERS, PAGE = DOCS / "plan.json", DOCS / "plan.md"
-START, END = "<!-- numbers: made by benchmarks/pages/plans.py -->", "<!-- /numbers -->"
 POSTERIORS = ("kidiq", "mesquite", "sblrc", "pima", "heart", "letter")
 SEEDS = 3
 MOST_KEPT = 2_000
@@ -100,6 +100,11 @@ def table(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def page(text: str, result: dict[str, Any]) -> str:
+    """Return the page with its table."""
+    return renewed(text, "numbers", "benchmarks/pages/plans.py", table(result))
+
+
 def main() -> None:
     """Plan what is asked for."""
     parser = argparse.ArgumentParser(description="Plan, sample, check on posteriors whose moments are known.")
@@ -114,8 +119,7 @@ def main() -> None:
             result[name].append(answer(name, made, seed))
             print(f"{name:9} {result[name][-1]}", flush=True)
     NUMBERS.write_text(json.dumps(result, indent=1) + "\n")
-    before, rest = PAGE.read_text().split(START)
-    PAGE.write_text(f"{before}{START}\n{table(result)}\n{END}{rest.split(END)[1]}")
+    PAGE.write_text(page(PAGE.read_text(), result))
 
 
 if __name__ == "__main__":

@@ -21,12 +21,12 @@ from PIL import Image
 
 import ewsg_jax as ewsg
 from benchmarks.pages import epoch_laws
+from benchmarks.pages.generated import renewed
 from benchmarks.pages.posterior_data import rounded
 from ewsg_jax.rows.named import Rows
 
 DOCS = Path(__file__).parents[2] / "docs"
 NUMBERS, PAGE, PICTURE = DOCS / "epochs.json", DOCS / "bias.md", DOCS / "epochs.png"
-START, END = "<!-- epochs: made by benchmarks/pages/row_epochs.py -->", "<!-- /epochs -->"
 KINDS: tuple[epoch_laws.Kind, ...] = ("block_epochs", "block_sweeps")
 COLOURS = {"block_epochs": "#0072B2", "block_sweeps": "#D55E00"}
 STEP_SIZE, FRICTION, BATCH = 0.1, 2.0, 2
@@ -132,8 +132,7 @@ def draw(result: dict[str, Any]) -> Figure:
 
 def page(text: str, result: dict[str, Any]) -> str:
     """Return the page with the table in its place."""
-    before, rest = text.split(START)
-    return f"{before}{START}\n{table(result)}\n{END}{rest.split(END)[1]}"
+    return renewed(text, "epochs", "benchmarks/pages/row_epochs.py", table(result))
 
 
 def main() -> None:
