@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from pathlib import Path
 from typing import Any
 
 from benchmarks.pages.generated import renewed
@@ -125,6 +124,6 @@ def numbers(result: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def page(path: Path, result: dict[str, Any]) -> str:
+def page(text: str, result: dict[str, Any]) -> str:
     """Return the page with its numbers renewed."""
-    return renewed(path.read_text(), "numbers", "benchmarks/pages/bias.py", numbers(result))
+    return renewed(text, "numbers", "benchmarks/pages/bias.py", numbers(result))

@@ -182,9 +182,9 @@ def gains(result: dict[str, Any]) -> tuple[float, float, int]:
     return float(means), float(sds), len(cells)
 
 
-def page(result: dict[str, Any]) -> str:
+def page(text: str, result: dict[str, Any]) -> str:
     """Return the page with its tables."""
-    return renewed(PAGE.read_text(), "numbers", "benchmarks/pages/checks.py", table(result))
+    return renewed(text, "numbers", "benchmarks/pages/checks.py", table(result))
 
 
 def draw(result: dict[str, Any]) -> None:
@@ -227,7 +227,7 @@ def main() -> None:
         result["calibration"] = [calibrate(d, off) for d in (3, 12) for off in (1.0, OFF)]
         print(result["calibration"])
         NUMBERS.write_text(json.dumps(result) + "\n")
-    PAGE.write_text(page(result))
+    PAGE.write_text(page(PAGE.read_text(), result))
     draw(result)
 
 

@@ -174,9 +174,9 @@ def table(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def page(result: dict[str, Any]) -> str:
+def page(text: str, result: dict[str, Any]) -> str:
     """Return the page with its numbers renewed."""
-    return renewed(PAGE.read_text(), "numbers", "benchmarks/pages/estimators.py", table(result))
+    return renewed(text, "numbers", "benchmarks/pages/estimators.py", table(result))
 
 
 if __name__ == "__main__":
@@ -184,4 +184,4 @@ if __name__ == "__main__":
     NUMBERS.write_text(json.dumps(measured, indent=1) + "\n")
     draw(measured)
     if PAGE.exists():
-        PAGE.write_text(page(measured))
+        PAGE.write_text(page(PAGE.read_text(), measured))

@@ -151,9 +151,9 @@ def table(result: dict[str, dict[str, dict[str, Any]]]) -> str:
     return "\n".join(lines)
 
 
-def page(result: dict[str, dict[str, dict[str, Any]]]) -> str:
+def page(text: str, result: dict[str, dict[str, dict[str, Any]]]) -> str:
     """Return the page with its table."""
-    return renewed(PAGE.read_text(), "numbers", "benchmarks/pages/forecasts.py", table(result))
+    return renewed(text, "numbers", "benchmarks/pages/forecasts.py", table(result))
 
 
 def draw(result: dict[str, dict[str, dict[str, Any]]]) -> None:
@@ -196,7 +196,7 @@ def main() -> None:
             result.setdefault(method, {})[name] = found or {}
             NUMBERS.write_text(json.dumps(result) + "\n")
             print(f"{method:14} {name:9} {found}", flush=True)
-    PAGE.write_text(page(load()))
+    PAGE.write_text(page(PAGE.read_text(), load()))
     draw(load())
 
 

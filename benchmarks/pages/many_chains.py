@@ -93,9 +93,9 @@ def table(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def page(result: dict[str, Any]) -> str:
+def page(text: str, result: dict[str, Any]) -> str:
     """Return the page with the table in its place."""
-    return renewed(PAGE.read_text(encoding="utf-8"), "numbers", "benchmarks/pages/many_chains.py", table(result))
+    return renewed(text, "numbers", "benchmarks/pages/many_chains.py", table(result))
 
 
 def main() -> None:
@@ -109,7 +109,8 @@ def main() -> None:
             for shared in (False, True)
         }
         NUMBERS.write_text(json.dumps({"chains": CHAINS, "cells": cells}, indent=1) + "\n")
-    PAGE.write_text(page(json.loads(NUMBERS.read_text())), encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(page(text, json.loads(NUMBERS.read_text())), encoding="utf-8")
 
 
 if __name__ == "__main__":
