@@ -11,7 +11,17 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from benchmarks.pages import checks, choosing, estimators, forecasts, generated, many_chains, methods, plans
+from benchmarks.pages import (
+    checks,
+    choosing,
+    estimators,
+    forecasts,
+    generated,
+    many_chains,
+    methods,
+    plans,
+    row_epochs,
+)
 
 ROOT = Path(__file__).parents[1]
 
@@ -122,6 +132,14 @@ def test_the_picture_is_small_and_says_what_it_shows():
     ratios = [float(x) for x in re.findall(r"variance × (\d+\.\d+)", description)]
     assert len(ratios) == 3
     assert ratios[0] > ratios[1] > ratios[2] > 1  # SGHMC, SGHMC with twice the batch, EWSG
+
+
+@pytest.mark.parametrize("of", [checks, estimators, forecasts, row_epochs], ids=lambda of: of.PICTURE.stem)
+def test_pictures_of_numbers_say_them(of):
+    from PIL import Image
+
+    with Image.open(of.PICTURE) as picture:
+        assert picture.text["Description"] == of.caption(json.loads(of.NUMBERS.read_text()))
 
 
 @pytest.mark.parametrize("name", ewsg.METHODS)

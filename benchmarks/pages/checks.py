@@ -9,7 +9,6 @@ three minutes on two cores. `--draw` makes the table and the picture alone.
 """
 
 import argparse
-import io
 import json
 import time
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from PIL import Image
+from matplotlib.figure import Figure
 
 import ewsg_jax as ewsg
 from benchmarks.pages import figures
@@ -187,7 +186,7 @@ def page(text: str, result: dict[str, Any]) -> str:
     return renewed(text, "numbers", "benchmarks/pages/checks.py", table(result))
 
 
-def draw(result: dict[str, Any]) -> None:
+def draw(result: dict[str, Any]) -> Figure:
     """Draw corrected errors against raw ones."""
     figure = figures.figure(9.0, 4.2)
     panels = figure.subplots(1, 2)
@@ -203,9 +202,16 @@ def draw(result: dict[str, Any]) -> None:
             panel.plot(raw, corrected, "o", ms=5, color=COLOURS[kind], label=kind)
         panel.set(xscale="log", yscale="log", xlabel=f"raw: worst error of a {name}", ylabel="corrected")
     panels[1].legend(frameon=False)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, dpi=110)
-    Image.open(buffer).convert("P", palette=Image.Palette.ADAPTIVE, colors=64).save(PICTURE, optimize=True)
+    return figure
+
+
+def caption(result: dict[str, Any]) -> str:
+    """Return in one sentence what the picture shows."""
+    means, sds, count = gains(result)
+    return (
+        f"Worst errors of means and sds, corrected against raw; where raw sds are 10 to 40 % off ({count} cells) "
+        f"corrected sds are {sds:.1f} times nearer and means {means:.1f} times (medians)."
+    )
 
 
 def main() -> None:
@@ -228,7 +234,7 @@ def main() -> None:
         print(result["calibration"])
         NUMBERS.write_text(json.dumps(result) + "\n")
     PAGE.write_text(page(PAGE.read_text(), result))
-    draw(result)
+    figures.write(draw(result), PICTURE, caption(result))
 
 
 if __name__ == "__main__":

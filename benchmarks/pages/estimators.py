@@ -4,8 +4,8 @@
 minutes on two cores.
 """
 
-import io
 import json
+import math
 import platform
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from PIL import Image
+from matplotlib.figure import Figure
 
 import ewsg_jax as ewsg
 from benchmarks.pages import figures
@@ -133,7 +133,7 @@ def measure() -> dict[str, Any]:
     }
 
 
-def draw(result: dict[str, Any]) -> None:
+def draw(result: dict[str, Any]) -> Figure:
     """Draw one panel for each estimator, a line for each step size."""
     figure = figures.figure(11, 8.2)
     panels = figure.subplots(3, 3, sharex=True, sharey=True).ravel()
@@ -155,10 +155,21 @@ def draw(result: dict[str, Any]) -> None:
         panel.set_xlabel("passes over the data")
     for panel in panels[::3]:
         panel.set_ylabel("error of the posterior")
-    stream = io.BytesIO()
-    figure.savefig(stream, dpi=110, format="png")
-    with Image.open(stream) as image:
-        image.convert("RGB").quantize(48).save(PICTURE, optimize=True)
+    return figure
+
+
+def caption(result: dict[str, Any]) -> str:
+    """Return in one sentence what the picture shows."""
+    ends = (f"{name} {min(_at_end(c) for c in by_step.values()):.3f}" for name, by_step in result["curves"].items())
+    return (
+        f"Error of the posterior against passes, a panel for each estimator, a line for each step size; after "
+        f"{PASSES} passes at the best step: {', '.join(ends)}."
+    )
+
+
+def _at_end(curve: dict[str, Any]) -> float:
+    """Return the error at the end of the budget; infinite where chains were lost."""
+    return math.inf if curve["lost_chains"] else float(np.mean(curve["error"][-5:]))
 
 
 def table(result: dict[str, Any]) -> str:
@@ -167,8 +178,7 @@ def table(result: dict[str, Any]) -> str:
     lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
     for name, by_step in result["curves"].items():
         cells = [
-            f"{np.mean(c['error'][-5:]):.3f}" if not c["lost_chains"] else f"{c['lost_chains']} chains lost"
-            for c in by_step.values()
+            f"{c['lost_chains']} chains lost" if c["lost_chains"] else f"{_at_end(c):.3f}" for c in by_step.values()
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -182,6 +192,6 @@ def page(text: str, result: dict[str, Any]) -> str:
 if __name__ == "__main__":
     measured = measure()
     NUMBERS.write_text(json.dumps(measured, indent=1) + "\n")
-    draw(measured)
+    figures.write(draw(measured), PICTURE, caption(measured))
     if PAGE.exists():
         PAGE.write_text(page(PAGE.read_text(), measured))

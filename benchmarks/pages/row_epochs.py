@@ -7,7 +7,6 @@ Exact laws (`epoch_laws.py`) over the length of an epoch, and beside them runs o
 """
 
 import argparse
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from PIL import Image
 
 import ewsg_jax as ewsg
-from benchmarks.pages import epoch_laws
+from benchmarks.pages import epoch_laws, figures
 from benchmarks.pages.generated import renewed
 from benchmarks.pages.posterior_data import rounded
 from ewsg_jax.rows.named import Rows
@@ -109,8 +106,7 @@ def table(result: dict[str, Any]) -> str:
 
 def draw(result: dict[str, Any]) -> Figure:
     """Return the picture."""
-    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = figures.figure(6.4, 3.6)
     axes = figure.subplots()
     for kind in KINDS:
         axes.plot(
@@ -130,6 +126,16 @@ def draw(result: dict[str, Any]) -> Figure:
     return figure
 
 
+def caption(result: dict[str, Any]) -> str:
+    """Return in one sentence what the picture shows."""
+    times = [STEP_SIZE * count for count in (result["lengths"][0], result["lengths"][-1])]
+    shares = [f"{kind} {exact[0]:.2f} to {exact[-1]:.2f}" for kind, exact in result["exact"]["sghmc"].items()]
+    return (
+        f"Share of the minibatch's heat that is left in epochs of the time {times[0]:g} to {times[1]:g}: "
+        f"{', '.join(shares)}; lines are exact laws, points are runs."
+    )
+
+
 def page(text: str, result: dict[str, Any]) -> str:
     """Return the page with the table in its place."""
     return renewed(text, "epochs", "benchmarks/pages/row_epochs.py", table(result))
@@ -145,10 +151,7 @@ def main() -> None:
         NUMBERS.write_text(json.dumps(measure(), indent=1) + "\n")
     result = json.loads(NUMBERS.read_text())
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), result), encoding="utf-8")
-    stream = io.BytesIO()
-    draw(result).savefig(stream, dpi=110, format="png")
-    with Image.open(stream) as image:
-        image.convert("RGB").quantize(48).save(PICTURE, optimize=True)
+    figures.write(draw(result), PICTURE, caption(result))
 
 
 if __name__ == "__main__":
