@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from matplotlib.figure import Figure
+from scipy.linalg import solve_discrete_lyapunov
 
 import ewsg_jax as ewsg
 from benchmarks.pages import epoch_laws, figures
@@ -69,7 +70,7 @@ def measured(num_batches: int, kind: epoch_laws.Kind) -> tuple[float, float]:
         progress=False,
     )
     squares = np.mean((np.asarray(samples.position, float)[..., 0] - float(data.mean())) ** 2, axis=1)
-    alone = epoch_laws.lyapunov(step.matrix, step.noise)[0, 0]
+    alone = solve_discrete_lyapunov(step.matrix, step.noise)[0, 0]
     heat = epoch_laws.covariance(step, "random")[0, 0] - alone
     return (squares.mean() - alone) / heat, squares.std(ddof=1) / CHAINS**0.5 / heat
 
