@@ -214,6 +214,20 @@ def test_who_is_the_fastest_and_who_is_judged(little_data, capsys):
     assert ["FAILS" in x for x in printed] == [False, False, True, False]
 
 
+def test_ratios_of_a_cell_go_the_way_of_their_unit():
+    found = bench.Bench({}, {}, {}, "JAX 1", 3, 1)
+    case, pairs = settings.Case("logistic", "sgld", 1, 100, True), [timing.Pair(2.0, 8.0)]
+    found.add_pairs("one", "a", case, pairs, ("with", "without"), timing.Target(3.5, 2.8), "times faster")
+    found.add_pairs("one", "b", case, pairs, ("with", "without"), None, "share of a step", more=7)
+    assert [row["measured"]["median"] for row in found.rows] == [4.0, 0.25]
+    assert [row.get("goal_holds") for row in found.rows] == [True, None]
+    assert {name: side["median"] for name, side in found.rows[0]["microseconds"].items()} == {
+        "with": 2,
+        "without": 8,
+    }
+    assert (found.rows[1]["case"], found.rows[1]["more"]) == (case._asdict(), 7)
+
+
 def test_every_cell_and_every_step_by_hand_is_known():
     assert set(cells.BY_HAND) <= set(cells.CELLS)
     assert {name for names in cells.BY_HAND.values() for name in names} == set(peers.BY_HAND)
