@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.ours import GAUSSIAN, Ours, Variant
 from benchmarks.peers import BY_HAND, PEERS, device_data
 from benchmarks.remote import Worker
+from benchmarks.settings import Case
 from benchmarks.timing import (
     Pair,
     Summary,
@@ -23,7 +24,6 @@ from benchmarks.timing import (
     times_the_cost,
     verdict,
 )
-from benchmarks.workload import Case
 
 
 class Bench:

@@ -6,8 +6,8 @@ from benchmarks.anchored_by_hand import REFRESH_EVERY
 from benchmarks.bench import Bench, chain_words
 from benchmarks.memory_cells import NAIVE, NAIVE_PAIRS, Run
 from benchmarks.ours import Ours, Variant
+from benchmarks.settings import Case
 from benchmarks.timing import Target, interleave, summarise
-from benchmarks.workload import Case
 
 ONE_CHAIN = Target(3.5, 2.8)
 HUNDRED = Target(1.9, 1.4)

@@ -25,8 +25,9 @@ from benchmarks.ours import Ours, posterior
 from benchmarks.peers import device_data
 from benchmarks.program import Program
 from benchmarks.resident import MEGABYTE, peak_megabytes
+from benchmarks.settings import STEP_SIZE, Case
 from benchmarks.timing import Pair, Summary, Target, interleave, times_the_cost
-from benchmarks.workload import STEP_SIZE, WORKLOADS, Case
+from benchmarks.workload import WORKLOADS
 from ewsg_jax.sampling import chunks
 
 HAND = Target(0.95, 1.1, higher_is_better=False)

@@ -19,8 +19,9 @@ from benchmarks import record
 from benchmarks.bench import line
 from benchmarks.ours import Ours, posterior
 from benchmarks.peers import device_data
+from benchmarks.settings import FRICTION, STEP_SIZE, Case
 from benchmarks.timing import Target, interleave, load_average, machine, times_the_cost, verdict
-from benchmarks.workload import FRICTION, STEP_SIZE, WORKLOADS, Case
+from benchmarks.workload import WORKLOADS
 
 PAIRS = 7
 TARGETS = {("sgnht", "sghmc"): Target(1.1, 1.3, False), ("psgld", "sgld"): Target(1.1, 1.3, False)}

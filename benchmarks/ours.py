@@ -23,7 +23,8 @@ import ewsg_jax as ewsg
 from benchmarks.by_hand import by_hand
 from benchmarks.peers import device_data
 from benchmarks.resident import peak_megabytes
-from benchmarks.workload import FRICTION, PRIOR_VARIANCE, STEP_SIZE, WORKLOADS, Case, Workload
+from benchmarks.settings import FRICTION, PRIOR_VARIANCE, STEP_SIZE, Case
+from benchmarks.workload import WORKLOADS, Workload
 
 
 class Variant(NamedTuple):

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 
 from benchmarks.bench import Bench, chain_words, in_a_process
 from benchmarks.ours import GAUSSIAN, Ours, Variant, program_size, user_loops
+from benchmarks.settings import Case
 from benchmarks.timing import Pair, Summary, Target, interleave, summarise
-from benchmarks.workload import WORKLOADS, Case
+from benchmarks.workload import WORKLOADS
 
 WEIGHTED = Target(1.05, 1.15, higher_is_better=False)
 WEIGHTED_ONE_CHAIN = Target(1.05, 1.25, higher_is_better=False)

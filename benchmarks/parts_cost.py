@@ -19,8 +19,9 @@ from benchmarks import record
 from benchmarks.matrix_friction_cost import timed
 from benchmarks.ours import posterior
 from benchmarks.peers import device_data
+from benchmarks.settings import FRICTION, STEP_SIZE, Case
 from benchmarks.timing import Target, interleave, load_average, machine, times_the_cost, verdict
-from benchmarks.workload import FRICTION, STEP_SIZE, WORKLOADS, Case
+from benchmarks.workload import WORKLOADS
 
 PAIRS = 7
 MASS, SHARED, ROWS = Target(1.2, 1.4, False), Target(1.1, 1.3, False), Target(1.15, 1.4, False)

@@ -129,7 +129,7 @@ def little_data(monkeypatch):
     """Let the benchmarks run on 300 rows of 3 numbers, with steps that are long enough to be seen."""
     little = workload.logistic(300, 3)
     monkeypatch.setitem(workload.WORKLOADS, "logistic", lambda: little)
-    monkeypatch.setitem(workload.STEP_SIZE, "sgld", 1e-3)
+    monkeypatch.setitem(settings.STEP_SIZE, "sgld", 1e-3)
     monkeypatch.setattr(anchored_by_hand, "BLOCK", 128)
     return little
 
