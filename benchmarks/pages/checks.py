@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 import ewsg_jax as ewsg
 from benchmarks.pages import figures
-from benchmarks.pages.generated import renewed
+from benchmarks.pages.generated import as_table, renewed
 from benchmarks.pages.posterior_data import rounded
 from benchmarks.pages.posterior_problems import Problem, problem
 from benchmarks.pages.posterior_settings import METHODS, settings
@@ -144,7 +144,7 @@ def calibrate(d: int, off: float) -> dict[str, Any]:
 
 def table(result: dict[str, Any]) -> str:
     """Return the tables of the page."""
-    lines = [f"| draws | {' | '.join(POSTERIORS)} |", f"| --- |{' --- |' * len(POSTERIORS)}"]
+    rows = []
     for kind in KINDS:
         cells = []
         for name in POSTERIORS:
@@ -153,24 +153,18 @@ def table(result: dict[str, Any]) -> str:
                 f"{cell['outcome']}: {cell['raw_mean']:.2g}, {100 * cell['raw_sd']:.2g} % → "
                 f"{cell['corrected_mean']:.2g}, {100 * cell['corrected_sd']:.2g} %"
             )
-        lines.append(f"| {f'`{kind}`' if kind in ewsg.METHODS else kind} | {' | '.join(cells)} |")
+        rows.append([f"`{kind}`" if kind in ewsg.METHODS else kind, *cells])
     means, sds, count = gains(result)
-    lines += [
-        "",
+    told = (
         f"Of the {count} cells whose raw sds are 10 to 40 % off, corrected sds are {sds:.1f} times nearer and "
-        f"means {means:.1f} times (medians).",
-        "",
-        "| numbers of the position | one sd off by | runs | seen beyond chance | called wrong | ESS |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    for row in result["calibration"]:
-        cells = [
-            row["d"],
-            f"{100 * (row['off'] - 1):.0f} %",
-            *(row[name] for name in ("runs", "seen", "wrong", "ess")),
-        ]
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join(lines)
+        f"means {means:.1f} times (medians)."
+    )
+    heads = ["numbers of the position", "one sd off by", "runs", "seen beyond chance", "called wrong", "ESS"]
+    calibrated = (
+        [row["d"], f"{100 * (row['off'] - 1):.0f} %", *(row[name] for name in ("runs", "seen", "wrong", "ess"))]
+        for row in result["calibration"]
+    )
+    return "\n\n".join([as_table(["draws", *POSTERIORS], rows), told, as_table(heads, calibrated)])
 
 
 def gains(result: dict[str, Any]) -> tuple[float, float, int]:

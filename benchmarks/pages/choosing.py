@@ -10,10 +10,9 @@ from typing import Any
 
 import ewsg_jax as ewsg
 from benchmarks.pages import bias_page
-from benchmarks.pages.generated import renewed
+from benchmarks.pages.generated import as_table, renewed
 from benchmarks.pages.posterior_runs import load
 from benchmarks.pages.posterior_verdicts import judge, reference
-from benchmarks.pages.posteriors import as_table
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "choosing.md"

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 import ewsg_jax as ewsg
 from benchmarks.pages import figures
-from benchmarks.pages.generated import renewed
+from benchmarks.pages.generated import as_table, renewed
 
 DOCS = Path(__file__).parents[2] / "docs"
 PICTURE, NUMBERS, PAGE = DOCS / "estimators.png", DOCS / "estimators.json", DOCS / "estimators.md"
@@ -175,13 +175,13 @@ def _at_end(curve: dict[str, Any]) -> float:
 def table(result: dict[str, Any]) -> str:
     """Return the errors at the end of the budget as Markdown."""
     heads = ["estimator", *(f"h = {h}" for h in STEP_SIZES)]
-    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    rows = []
     for name, by_step in result["curves"].items():
         cells = [
             f"{c['lost_chains']} chains lost" if c["lost_chains"] else f"{_at_end(c):.3f}" for c in by_step.values()
         ]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append([name, *cells])
+    return as_table(heads, rows)
 
 
 def page(text: str, result: dict[str, Any]) -> str:

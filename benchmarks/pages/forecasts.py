@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 import ewsg_jax as ewsg
 from benchmarks.pages import figures
-from benchmarks.pages.generated import renewed
+from benchmarks.pages.generated import as_table, renewed
 from benchmarks.pages.posterior_data import rounded
 from benchmarks.pages.posterior_problems import Problem, problem
 from benchmarks.pages.posterior_settings import METHODS, NUM_STRATA, Setting, settings
@@ -129,7 +129,7 @@ def share_within(result: dict[str, dict[str, dict[str, Any]]], part: float, erro
 
 def table(result: dict[str, dict[str, dict[str, Any]]]) -> str:
     """Return the table of the page."""
-    lines = [f"| method | {' | '.join(POSTERIORS)} |", f"| --- |{' --- |' * len(POSTERIORS)}"]
+    rows = []
     for method, row in result.items():
         cells = [
             f"{100 * row[name]['told']:+.1f}, {100 * row[name]['found']:+.1f} ± {100 * row[name]['error']:.1f}"
@@ -137,17 +137,16 @@ def table(result: dict[str, dict[str, dict[str, Any]]]) -> str:
             else "–"
             for name in POSTERIORS
         ]
-        lines.append(f"| `{method}` | {' | '.join(cells)} |")
+        rows.append([f"`{method}`", *cells])
     (strict, count), (quarter, _) = share_within(result, 0.25, 0), share_within(result, 0.25, 2)
     (loose, _), (half, _) = share_within(result, 0.5, 0), share_within(result, 0.5, 2)
-    lines += [
-        "",
+    told = (
         f"Of the {count} cells in which between {100 * JUDGED[0]:.0f} and {100 * JUDGED[1]:.0f} % were found, "
-        f"{strict} are told to within a quarter of",
+        f"{strict} are told to within a quarter of\n"
         f"that and {loose} to within a half; within that and two standard errors of run and reference, {quarter} "
-        f"and {half}.",
-    ]
-    return "\n".join(lines)
+        f"and {half}."
+    )
+    return f"{as_table(['method', *POSTERIORS], rows)}\n\n{told}"
 
 
 def page(text: str, result: dict[str, dict[str, dict[str, Any]]]) -> str:

@@ -1,5 +1,23 @@
 """The parts of documents that scripts write: each stands between two marks, which name it and its script."""
 
+from collections.abc import Iterable, Sequence
+
+
+def as_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a Markdown table; a row may end early.
+
+    Example:
+        >>> print(as_table(["n", "time"], [[1, "2 s"], [3]]))
+        | n | time |
+        | --- | --- |
+        | 1 | 2 s |
+        | 3 | |
+    """
+    return "\n".join(
+        f"| {' | '.join(map(str, row))} |" + " |" * (len(heads) - len(row))
+        for row in [heads, ["---"] * len(heads), *rows]
+    )
+
 
 def renewed(text: str, part: str, script: str, new: str) -> str:
     r"""Return a page's text with one of its parts made anew.

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
-from benchmarks.pages.generated import renewed
+from benchmarks.pages.generated import as_table, renewed
 from benchmarks.pages.posterior_data import rounded
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -72,11 +72,8 @@ def cell(rate: float, shared: bool) -> dict[str, float]:
 
 def table(result: dict[str, Any]) -> str:
     """Return the table: what was measured, and by formula in brackets."""
-    lines = [
-        "| heat | batches | variance of a chain | correlation of two chains | R-hat − 1, in per mille "
-        "| the average is worth |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    heads = ["heat", "batches", "variance of a chain", "correlation of two chains", "R-hat − 1, in per mille"]
+    rows = []
     for name, found in result["cells"].items():
         h, share = found["heat"], found["heat"] / (1 + found["heat"])
         share *= name.endswith("shared")
@@ -89,8 +86,8 @@ def table(result: dict[str, Any]) -> str:
             f"{1000 * found['rhat']:.1f} ({500 * (1 - share) / TIMES:.1f})",
             f"{100 * found['worth']:.0f} % ({100 / (1 + (CHAINS - 1) * share):.0f} %)",
         )
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append(cells)
+    return as_table([*heads, "the average is worth"], rows)
 
 
 def page(text: str, result: dict[str, Any]) -> str:

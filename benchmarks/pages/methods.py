@@ -8,26 +8,21 @@ import inspect
 from pathlib import Path
 
 import ewsg_jax as ewsg
-from benchmarks.pages.generated import renewed
+from benchmarks.pages.generated import as_table, renewed
 
 ROOT = Path(__file__).parents[2]
-
-
-def row(cells: list[str]) -> str:
-    """Return one line of a Markdown table."""
-    return f"| {' | '.join(cells)} |"
 
 
 def table(with_sources: bool) -> str:
     """Return the Markdown table of all methods."""
     heads = ["name", "what", "dynamics", "estimator", "bias", "∇Vᵢ per step"]
     heads += ["memory", "source"] * with_sources
-    lines = [row(heads), row(["---"] * len(heads))]
+    rows = []
     for name, m in ewsg.METHODS.items():
         dynamics = ", ".join(f"`{d}`" for d in m.dynamics)
         cells = [f"`{name}`", m.title, dynamics, f"`{m.estimator}`", m.bias, m.evaluations]
-        lines.append(row(cells + [m.memory, m.source] * with_sources))
-    return "\n".join(lines)
+        rows.append(cells + [m.memory, m.source] * with_sources)
+    return as_table(heads, rows)
 
 
 def documents() -> dict[Path, str]:

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 import ewsg_jax as ewsg
-from benchmarks.pages.generated import renewed
+from benchmarks.pages.generated import as_table, renewed
 from benchmarks.pages.posterior_data import rounded
 from benchmarks.pages.posterior_problems import Problem, problem
 from benchmarks.pages.posterior_verdicts import reference
@@ -82,10 +82,7 @@ def _own(made: Problem, draws: Any) -> np.ndarray:
 
 def table(result: dict[str, Any]) -> str:
     """Return the table of the page: the worst of all seeds."""
-    lines = [
-        "| posterior | way | passes of all chains | run: worst mean, sd | without a chain | check says |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    rows = []
     for name, runs in result.items():
         ways = {run["way"] + (" (by trials)" if run["by_trials"] else "") for run in runs}
         raw, gaussian = (
@@ -93,11 +90,10 @@ def table(result: dict[str, Any]) -> str:
         )
         outcomes = ", ".join(run["outcome"] for run in runs)
         passes = rounded(np.median([run["passes"] for run in runs]))
-        lines.append(
-            f"| {name} | {'; '.join(sorted(ways))} | {passes:g} | {raw[0]:.2g} sd, {100 * raw[1]:.2g} % | "
-            f"{gaussian[0]:.2g} sd, {100 * gaussian[1]:.2g} % | {outcomes} |"
-        )
-    return "\n".join(lines)
+        off = (f"{mean:.2g} sd, {100 * sd:.2g} %" for mean, sd in (raw, gaussian))
+        rows.append([name, "; ".join(sorted(ways)), f"{passes:g}", *off, outcomes])
+    heads = ["posterior", "way", "passes of all chains", "run: worst mean, sd", "without a chain", "check says"]
+    return as_table(heads, rows)
 
 
 def page(text: str, result: dict[str, Any]) -> str:

@@ -12,18 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.pages.generated import renewed
+from benchmarks.pages.generated import as_table, renewed
 from benchmarks.pages.posterior_data import MODELS, PREPARE
 from benchmarks.pages.posterior_runs import load, measure
 from benchmarks.pages.posterior_settings import METHODS
 from benchmarks.pages.posterior_verdicts import REFERENCES, judge, reference
 
 PAGE = Path(__file__).parents[2] / "docs" / "posteriors.md"
-
-
-def as_table(heads: list[str], rows: list[list[str]]) -> str:
-    """Return a Markdown table."""
-    return "\n".join(f"| {' | '.join(row)} |" for row in [heads, ["---"] * len(heads), *rows])
 
 
 def posteriors_table(result: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ from scipy.linalg import solve_discrete_lyapunov
 
 import ewsg_jax as ewsg
 from benchmarks.pages import epoch_laws, figures
-from benchmarks.pages.generated import renewed
+from benchmarks.pages.generated import as_table, renewed
 from benchmarks.pages.posterior_data import rounded
 from ewsg_jax.rows.named import Rows
 
@@ -90,10 +90,7 @@ def measure() -> dict[str, Any]:
 
 def table(result: dict[str, Any]) -> str:
     """Return the shares as Markdown."""
-    lines = [
-        "| Rh | `sghmc`, splitting: epochs | of a run | sweeps | of a run | `sgld`: epochs | sweeps |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    rows = []
     for place, count in enumerate(result["lengths"]):
         cells = [f"{STEP_SIZE * count:.3g}"]
         for kind in KINDS:
@@ -101,8 +98,9 @@ def table(result: dict[str, Any]) -> str:
             found = dict(zip(result["run"], result["runs"][kind], strict=True)).get(count)
             cells.append("" if found is None else f"{found[0]:.3f} ± {found[1]:.3f}")
         cells += [f"{result['exact']['sgld'][kind][place]:.3f}" for kind in KINDS]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append(cells)
+    heads = ["Rh", "`sghmc`, splitting: epochs", "of a run", "sweeps", "of a run", "`sgld`: epochs", "sweeps"]
+    return as_table(heads, rows)
 
 
 def draw(result: dict[str, Any]) -> Figure:
