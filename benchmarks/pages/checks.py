@@ -22,14 +22,13 @@ from matplotlib.figure import Figure
 import ewsg_jax as ewsg
 from benchmarks.pages import figures
 from benchmarks.pages.generated import as_table, renewed
-from benchmarks.pages.posterior_data import rounded
+from benchmarks.pages.posterior_data import PREPARE, rounded
 from benchmarks.pages.posterior_problems import Problem, problem
 from benchmarks.pages.posterior_settings import METHODS, settings
 from benchmarks.pages.posterior_verdicts import reference
 
 DOCS = Path(__file__).parents[2] / "docs"
 PICTURE, NUMBERS, PAGE = DOCS / "check.png", DOCS / "check.json", DOCS / "check.md"
-POSTERIORS = ("kidiq", "mesquite", "sblrc", "pima", "heart", "letter")
 HOT = ("sgld", "sghmc", "ld")
 KINDS = (*HOT, "uld", "normal approximation")
 COLOURS = dict(zip(KINDS, ("#D55E00", "#E69F00", "#CC79A7", "#009E73", "#0072B2"), strict=True))
@@ -147,7 +146,7 @@ def table(result: dict[str, Any]) -> str:
     rows = []
     for kind in KINDS:
         cells = []
-        for name in POSTERIORS:
+        for name in PREPARE:
             cell = result["cells"][kind][name]
             cells.append(
                 f"{cell['outcome']}: {cell['raw_mean']:.2g}, {100 * cell['raw_sd']:.2g} % → "
@@ -164,7 +163,7 @@ def table(result: dict[str, Any]) -> str:
         [row["d"], f"{100 * (row['off'] - 1):.0f} %", *(row[name] for name in ("runs", "seen", "wrong", "ess"))]
         for row in result["calibration"]
     )
-    return "\n\n".join([as_table(["draws", *POSTERIORS], rows), told, as_table(heads, calibrated)])
+    return "\n\n".join([as_table(["draws", *PREPARE], rows), told, as_table(heads, calibrated)])
 
 
 def gains(result: dict[str, Any]) -> tuple[float, float, int]:
@@ -211,7 +210,7 @@ def caption(result: dict[str, Any]) -> str:
 def main() -> None:
     """Check what is asked for."""
     parser = argparse.ArgumentParser(description="The check of draws against what is known.")
-    parser.add_argument("--posteriors", default=",".join(POSTERIORS))
+    parser.add_argument("--posteriors", default=",".join(PREPARE))
     parser.add_argument("--draw", action="store_true")
     asked = parser.parse_args()
     result: dict[str, Any] = {"cells": {kind: {} for kind in KINDS}}

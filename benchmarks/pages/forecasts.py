@@ -21,14 +21,13 @@ from matplotlib.figure import Figure
 import ewsg_jax as ewsg
 from benchmarks.pages import figures
 from benchmarks.pages.generated import as_table, renewed
-from benchmarks.pages.posterior_data import rounded
+from benchmarks.pages.posterior_data import PREPARE, rounded
 from benchmarks.pages.posterior_problems import Problem, problem
 from benchmarks.pages.posterior_settings import METHODS, NUM_STRATA, Setting, settings
 from benchmarks.pages.posterior_verdicts import reference
 
 DOCS = Path(__file__).parents[2] / "docs"
 PICTURE, NUMBERS, PAGE = DOCS / "forecast.png", DOCS / "forecasts.json", DOCS / "forecast.md"
-POSTERIORS = ("kidiq", "mesquite", "sblrc", "pima", "heart", "letter")
 WITHOUT = ("psgld", "psgld_corrected", "hamcmc", "random_walk_metropolis", "flymc", "ewsg_vr")
 """Methods that have no forecast, or (ewsg_vr) one of a covariance that is exact at every step alone."""
 AIM = 0.12
@@ -135,7 +134,7 @@ def table(result: dict[str, dict[str, dict[str, Any]]]) -> str:
             f"{100 * row[name]['told']:+.1f}, {100 * row[name]['found']:+.1f} ± {100 * row[name]['error']:.1f}"
             if row.get(name)
             else "–"
-            for name in POSTERIORS
+            for name in PREPARE
         ]
         rows.append([f"`{method}`", *cells])
     (strict, count), (quarter, _) = share_within(result, 0.25, 0), share_within(result, 0.25, 2)
@@ -146,7 +145,7 @@ def table(result: dict[str, dict[str, dict[str, Any]]]) -> str:
         f"that and {loose} to within a half; within that and two standard errors of run and reference, {quarter} "
         f"and {half}."
     )
-    return f"{as_table(['method', *POSTERIORS], rows)}\n\n{told}"
+    return f"{as_table(['method', *PREPARE], rows)}\n\n{told}"
 
 
 def page(text: str, result: dict[str, dict[str, dict[str, Any]]]) -> str:
@@ -161,7 +160,7 @@ def draw(result: dict[str, dict[str, dict[str, Any]]]) -> Figure:
     line = np.array([-20.0, 45.0])
     panel.fill_between(line, 0.75 * line, 1.25 * line, color="#dddddd", lw=0)
     panel.plot(line, line, color="#888888", lw=0.8)
-    for name, colour in zip(POSTERIORS, COLOURS, strict=True):
+    for name, colour in zip(PREPARE, COLOURS, strict=True):
         cells = [row[name] for row in result.values() if row.get(name)]
         told, found, error = (100 * np.array([c[key] for c in cells]) for key in ("told", "found", "error"))
         panel.errorbar(told, found, error, fmt="o", ms=4, lw=0.8, color=colour, label=name)
@@ -186,7 +185,7 @@ def main() -> None:
     """Compare what is asked for."""
     parser = argparse.ArgumentParser(description="Forecasts against long runs.")
     parser.add_argument("--only", default=",".join(name for name in METHODS if name not in WITHOUT))
-    parser.add_argument("--posteriors", default=",".join(POSTERIORS))
+    parser.add_argument("--posteriors", default=",".join(PREPARE))
     parser.add_argument("--draw", action="store_true")
     asked = parser.parse_args()
     for name in () if asked.draw else asked.posteriors.split(","):

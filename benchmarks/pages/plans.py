@@ -18,13 +18,12 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks.pages.generated import as_table, renewed
-from benchmarks.pages.posterior_data import rounded
+from benchmarks.pages.posterior_data import PREPARE, rounded
 from benchmarks.pages.posterior_problems import Problem, problem
 from benchmarks.pages.posterior_verdicts import reference
 
 DOCS = Path(__file__).parents[2] / "docs"
 NUMBERS, PAGE = DOCS / "plan.json", DOCS / "plan.md"
-POSTERIORS = ("kidiq", "mesquite", "sblrc", "pima", "heart", "letter")
 SEEDS = 3
 MOST_KEPT = 2_000
 
@@ -104,7 +103,7 @@ def page(text: str, result: dict[str, Any]) -> str:
 def main() -> None:
     """Plan what is asked for."""
     parser = argparse.ArgumentParser(description="Plan, sample, check on posteriors whose moments are known.")
-    parser.add_argument("--posteriors", default=",".join(POSTERIORS))
+    parser.add_argument("--posteriors", default=",".join(PREPARE))
     parser.add_argument("--draw", action="store_true")
     asked = parser.parse_args()
     result: dict[str, Any] = json.loads(NUMBERS.read_text()) if NUMBERS.exists() else {}
