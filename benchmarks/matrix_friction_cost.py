@@ -8,7 +8,7 @@ folder for how pairs are timed.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -17,6 +17,7 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks import record
+from benchmarks.timed import timed
 from benchmarks.timing import Target, interleave, load_average, machine, times_the_cost, verdict
 from benchmarks.workload import WORKLOADS, logistic
 
@@ -42,33 +43,6 @@ PROTOCOL = (
     "Microseconds per step and chain, resets among them: 'ten passes' resets every 10 n/b steps, and first. "
     "A covariance that is given is that at the mode, worked out before (the network's, at its start, of 200 rows)."
 )
-
-Timed = Callable[[], float]
-
-
-def timed(kernel: ewsg.Kernel, position: Any, data: Any, num_chains: int, num_steps: int, **options: Any) -> Timed:
-    """Return a run of `ewsg_jax.sample`, compiled, in microseconds per step and chain; options go to `sample`."""
-    seeds = iter(range(10**9))
-
-    def run() -> float:
-        samples = ewsg.sample(
-            jax.random.key(next(seeds)),
-            kernel,
-            position,
-            data,
-            num_steps,
-            num_chains=num_chains,
-            burn_in=num_steps - 1,
-            progress=False,
-            check_data=False,
-            **options,
-        )
-        if not samples.is_finite.all():
-            raise FloatingPointError("a chain left the finite numbers: its time means nothing")
-        return samples.run_seconds / num_steps / num_chains * 1e6
-
-    run()
-    return run
 
 
 def options(way: str, n: int, covariance: Any, rank: int | None) -> dict[str, Any]:

@@ -16,10 +16,10 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks import record
-from benchmarks.matrix_friction_cost import timed
 from benchmarks.ours import posterior
 from benchmarks.peers import device_data
 from benchmarks.settings import FRICTION, STEP_SIZE, Case
+from benchmarks.timed import timed
 from benchmarks.timing import Target, interleave, load_average, machine, times_the_cost, verdict
 from benchmarks.workload import WORKLOADS
 

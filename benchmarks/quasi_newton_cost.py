@@ -6,9 +6,10 @@ Both ours, on the network of `workload.py` (79,510 weights) with the same number
 this folder for how pairs are timed.
 """
 
+import functools
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks import record
+from benchmarks.timed import Timed, timed
 from benchmarks.timing import Target, interleave, load_average, machine, times_the_cost, verdict
 from benchmarks.workload import WORKLOADS
 
@@ -32,8 +34,6 @@ PROTOCOL = (
     "step. A step of HAMCMC evaluates twice as many gradients of rows: where they are all the cost the ratio is 2."
 )
 
-Timed = Callable[[], float]
-
 
 def scan(kernel: ewsg.Kernel, position: Any, data: Any, num_steps: int) -> Timed:
     """Return a run of a compiled scan over the step, in microseconds per step."""
@@ -46,7 +46,7 @@ def scan(kernel: ewsg.Kernel, position: Any, data: Any, num_steps: int) -> Timed
     compiled = jax.jit(run).lower(jax.random.key(0), state, data).compile()
     seeds = iter(range(10**9))
 
-    def timed() -> float:
+    def once() -> float:
         key = jax.block_until_ready(jax.random.key(next(seeds)))
         started = time.perf_counter()
         end = jax.block_until_ready(compiled(key, state, data))
@@ -55,24 +55,7 @@ def scan(kernel: ewsg.Kernel, position: Any, data: Any, num_steps: int) -> Timed
             raise FloatingPointError("a chain left the finite numbers: its time means nothing")
         return seconds / num_steps * 1e6
 
-    return timed
-
-
-def sample(kernel: ewsg.Kernel, position: Any, data: Any, num_steps: int) -> Timed:
-    """Return a run of `ewsg_jax.sample`, the last draw kept, in microseconds per step."""
-    seeds = iter(range(10**9))
-
-    def timed() -> float:
-        key = jax.random.key(next(seeds))
-        samples = ewsg.sample(
-            key, kernel, position, data, num_steps, burn_in=num_steps - 1, progress=False, check_data=False
-        )
-        if not samples.is_finite.all():
-            raise FloatingPointError("a chain left the finite numbers: its time means nothing")
-        return samples.run_seconds / num_steps * 1e6
-
-    timed()
-    return timed
+    return once
 
 
 def kernels(batch_size: int) -> dict[str, ewsg.Kernel]:
@@ -95,8 +78,8 @@ def measure(batch_size: int, loop: str, pairs: int, shorten: int) -> dict[str, A
     data, position = (jax.tree.map(jnp.asarray, x) for x in (workload.data(), workload.position))
     num_steps = max(8, NUM_STEPS[batch_size] // shorten)
     both = kernels(batch_size)
-    build = {"scan": scan, "sample": sample}[loop]
-    ours, other = (build(kernel, position, data, num_steps) for kernel in both.values())
+    build = {"scan": scan, "sample": functools.partial(timed, num_chains=1)}[loop]
+    ours, other = (build(kernel, position, data, num_steps=num_steps) for kernel in both.values())
     measured = interleave(ours, other, pairs)
     ratio = times_the_cost(measured)
     row = {

@@ -16,9 +16,9 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks import record
-from benchmarks.matrix_friction_cost import timed
 from benchmarks.ours import posterior
 from benchmarks.settings import FRICTION, STEP_SIZE, Case, logistic_data
+from benchmarks.timed import timed
 from benchmarks.timing import load_average, machine, summarise
 from benchmarks.workload import WORKLOADS
 
