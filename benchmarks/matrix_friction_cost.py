@@ -13,12 +13,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks import record
+from benchmarks.bench import chain_words
 from benchmarks.timed import timed
-from benchmarks.timing import Target, interleave, load_average, machine, times_the_cost, verdict
+from benchmarks.timing import Target, interleave, machine
 from benchmarks.workload import WORKLOADS, logistic
 
 PAIRS = 7
@@ -83,22 +83,16 @@ def rows_of(
         # Long enough for the resets to weigh as they do in the long run; tracked, ten times shorter.
         steps = max(2, num_steps // 10) if way == "tracked" else num_steps
         measured = interleave(timed(kernel, position, data, num_chains, steps), plain, pairs)
-        ratio = times_the_cost(measured)
         goal = (DENSE if rank is None else LOW_RANK) if way in WITH_A_GOAL else None
-        row: dict[str, Any] = {
-            "what": f"{what}, {num_chains} chain{'s' * (num_chains > 1)}: {way}",
-            "unit": "time ratio",
-            "measured": ratio._asdict(),
-            **({} if goal is None else verdict(ratio.median, goal)),
-            "num_steps": steps,
-            "evaluations_of_the_run": int(kernel.evaluations(data).of_steps(0, steps)),
-            "microseconds": {
-                "nc_sghmc": float(np.median([pair.ours for pair in measured])),
-                "sghmc": float(np.median([pair.other for pair in measured])),
-            },
-            "load_average": load_average(),
-        }
-        print(f"{row['what']}: {ratio.median:.2f} ({ratio.lower:.2f} to {ratio.upper:.2f})", flush=True)
+        row = record.row(
+            f"{what}, {chain_words(num_chains)}: {way}",
+            measured,
+            goal,
+            ("nc_sghmc", "sghmc"),
+            num_steps=steps,
+            evaluations_of_the_run=int(kernel.evaluations(data).of_steps(0, steps)),
+        )
+        print(record.told(row), flush=True)
         found.append(row)
     return found
 

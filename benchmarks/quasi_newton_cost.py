@@ -19,7 +19,7 @@ import numpy as np
 import ewsg_jax as ewsg
 from benchmarks import record
 from benchmarks.timed import Timed, timed
-from benchmarks.timing import Target, interleave, load_average, machine, times_the_cost, verdict
+from benchmarks.timing import Target, interleave, machine
 from benchmarks.workload import WORKLOADS
 
 TARGET = Target(2.2, 3.0, higher_is_better=False)
@@ -80,23 +80,16 @@ def measure(batch_size: int, loop: str, pairs: int, shorten: int) -> dict[str, A
     both = kernels(batch_size)
     build = {"scan": scan, "sample": functools.partial(timed, num_chains=1)}[loop]
     ours, other = (build(kernel, position, data, num_steps=num_steps) for kernel in both.values())
-    measured = interleave(ours, other, pairs)
-    ratio = times_the_cost(measured)
-    row = {
-        "what": f"HAMCMC / SGLD, M = {MEMORY_SIZE}, b = {batch_size}, {loop}",
-        "unit": "time ratio",
-        "measured": ratio._asdict(),
-        **verdict(ratio.median, TARGET),
-        "num_weights": sum(x.size for x in jax.tree.leaves(position)),
-        "num_steps": num_steps,
-        "evaluations_per_step": {name: k.evaluations(data).per_step for name, k in both.items()},
-        "microseconds": {
-            "hamcmc": float(np.median([pair.ours for pair in measured])),
-            "sgld": float(np.median([pair.other for pair in measured])),
-        },
-        "load_average": load_average(),
-    }
-    print(f"{row['what']}: {ratio.median:.2f} ({ratio.lower:.2f} to {ratio.upper:.2f})", flush=True)
+    row = record.row(
+        f"HAMCMC / SGLD, M = {MEMORY_SIZE}, b = {batch_size}, {loop}",
+        interleave(ours, other, pairs),
+        TARGET,
+        ("hamcmc", "sgld"),
+        num_weights=sum(x.size for x in jax.tree.leaves(position)),
+        num_steps=num_steps,
+        evaluations_per_step={name: k.evaluations(data).per_step for name, k in both.items()},
+    )
+    print(record.told(row), flush=True)
     return row
 
 

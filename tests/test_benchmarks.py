@@ -24,6 +24,7 @@ from benchmarks import (
     peer_worker,
     peers,
     program,
+    record,
     resident,
     scaling,
     settings,
@@ -226,6 +227,14 @@ def test_ratios_of_a_cell_go_the_way_of_their_unit():
         "without": 8,
     }
     assert (found.rows[1]["case"], found.rows[1]["more"]) == (case._asdict(), 7)
+
+
+def test_a_row_is_ours_over_the_other():
+    row = record.row("a", [timing.Pair(2.0, 8.0)], timing.Target(0.2, 0.3, False), ("with", "without"), more=7)
+    assert (row["measured"]["median"], row["goal_holds"], row["floor_holds"], row["more"]) == (0.25, False, True, 7)
+    assert row["microseconds"] == {"with": 2.0, "without": 8.0}
+    assert record.told(row) == "a: 0.25 (0.25 to 0.25)"
+    assert "goal" not in record.row("a", [timing.Pair(2.0, 8.0)], None, ("with", "without"))
 
 
 def test_every_cell_and_every_step_by_hand_is_known():
