@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import ewsg_jax as ewsg
 from benchmarks import record
 from benchmarks.bench import chain_words
+from benchmarks.ours import general
 from benchmarks.timed import timed
 from benchmarks.timing import Target, interleave, machine
 from benchmarks.workload import WORKLOADS, logistic
@@ -115,12 +116,11 @@ def of_network(pairs: int, shorten: int) -> list[dict[str, Any]]:
     """Measure the network, one chain, with a covariance of rank 10."""
     workload = WORKLOADS["network"]()
     data, position = (jax.tree.map(jnp.asarray, x) for x in (workload.data(), workload.position))
-    posterior = ewsg.Posterior(
-        lambda position, row: workload.log_likelihood(position, row["x"], row["y"]), workload.log_prior
-    )
     steps = max(2, NETWORK_STEPS // shorten)
     ways = ("given", "given, less noise")
-    return rows_of("network, rank 10", posterior, position, data, 1e-6, 10.0, 1, steps, pairs, ways, rank=10)
+    return rows_of(
+        "network, rank 10", general(workload), position, data, 1e-6, 10.0, 1, steps, pairs, ways, rank=10
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -21,7 +21,7 @@ import ewsg_jax as ewsg
 from benchmarks.anchored_by_hand import REFRESH_EVERY, naive, nested
 from benchmarks.bench import Bench, chain_words, in_a_process, microseconds
 from benchmarks.by_hand import by_hand
-from benchmarks.ours import Ours, posterior
+from benchmarks.ours import Ours, general, posterior
 from benchmarks.peers import device_data
 from benchmarks.program import Program
 from benchmarks.resident import MEGABYTE, peak_megabytes
@@ -57,11 +57,7 @@ def kernel(method: str, **rows: Any) -> ewsg.Kernel:
     workload, h = WORKLOADS["logistic"](), STEP_SIZE["sgld"]
     linear = posterior(Case("logistic", method, 1, 1, False), workload)
     if method == "saga_ld_full":
-        # The same posterior, without a word of its linear predictor.
-        general = ewsg.Posterior(
-            lambda position, row: workload.log_likelihood(position, row["x"], row["y"]), workload.log_prior
-        )
-        return ewsg.saga_ld(general, h, batch_size=workload.batch_size, memory_limit=2 * 2**30, **rows)
+        return ewsg.saga_ld(general(workload), h, batch_size=workload.batch_size, memory_limit=2 * 2**30, **rows)
     if method == "svrg_ld":
         return ewsg.svrg_ld(linear, h, batch_size=workload.batch_size, refresh_every=REFRESH_EVERY)
     return {"sgld": ewsg.sgld, "saga_ld": ewsg.saga_ld}[method](linear, h, batch_size=workload.batch_size, **rows)

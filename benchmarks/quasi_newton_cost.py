@@ -18,6 +18,7 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks import record
+from benchmarks.ours import general
 from benchmarks.timed import Timed, timed
 from benchmarks.timing import Target, interleave, machine
 from benchmarks.workload import WORKLOADS
@@ -60,10 +61,7 @@ def scan(kernel: ewsg.Kernel, position: Any, data: Any, num_steps: int) -> Timed
 
 def kernels(batch_size: int) -> dict[str, ewsg.Kernel]:
     """Return HAMCMC and SGLD on the network; the chain is long past its first M steps when it is timed."""
-    workload = WORKLOADS["network"]()
-    model = ewsg.Posterior(
-        lambda position, row: workload.log_likelihood(position, row["x"], row["y"]), workload.log_prior
-    )
+    model = general(WORKLOADS["network"]())
     return {
         "hamcmc": ewsg.hamcmc(
             model, STEP_SIZE, batch_size=batch_size, memory_size=MEMORY_SIZE, trust_region=1e3, initial_scale=1.0
