@@ -10,7 +10,8 @@ import jax.numpy as jnp
 
 from benchmarks.by_hand import _high_product
 from benchmarks.program import Chain
-from benchmarks.workload import PRIOR_VARIANCE, STEP_SIZE, PyTree, Workload
+from benchmarks.settings import PRIOR_VARIANCE, STEP_SIZE, PyTree
+from benchmarks.workload import Workload
 
 REFRESH_EVERY = 100
 BLOCK = 4096

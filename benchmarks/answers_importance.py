@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.answers_cases import Case
 from benchmarks.answers_ours import Answer, Clock, Data, mode_of
 from benchmarks.answers_peers import library, log_density
-from benchmarks.by_importance import log_likelihoods
+from benchmarks.by_importance import log_likelihoods, weighted_moments
 from ewsg_jax.sampling.convergence import array_statistics
 
 NUM_DRAWS = 4_000
@@ -27,9 +27,8 @@ def _weighted(
     smoothed, shape = array_statistics().psislw(log_weight.max() - log_weight)
     share = np.exp(smoothed - smoothed.max())
     share /= share.sum()
-    mean = share @ draws
     says = f"k-hat {float(shape):.2f}, ESS {1 / (share**2).sum():.0f} of {len(draws)} draws"
-    return mean, np.sqrt(share @ (draws - mean) ** 2), says
+    return *weighted_moments(draws, share), says
 
 
 def at_mode(case: Case, data: Data, limit: float) -> dict[str, Answer]:

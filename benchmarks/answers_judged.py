@@ -11,7 +11,7 @@ import ewsg_jax as ewsg
 from benchmarks import record
 from benchmarks.answers_cases import CASES, OUTLYING, Case
 from benchmarks.answers_ours import NUM_CHAINS, Data, mode_of, moments, normal_draws
-from benchmarks.by_importance import log_likelihoods
+from benchmarks.by_importance import log_likelihoods, weighted_moments
 from ewsg_jax import dynamics, gradients
 
 WEIGHTED = 100_000
@@ -67,12 +67,9 @@ def _beyond_walls(case: Case, data: Data) -> dict[str, Any]:
     log_weight = log_likelihoods(draws, x, y) - 0.5 * (draws**2).sum(1) + 0.5 * (normal**2).sum(1)
     weight = np.exp(log_weight - log_weight.max())
 
-    def of(part: slice) -> tuple[np.ndarray, np.ndarray]:
-        share = weight[part] / weight[part].sum()
-        mean = share @ draws[part]
-        return mean, np.sqrt(share @ (draws[part] - mean) ** 2)
-
-    (mean, sd), first, second = of(slice(None)), of(slice(0, None, 2)), of(slice(1, None, 2))
+    (mean, sd), first, second = (
+        weighted_moments(draws[part], weight[part]) for part in (slice(None), slice(0, None, 2), slice(1, None, 2))
+    )
     return {
         "mean": mean.tolist(),
         "sd": sd.tolist(),

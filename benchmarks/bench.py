@@ -4,13 +4,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.ours import GAUSSIAN, Ours, Variant
 from benchmarks.peers import BY_HAND, PEERS, device_data
 from benchmarks.remote import Worker
+from benchmarks.settings import Case
 from benchmarks.timing import (
     Pair,
     Summary,
@@ -20,9 +21,9 @@ from benchmarks.timing import (
     load_average,
     summarise,
     times_faster,
+    times_the_cost,
     verdict,
 )
-from benchmarks.workload import Case
 
 
 class Bench:
@@ -100,6 +101,25 @@ class Bench:
         self.rows.append(row)
         print(line(row), flush=True)
 
+    def add_pairs(
+        self,
+        cell: str,
+        what: str,
+        case: Case,
+        pairs: Sequence[Pair],
+        sides: tuple[str, str],
+        target: Target | None,
+        unit: str = "time ratio",
+        **details: Any,
+    ) -> None:
+        """Keep a row of the ratio of pairs, with the microseconds of both sides.
+
+        The ratio is other / ours where the unit is `"times faster"`, and ours / other else.
+        """
+        ratio = times_faster(pairs) if unit == "times faster" else times_the_cost(pairs)
+        both = microseconds(pairs, *sides)
+        self.add(cell, what, ratio, target, unit, case=case._asdict(), microseconds=both, **details)
+
     def short(self, case: Case) -> Case:
         """Return a case with as many steps as this run has time for."""
         return case._replace(num_steps=max(1, case.num_steps // self.shorten))
@@ -123,9 +143,8 @@ def line(row: dict[str, Any]) -> str:
     return f"{row['cell']:<13} {value:<42} {judged:<30} {row['what']}"
 
 
-def microseconds(pairs: Iterable[Pair], ours: str, other: str) -> dict[str, Any]:
+def microseconds(pairs: Sequence[Pair], ours: str, other: str) -> dict[str, Any]:
     """Return the summaries of both sides."""
-    pairs = list(pairs)
     return {
         ours: summarise([pair.ours for pair in pairs])._asdict(),
         other: summarise([pair.other for pair in pairs])._asdict(),

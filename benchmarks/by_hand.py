@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 
 from benchmarks.program import Chain
-from benchmarks.workload import FRICTION, PRIOR_VARIANCE, STEP_SIZE, PyTree, Workload
+from benchmarks.settings import FRICTION, PRIOR_VARIANCE, STEP_SIZE, PyTree
+from benchmarks.workload import Workload
 
 
 def by_hand(workload: Workload, method: str, *, wide: bool, shared: bool = False) -> Chain:

@@ -94,14 +94,15 @@ def reference(x: np.ndarray, y: np.ndarray, num_draws: int, seed: int = 0) -> Re
     weight = np.exp(log_weight - log_weight.max())
     middle = num_draws // 4 * 2
     (mean, sd), first, second = (
-        _moments(theta[part], weight[part]) for part in (slice(None), slice(middle), slice(middle, None))
+        weighted_moments(theta[part], weight[part]) for part in (slice(None), slice(middle), slice(middle, None))
     )
     halves = (np.abs(first[0] - second[0]) / sd).max(), np.abs(np.log(first[1] / second[1])).max()
     ess = float(weight.sum() ** 2 / (weight**2).sum())
     return Reference(mean, sd, ess, columns, (float(halves[0]), float(halves[1])))
 
 
-def _moments(theta: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def weighted_moments(theta: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and standard deviations of draws of shape (draw, d) with these weights."""
     share = weight / weight.sum()
     mean = share @ theta
     return mean, np.sqrt(share @ (theta - mean) ** 2)

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from benchmarks.anchored_by_hand import REFRESH_EVERY
-from benchmarks.bench import Bench, chain_words, microseconds
+from benchmarks.bench import Bench, chain_words
 from benchmarks.memory_cells import NAIVE, NAIVE_PAIRS, Run
 from benchmarks.ours import Ours, Variant
-from benchmarks.timing import Target, interleave, summarise, times_faster
-from benchmarks.workload import Case
+from benchmarks.settings import Case
+from benchmarks.timing import Target, interleave, summarise
 
 ONE_CHAIN = Target(3.5, 2.8)
 HUNDRED = Target(1.9, 1.4)
@@ -69,15 +69,8 @@ def shared(bench: Bench) -> None:
             case = bench.short(case)
             one, own = (Ours(case, bench.data(case), Variant(shared=x)) for x in (True, False))
             pairs = interleave(one.run, own.run, bench.pairs)
-            bench.add(
-                "shared",
-                f"what sharing gives: {method}, {chain_words(num_chains)}, one batch against own, both ours",
-                times_faster(pairs),
-                None,
-                "times faster",
-                case=case._asdict(),
-                microseconds=microseconds(pairs, "shared", "own"),
-            )
+            what = f"what sharing gives: {method}, {chain_words(num_chains)}, one batch against own, both ours"
+            bench.add_pairs("shared", what, case, pairs, ("shared", "own"), None, "times faster")
 
 
 def svrg(bench: Bench) -> None:
@@ -93,15 +86,8 @@ def svrg(bench: Bench) -> None:
         theirs = case._replace(method=method, num_steps=steps)
         worker.ask(do="build", peer="sgmcmcjax", case=list(theirs))
         pairs = interleave(ours.run, worker.run, min(bench.pairs, most))
-        bench.add(
-            "svrg",
-            f"SVRG, K = {REFRESH_EVERY}, 100 chains: sgmcmcjax, {told} ({steps} steps a run, {len(pairs)} pairs)",
-            times_faster(pairs),
-            target,
-            "times faster",
-            case=case._asdict(),
-            microseconds=microseconds(pairs, "ours", "sgmcmcjax"),
-        )
+        what = f"SVRG, K = {REFRESH_EVERY}, 100 chains: sgmcmcjax, {told} ({steps} steps a run, {len(pairs)} pairs)"
+        bench.add_pairs("svrg", what, case, pairs, ("ours", "sgmcmcjax"), target, "times faster")
 
 
 def network(bench: Bench) -> None:

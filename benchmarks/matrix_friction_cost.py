@@ -8,16 +8,18 @@ folder for how pairs are timed.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks import record
-from benchmarks.timing import Target, interleave, load_average, machine, times_the_cost, verdict
+from benchmarks.bench import chain_words
+from benchmarks.ours import general
+from benchmarks.timed import timed
+from benchmarks.timing import Target, interleave, machine
 from benchmarks.workload import WORKLOADS, logistic
 
 PAIRS = 7
@@ -42,33 +44,6 @@ PROTOCOL = (
     "Microseconds per step and chain, resets among them: 'ten passes' resets every 10 n/b steps, and first. "
     "A covariance that is given is that at the mode, worked out before (the network's, at its start, of 200 rows)."
 )
-
-Timed = Callable[[], float]
-
-
-def timed(kernel: ewsg.Kernel, position: Any, data: Any, num_chains: int, num_steps: int, **options: Any) -> Timed:
-    """Return a run of `ewsg_jax.sample`, compiled, in microseconds per step and chain; options go to `sample`."""
-    seeds = iter(range(10**9))
-
-    def run() -> float:
-        samples = ewsg.sample(
-            jax.random.key(next(seeds)),
-            kernel,
-            position,
-            data,
-            num_steps,
-            num_chains=num_chains,
-            burn_in=num_steps - 1,
-            progress=False,
-            check_data=False,
-            **options,
-        )
-        if not samples.is_finite.all():
-            raise FloatingPointError("a chain left the finite numbers: its time means nothing")
-        return samples.run_seconds / num_steps / num_chains * 1e6
-
-    run()
-    return run
 
 
 def options(way: str, n: int, covariance: Any, rank: int | None) -> dict[str, Any]:
@@ -109,22 +84,16 @@ def rows_of(
         # Long enough for the resets to weigh as they do in the long run; tracked, ten times shorter.
         steps = max(2, num_steps // 10) if way == "tracked" else num_steps
         measured = interleave(timed(kernel, position, data, num_chains, steps), plain, pairs)
-        ratio = times_the_cost(measured)
         goal = (DENSE if rank is None else LOW_RANK) if way in WITH_A_GOAL else None
-        row: dict[str, Any] = {
-            "what": f"{what}, {num_chains} chain{'s' * (num_chains > 1)}: {way}",
-            "unit": "time ratio",
-            "measured": ratio._asdict(),
-            **({} if goal is None else verdict(ratio.median, goal)),
-            "num_steps": steps,
-            "evaluations_of_the_run": int(kernel.evaluations(data).of_steps(0, steps)),
-            "microseconds": {
-                "nc_sghmc": float(np.median([pair.ours for pair in measured])),
-                "sghmc": float(np.median([pair.other for pair in measured])),
-            },
-            "load_average": load_average(),
-        }
-        print(f"{row['what']}: {ratio.median:.2f} ({ratio.lower:.2f} to {ratio.upper:.2f})", flush=True)
+        row = record.row(
+            f"{what}, {chain_words(num_chains)}: {way}",
+            measured,
+            goal,
+            ("nc_sghmc", "sghmc"),
+            num_steps=steps,
+            evaluations_of_the_run=int(kernel.evaluations(data).of_steps(0, steps)),
+        )
+        print(record.told(row), flush=True)
         found.append(row)
     return found
 
@@ -147,12 +116,11 @@ def of_network(pairs: int, shorten: int) -> list[dict[str, Any]]:
     """Measure the network, one chain, with a covariance of rank 10."""
     workload = WORKLOADS["network"]()
     data, position = (jax.tree.map(jnp.asarray, x) for x in (workload.data(), workload.position))
-    posterior = ewsg.Posterior(
-        lambda position, row: workload.log_likelihood(position, row["x"], row["y"]), workload.log_prior
-    )
     steps = max(2, NETWORK_STEPS // shorten)
     ways = ("given", "given, less noise")
-    return rows_of("network, rank 10", posterior, position, data, 1e-6, 10.0, 1, steps, pairs, ways, rank=10)
+    return rows_of(
+        "network, rank 10", general(workload), position, data, 1e-6, 10.0, 1, steps, pairs, ways, rank=10
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -21,12 +21,13 @@ import ewsg_jax as ewsg
 from benchmarks.anchored_by_hand import REFRESH_EVERY, naive, nested
 from benchmarks.bench import Bench, chain_words, in_a_process, microseconds
 from benchmarks.by_hand import by_hand
-from benchmarks.ours import Ours, posterior
+from benchmarks.ours import Ours, general, posterior
 from benchmarks.peers import device_data
 from benchmarks.program import Program
 from benchmarks.resident import MEGABYTE, peak_megabytes
-from benchmarks.timing import Pair, Summary, Target, interleave, times_faster, times_the_cost
-from benchmarks.workload import STEP_SIZE, WORKLOADS, Case
+from benchmarks.settings import STEP_SIZE, Case
+from benchmarks.timing import Pair, Summary, Target, interleave, times_the_cost
+from benchmarks.workload import WORKLOADS
 from ewsg_jax.sampling import chunks
 
 HAND = Target(0.95, 1.1, higher_is_better=False)
@@ -56,11 +57,7 @@ def kernel(method: str, **rows: Any) -> ewsg.Kernel:
     workload, h = WORKLOADS["logistic"](), STEP_SIZE["sgld"]
     linear = posterior(Case("logistic", method, 1, 1, False), workload)
     if method == "saga_ld_full":
-        # The same posterior, without a word of its linear predictor.
-        general = ewsg.Posterior(
-            lambda position, row: workload.log_likelihood(position, row["x"], row["y"]), workload.log_prior
-        )
-        return ewsg.saga_ld(general, h, batch_size=workload.batch_size, memory_limit=2 * 2**30, **rows)
+        return ewsg.saga_ld(general(workload), h, batch_size=workload.batch_size, memory_limit=2 * 2**30, **rows)
     if method == "svrg_ld":
         return ewsg.svrg_ld(linear, h, batch_size=workload.batch_size, refresh_every=REFRESH_EVERY)
     return {"sgld": ewsg.sgld, "saga_ld": ewsg.saga_ld}[method](linear, h, batch_size=workload.batch_size, **rows)
@@ -133,15 +130,8 @@ class MemoryBench(Bench):
         slow = case._replace(num_steps=2 if self.shorten == 1 else 1)
         other = Program(naive, slow)
         pairs = interleave(ours.run, other.run, min(self.pairs, NAIVE_PAIRS))
-        self.add(
-            "naive",
-            f"the same against a plain lax.cond under vmap ({slow.num_steps} steps a run, {len(pairs)} pairs)",
-            times_faster(pairs),
-            NAIVE,
-            "times faster",
-            case=case._asdict(),
-            microseconds=microseconds(pairs, "ours", "naive"),
-        )
+        what = f"the same against a plain lax.cond under vmap ({slow.num_steps} steps a run, {len(pairs)} pairs)"
+        self.add_pairs("naive", what, case, pairs, ("ours", "naive"), NAIVE, "times faster")
 
     def resident(self) -> None:
         """The largest resident set of a run of SVRG above that of bare SGLD, a process each."""
@@ -184,7 +174,7 @@ class MemoryBench(Bench):
         Gathering rows of more data costs more whatever the method: SGLD's own ratio goes with each. A copy of the
         table would show as a temporary that grows with the data by the size of a table.
         """
-        lengths = ((1, 60_000), (10, 10_000))
+        lengths, sides = ((1, 60_000), (10, 10_000)), ("many rows", "few rows")
         for (chains, sgld_steps), rows in itertools.product(lengths, ("rows with replacement", "blocks")):
             plain, *_ = self._two_sizes("sgld", chains, sgld_steps, rows)
             for method, table, width, steps in (
@@ -193,19 +183,12 @@ class MemoryBench(Bench):
             ):
                 pairs, many, few = self._two_sizes(method, chains, steps, rows)
                 what = f"SAGA, a table of {table}, {rows}, {chain_words(chains)}"
-                self.add(
-                    "growth",
-                    f"{what}: n = {many.num_data:,} against {few.num_data:,}",
-                    times_the_cost(pairs),
-                    GROWTH,
-                    "time ratio",
-                    case=many.case._asdict(),
-                    microseconds=microseconds(pairs, "many rows", "few rows"),
-                    sgld={
-                        "ratio": times_the_cost(plain)._asdict(),
-                        "microseconds": microseconds(plain, "many rows", "few rows"),
-                    },
-                )
+                of_sgld = {
+                    "ratio": times_the_cost(plain)._asdict(),
+                    "microseconds": microseconds(plain, *sides),
+                }
+                told = f"{what}: n = {many.num_data:,} against {few.num_data:,}"
+                self.add_pairs("growth", told, many.case, pairs, sides, GROWTH, sgld=of_sgld)
                 used = {run.num_data: run.temporaries() for run in (many, few)}
                 table_bytes = {n: chains * n * width * many.item_bytes for n in used}
                 (used_many, used_few), (bytes_many, bytes_few) = used.values(), table_bytes.values()
@@ -229,15 +212,8 @@ class MemoryBench(Bench):
             ours, other = Run(case, data, **law), Run(case._replace(method="sgld"), data, **law)
             # What precedes the first step is nearly the same on both sides and would pull the ratio towards 1.
             pairs = interleave(ours.run_loop, other.run_loop, self.pairs)
-            self.add(
-                "saga",
-                f"SAGA, a table of numbers, against SGLD, {rows}, {chain_words(chains)}",
-                times_the_cost(pairs),
-                AGAINST_SGLD,
-                "time ratio",
-                case=case._asdict(),
-                microseconds=microseconds(pairs, "SAGA", "SGLD"),
-            )
+            what = f"SAGA, a table of numbers, against SGLD, {rows}, {chain_words(chains)}"
+            self.add_pairs("saga", what, case, pairs, ("SAGA", "SGLD"), AGAINST_SGLD)
 
     def _two_sizes(self, method: str, chains: int, steps: int, rows: str) -> tuple[list[Pair], Run, Run]:
         """Return pairs of runs on all rows and on few, and the runs."""

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks import record
-from benchmarks.bench import line
+from benchmarks.bench import chain_words, line
 from benchmarks.ours import Ours, posterior
 from benchmarks.peers import device_data
-from benchmarks.timing import Target, interleave, load_average, machine, times_the_cost, verdict
-from benchmarks.workload import FRICTION, STEP_SIZE, WORKLOADS, Case
+from benchmarks.settings import FRICTION, STEP_SIZE, Case
+from benchmarks.timing import Target, interleave, machine
+from benchmarks.workload import WORKLOADS
 
 PAIRS = 7
 TARGETS = {("sgnht", "sghmc"): Target(1.1, 1.3, False), ("psgld", "sgld"): Target(1.1, 1.3, False)}
@@ -74,27 +74,19 @@ def measure(name: str, pairs: int, shorten: int, data: Any) -> list[dict[str, An
         ours = Run(name, num_chains, steps, data)
         for other in against(name):
             measured = interleave(ours.run_loop, Run(other, num_chains, steps, data).run_loop, pairs)
-            ratio, target = times_the_cost(measured), TARGETS.get((name, other))
-            row: dict[str, Any] = {
-                "cell": name,
-                "what": f"{name} against {other}, {num_chains} chain{'s' * (num_chains > 1)}",
-                "unit": "time ratio",
-                "method": name,
-                "other": other,
-                "num_chains": num_chains,
-                "num_steps": steps,
-                "measured": ratio._asdict(),
-                "microseconds": {
-                    name: float(np.median([pair.ours for pair in measured])),
-                    other: float(np.median([pair.other for pair in measured])),
-                },
-                "load_average": load_average(),
-            }
-            if target is None:
-                print(f"{row['what']}: {ratio.median:.2f} ({ratio.lower:.2f} to {ratio.upper:.2f})", flush=True)
-            else:
-                row |= verdict(ratio.median, target)
-                print(line(row), flush=True)
+            target = TARGETS.get((name, other))
+            row = record.row(
+                f"{name} against {other}, {chain_words(num_chains)}",
+                measured,
+                target,
+                (name, other),
+                cell=name,
+                method=name,
+                other=other,
+                num_chains=num_chains,
+                num_steps=steps,
+            )
+            print(record.told(row) if target is None else line(row), flush=True)
             rows.append(row)
     return rows
 

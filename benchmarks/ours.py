@@ -23,7 +23,8 @@ import ewsg_jax as ewsg
 from benchmarks.by_hand import by_hand
 from benchmarks.peers import device_data
 from benchmarks.resident import peak_megabytes
-from benchmarks.workload import FRICTION, PRIOR_VARIANCE, STEP_SIZE, WORKLOADS, Case, Workload
+from benchmarks.settings import FRICTION, PRIOR_VARIANCE, STEP_SIZE, Case
+from benchmarks.workload import WORKLOADS, Workload
 
 
 class Variant(NamedTuple):
@@ -70,6 +71,11 @@ def posterior(case: Case, workload: Workload) -> ewsg.Posterior:
     """Return the posterior as a user of the library writes it."""
     if case.workload == "logistic":
         return ewsg.models.logistic_regression(prior_scale=PRIOR_VARIANCE**0.5)
+    return general(workload)
+
+
+def general(workload: Workload) -> ewsg.Posterior:
+    """Return a workload's posterior without a word of its form, a linear predictor for one."""
     return ewsg.Posterior(
         lambda position, row: workload.log_likelihood(position, row["x"], row["y"]), workload.log_prior
     )

@@ -7,10 +7,11 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from benchmarks.bench import Bench, chain_words, in_a_process, microseconds
+from benchmarks.bench import Bench, chain_words, in_a_process
 from benchmarks.ours import GAUSSIAN, Ours, Variant, program_size, user_loops
-from benchmarks.timing import Pair, Summary, Target, interleave, summarise, times_the_cost
-from benchmarks.workload import WORKLOADS, Case
+from benchmarks.settings import Case
+from benchmarks.timing import Pair, Summary, Target, interleave, summarise
+from benchmarks.workload import WORKLOADS
 
 WEIGHTED = Target(1.05, 1.15, higher_is_better=False)
 WEIGHTED_ONE_CHAIN = Target(1.05, 1.25, higher_is_better=False)
@@ -35,15 +36,9 @@ def weighted(bench: Bench) -> None:
             uniform = Ours(case, bench.data(case), Variant(batch_size=b * (length + 1)))
             # What precedes the first step is the same on both sides and would pull the ratio towards 1.
             pairs = interleave(weighted.run_loop, uniform.run_loop, bench.pairs)
-            bench.add(
-                "weighted",
-                f"EWSG M = {length}, {chain_words(num_chains)}, against uniform with b = {b * (length + 1)}",
-                times_the_cost(pairs),
-                WEIGHTED_ONE_CHAIN if num_chains == 1 else WEIGHTED,
-                "time ratio",
-                microseconds=microseconds(pairs, "EWSG", "uniform"),
-                case=case._asdict(),
-            )
+            what = f"EWSG M = {length}, {chain_words(num_chains)}, against uniform with b = {b * (length + 1)}"
+            target = WEIGHTED_ONE_CHAIN if num_chains == 1 else WEIGHTED
+            bench.add_pairs("weighted", what, case, pairs, ("EWSG", "uniform"), target)
 
 
 def user_loop(bench: Bench) -> None:
@@ -51,15 +46,8 @@ def user_loop(bench: Bench) -> None:
     for method, with_info in itertools.product(("sgld", "sghmc"), (False, True)):
         case = bench.short(Case("logistic", method, 1, 5_000, False))
         pairs = interleave(*user_loops(case, bench.data(case), with_info), bench.pairs)
-        bench.add(
-            "user_loop",
-            f"a jitted step in a loop, {method}, {'with its info' if with_info else 'the state alone'}",
-            times_the_cost(pairs),
-            USER_LOOP,
-            "time ratio",
-            microseconds=microseconds(pairs, "ours", "by hand"),
-            case=case._asdict(),
-        )
+        what = f"a jitted step in a loop, {method}, {'with its info' if with_info else 'the state alone'}"
+        bench.add_pairs("user_loop", what, case, pairs, ("ours", "by hand"), USER_LOOP)
 
 
 def recording(bench: Bench) -> None:
@@ -82,15 +70,7 @@ def recording(bench: Bench) -> None:
 def _recorded(bench: Bench, what: str, case: Case, ours: Variant, plain: Variant, count: int) -> None:
     case = bench.short(case)
     pairs = interleave(Ours(case, bench.data(case), ours).run, Ours(case, bench.data(case), plain).run, count)
-    bench.add(
-        "recording",
-        what,
-        times_the_cost(pairs),
-        RECORDING,
-        "time ratio",
-        case=case._asdict(),
-        microseconds=microseconds(pairs, "with", "without"),
-    )
+    bench.add_pairs("recording", what, case, pairs, ("with", "without"), RECORDING)
 
 
 def first_draw(bench: Bench) -> None:
@@ -141,15 +121,8 @@ def bound(bench: Bench) -> None:
         ),
     }
     for what, (name, pairs) in gathered.items():
-        bench.add(
-            "bound",
-            f"{what}, 1,000 chains, one batch for all",
-            times_the_cost(pairs),
-            None,
-            "share of a step",
-            case=case._asdict(),
-            microseconds=microseconds(pairs, name, "step"),
-        )
+        told = f"{what}, 1,000 chains, one batch for all"
+        bench.add_pairs("bound", told, case, pairs, (name, "step"), None, "share of a step")
 
 
 def noise_alone(draw: Callable[..., jax.Array], shape: tuple[int, ...], case: Case) -> Callable[[], float]:

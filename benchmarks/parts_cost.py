@@ -16,11 +16,13 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks import record
-from benchmarks.matrix_friction_cost import timed
+from benchmarks.bench import chain_words
 from benchmarks.ours import posterior
 from benchmarks.peers import device_data
-from benchmarks.timing import Target, interleave, load_average, machine, times_the_cost, verdict
-from benchmarks.workload import FRICTION, STEP_SIZE, WORKLOADS, Case
+from benchmarks.settings import FRICTION, STEP_SIZE, Case
+from benchmarks.timed import timed
+from benchmarks.timing import Target, interleave, machine
+from benchmarks.workload import WORKLOADS
 
 PAIRS = 7
 MASS, SHARED, ROWS = Target(1.2, 1.4, False), Target(1.1, 1.3, False), Target(1.15, 1.4, False)
@@ -47,20 +49,9 @@ def masses(d: int) -> dict[str, Any]:
 
 def row(what: str, ours: Any, other: Any, goal: Target | None, pairs: int) -> dict[str, Any]:
     """Measure one pair of runs."""
-    measured = interleave(ours, other, pairs)
-    ratio = times_the_cost(measured)
-    print(f"{what}: {ratio.median:.2f} ({ratio.lower:.2f} to {ratio.upper:.2f})", flush=True)
-    return {
-        "what": what,
-        "unit": "time ratio",
-        "measured": ratio._asdict(),
-        **({} if goal is None else verdict(ratio.median, goal)),
-        "microseconds": {
-            "with": float(np.median([pair.ours for pair in measured])),
-            "without": float(np.median([pair.other for pair in measured])),
-        },
-        "load_average": load_average(),
-    }
+    found = record.row(what, interleave(ours, other, pairs), goal, ("with", "without"))
+    print(record.told(found), flush=True)
+    return found
 
 
 def measure(pairs: int, shorten: int) -> list[dict[str, Any]]:
@@ -71,7 +62,7 @@ def measure(pairs: int, shorten: int) -> list[dict[str, Any]]:
     start = jnp.asarray(workload.position)
     found = []
     for num_chains, num_steps, shared in ((1, 20_000, False), (100, 1_000, False), (100, 1_000, True)):
-        chains = f"{num_chains} chain{'s' * (num_chains > 1)}{', one batch for all' * shared}"
+        chains = f"{chain_words(num_chains)}{', one batch for all' * shared}"
         steps = max(2, num_steps // shorten)
 
         def run(steps: int = steps, num_chains: int = num_chains, shared: bool = shared, **options: Any) -> Any:
@@ -90,7 +81,7 @@ def measure(pairs: int, shorten: int) -> list[dict[str, Any]]:
             timed(ewsg.sgld(target, h, batch_size=batch_size, rows=rows), start, data, num_chains, steps)
             for rows in (law, "random")
         )
-        what = f"rows by probability, b = {batch_size:,}, {num_chains} chain{'s' * (num_chains > 1)}"
+        what = f"rows by probability, b = {batch_size:,}, {chain_words(num_chains)}"
         found.append(row(what, ours, other, ROWS, pairs))
     return found
 

@@ -18,7 +18,8 @@ import jax.numpy as jnp
 from benchmarks.anchored_by_hand import REFRESH_EVERY
 from benchmarks.by_hand import by_hand
 from benchmarks.program import Chain, Program
-from benchmarks.workload import FRICTION, STEP_SIZE, WORKLOADS, Case, PyTree, Workload
+from benchmarks.settings import FRICTION, STEP_SIZE, Case, PyTree
+from benchmarks.workload import WORKLOADS, Workload
 
 LEAPFROG_STEPS = 10
 """Steps between two refreshments of the momentum, for libraries whose SGHMC refreshes it."""

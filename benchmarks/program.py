@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.workload import WORKLOADS, Case, PyTree, Workload
+from benchmarks.settings import Case, PyTree
+from benchmarks.workload import WORKLOADS, Workload
 
 
 class Chain(NamedTuple):

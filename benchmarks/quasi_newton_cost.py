@@ -6,9 +6,10 @@ Both ours, on the network of `workload.py` (79,510 weights) with the same number
 this folder for how pairs are timed.
 """
 
+import functools
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -17,7 +18,9 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks import record
-from benchmarks.timing import Target, interleave, load_average, machine, times_the_cost, verdict
+from benchmarks.ours import general
+from benchmarks.timed import Timed, timed
+from benchmarks.timing import Target, interleave, machine
 from benchmarks.workload import WORKLOADS
 
 TARGET = Target(2.2, 3.0, higher_is_better=False)
@@ -32,8 +35,6 @@ PROTOCOL = (
     "step. A step of HAMCMC evaluates twice as many gradients of rows: where they are all the cost the ratio is 2."
 )
 
-Timed = Callable[[], float]
-
 
 def scan(kernel: ewsg.Kernel, position: Any, data: Any, num_steps: int) -> Timed:
     """Return a run of a compiled scan over the step, in microseconds per step."""
@@ -46,7 +47,7 @@ def scan(kernel: ewsg.Kernel, position: Any, data: Any, num_steps: int) -> Timed
     compiled = jax.jit(run).lower(jax.random.key(0), state, data).compile()
     seeds = iter(range(10**9))
 
-    def timed() -> float:
+    def once() -> float:
         key = jax.block_until_ready(jax.random.key(next(seeds)))
         started = time.perf_counter()
         end = jax.block_until_ready(compiled(key, state, data))
@@ -55,32 +56,12 @@ def scan(kernel: ewsg.Kernel, position: Any, data: Any, num_steps: int) -> Timed
             raise FloatingPointError("a chain left the finite numbers: its time means nothing")
         return seconds / num_steps * 1e6
 
-    return timed
-
-
-def sample(kernel: ewsg.Kernel, position: Any, data: Any, num_steps: int) -> Timed:
-    """Return a run of `ewsg_jax.sample`, the last draw kept, in microseconds per step."""
-    seeds = iter(range(10**9))
-
-    def timed() -> float:
-        key = jax.random.key(next(seeds))
-        samples = ewsg.sample(
-            key, kernel, position, data, num_steps, burn_in=num_steps - 1, progress=False, check_data=False
-        )
-        if not samples.is_finite.all():
-            raise FloatingPointError("a chain left the finite numbers: its time means nothing")
-        return samples.run_seconds / num_steps * 1e6
-
-    timed()
-    return timed
+    return once
 
 
 def kernels(batch_size: int) -> dict[str, ewsg.Kernel]:
     """Return HAMCMC and SGLD on the network; the chain is long past its first M steps when it is timed."""
-    workload = WORKLOADS["network"]()
-    model = ewsg.Posterior(
-        lambda position, row: workload.log_likelihood(position, row["x"], row["y"]), workload.log_prior
-    )
+    model = general(WORKLOADS["network"]())
     return {
         "hamcmc": ewsg.hamcmc(
             model, STEP_SIZE, batch_size=batch_size, memory_size=MEMORY_SIZE, trust_region=1e3, initial_scale=1.0
@@ -95,25 +76,18 @@ def measure(batch_size: int, loop: str, pairs: int, shorten: int) -> dict[str, A
     data, position = (jax.tree.map(jnp.asarray, x) for x in (workload.data(), workload.position))
     num_steps = max(8, NUM_STEPS[batch_size] // shorten)
     both = kernels(batch_size)
-    build = {"scan": scan, "sample": sample}[loop]
-    ours, other = (build(kernel, position, data, num_steps) for kernel in both.values())
-    measured = interleave(ours, other, pairs)
-    ratio = times_the_cost(measured)
-    row = {
-        "what": f"HAMCMC / SGLD, M = {MEMORY_SIZE}, b = {batch_size}, {loop}",
-        "unit": "time ratio",
-        "measured": ratio._asdict(),
-        **verdict(ratio.median, TARGET),
-        "num_weights": sum(x.size for x in jax.tree.leaves(position)),
-        "num_steps": num_steps,
-        "evaluations_per_step": {name: k.evaluations(data).per_step for name, k in both.items()},
-        "microseconds": {
-            "hamcmc": float(np.median([pair.ours for pair in measured])),
-            "sgld": float(np.median([pair.other for pair in measured])),
-        },
-        "load_average": load_average(),
-    }
-    print(f"{row['what']}: {ratio.median:.2f} ({ratio.lower:.2f} to {ratio.upper:.2f})", flush=True)
+    build = {"scan": scan, "sample": functools.partial(timed, num_chains=1)}[loop]
+    ours, other = (build(kernel, position, data, num_steps=num_steps) for kernel in both.values())
+    row = record.row(
+        f"HAMCMC / SGLD, M = {MEMORY_SIZE}, b = {batch_size}, {loop}",
+        interleave(ours, other, pairs),
+        TARGET,
+        ("hamcmc", "sgld"),
+        num_weights=sum(x.size for x in jax.tree.leaves(position)),
+        num_steps=num_steps,
+        evaluations_per_step={name: k.evaluations(data).per_step for name, k in both.items()},
+    )
+    print(record.told(row), flush=True)
     return row
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 import ewsg_jax as ewsg
-from benchmarks.timing import load_average
+from benchmarks.timing import Pair, Target, load_average, times_the_cost, verdict
 
 PAIRS, QUICK_PAIRS, QUICK_SHORTEN = 15, 3, 5
 RESULTS = Path(__file__).parent / "results"
@@ -47,6 +47,39 @@ def names(known: Collection[str]) -> Callable[[str], list[str]]:
         return found
 
     return read
+
+
+def row(
+    what: str, measured: Sequence[Pair], target: Target | None, sides: tuple[str, str], **details: Any
+) -> dict[str, Any]:
+    """Return a row of the result: ours / other of each pair, with its verdict where it has a target.
+
+    Args:
+        what: was measured.
+        measured: pairs of microseconds.
+        target: of the ratio.
+        sides: the names of both sides, under which their medians are.
+        details: of this row alone.
+    """
+    ratio = times_the_cost(measured)
+    return {
+        "what": what,
+        "unit": "time ratio",
+        "measured": ratio._asdict(),
+        **({} if target is None else verdict(ratio.median, target)),
+        **details,
+        "microseconds": {
+            sides[0]: float(np.median([pair.ours for pair in measured])),
+            sides[1]: float(np.median([pair.other for pair in measured])),
+        },
+        "load_average": load_average(),
+    }
+
+
+def told(row: dict[str, Any]) -> str:
+    """Return a row in short."""
+    ratio = row["measured"]
+    return f"{row['what']}: {ratio['median']:.2f} ({ratio['lower']:.2f} to {ratio['upper']:.2f})"
 
 
 def write(

@@ -16,11 +16,11 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks import record
-from benchmarks.matrix_friction_cost import timed
 from benchmarks.ours import posterior
-from benchmarks.settings import logistic_data
+from benchmarks.settings import FRICTION, STEP_SIZE, Case, logistic_data
+from benchmarks.timed import timed
 from benchmarks.timing import load_average, machine, summarise
-from benchmarks.workload import FRICTION, STEP_SIZE, WORKLOADS, Case
+from benchmarks.workload import WORKLOADS
 
 RUNS = 7
 MICROSECONDS = 150_000

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.settings import (
-    FRICTION,
     LOGISTIC_BATCH,
     LOGISTIC_COLUMNS,
     LOGISTIC_ROWS,
@@ -19,25 +18,11 @@ from benchmarks.settings import (
     NETWORK_ROWS,
     NETWORK_SIZES,
     PRIOR_VARIANCE,
-    STEP_SIZE,
-    Case,
     PyTree,
     logistic_data,
     network_data,
     network_position,
 )
-
-__all__ = [
-    "FRICTION",
-    "PRIOR_VARIANCE",
-    "STEP_SIZE",
-    "WORKLOADS",
-    "Case",
-    "PyTree",
-    "Workload",
-    "logistic",
-    "network",
-]
 
 
 class Workload(NamedTuple):

@@ -24,6 +24,7 @@ from benchmarks import (
     peer_worker,
     peers,
     program,
+    record,
     resident,
     scaling,
     settings,
@@ -129,7 +130,7 @@ def little_data(monkeypatch):
     """Let the benchmarks run on 300 rows of 3 numbers, with steps that are long enough to be seen."""
     little = workload.logistic(300, 3)
     monkeypatch.setitem(workload.WORKLOADS, "logistic", lambda: little)
-    monkeypatch.setitem(workload.STEP_SIZE, "sgld", 1e-3)
+    monkeypatch.setitem(settings.STEP_SIZE, "sgld", 1e-3)
     monkeypatch.setattr(anchored_by_hand, "BLOCK", 128)
     return little
 
@@ -212,6 +213,28 @@ def test_who_is_the_fastest_and_who_is_judged(little_data, capsys):
     printed = capsys.readouterr().out.splitlines()
     assert [" told " in x for x in printed] == [True, False, False, False]
     assert ["FAILS" in x for x in printed] == [False, False, True, False]
+
+
+def test_ratios_of_a_cell_go_the_way_of_their_unit():
+    found = bench.Bench({}, {}, {}, "JAX 1", 3, 1)
+    case, pairs = settings.Case("logistic", "sgld", 1, 100, True), [timing.Pair(2.0, 8.0)]
+    found.add_pairs("one", "a", case, pairs, ("with", "without"), timing.Target(3.5, 2.8), "times faster")
+    found.add_pairs("one", "b", case, pairs, ("with", "without"), None, "share of a step", more=7)
+    assert [row["measured"]["median"] for row in found.rows] == [4.0, 0.25]
+    assert [row.get("goal_holds") for row in found.rows] == [True, None]
+    assert {name: side["median"] for name, side in found.rows[0]["microseconds"].items()} == {
+        "with": 2,
+        "without": 8,
+    }
+    assert (found.rows[1]["case"], found.rows[1]["more"]) == (case._asdict(), 7)
+
+
+def test_a_row_is_ours_over_the_other():
+    row = record.row("a", [timing.Pair(2.0, 8.0)], timing.Target(0.2, 0.3, False), ("with", "without"), more=7)
+    assert (row["measured"]["median"], row["goal_holds"], row["floor_holds"], row["more"]) == (0.25, False, True, 7)
+    assert row["microseconds"] == {"with": 2.0, "without": 8.0}
+    assert record.told(row) == "a: 0.25 (0.25 to 0.25)"
+    assert "goal" not in record.row("a", [timing.Pair(2.0, 8.0)], None, ("with", "without"))
 
 
 def test_every_cell_and_every_step_by_hand_is_known():

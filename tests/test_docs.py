@@ -11,7 +11,17 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from benchmarks.pages import checks, choosing, estimators, forecasts, many_chains, methods
+from benchmarks.pages import (
+    checks,
+    choosing,
+    estimators,
+    forecasts,
+    generated,
+    many_chains,
+    methods,
+    plans,
+    row_epochs,
+)
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,6 +34,20 @@ DOCUMENTS = [
 def test_tables_are_those_of_the_library():
     for path, text in methods.documents().items():
         assert path.read_text() == text, f"run python -m benchmarks.pages.methods: {path.name} is out of date"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "<!-- a: made by b -->", "<!-- /a --><!-- a: made by b -->", "<!-- a: made by c --><!-- /a -->"]
+)
+def test_a_page_without_a_place_for_its_numbers_is_told(text):
+    with pytest.raises(ValueError, match="no place for the part 'a': it must have <!-- a: made by b --> once"):
+        generated.renewed(text, "a", "b", "1")
+
+
+def test_numbers_take_their_place_and_nothing_else():
+    text = "0 <!-- a: made by b -->{}<!-- /a --> <!-- c: made by b -->2<!-- /a -->"
+    for old in ("", "1", "\n1\n"):
+        assert generated.renewed(text.format(old), "a", "b", "3") == text.format("\n3\n")
 
 
 def python_blocks(path):
@@ -110,6 +134,14 @@ def test_the_picture_is_small_and_says_what_it_shows():
     assert ratios[0] > ratios[1] > ratios[2] > 1  # SGHMC, SGHMC with twice the batch, EWSG
 
 
+@pytest.mark.parametrize("of", [checks, estimators, forecasts, row_epochs], ids=lambda of: of.PICTURE.stem)
+def test_pictures_of_numbers_say_them(of):
+    from PIL import Image
+
+    with Image.open(of.PICTURE) as picture:
+        assert picture.text["Description"] == of.caption(json.loads(of.NUMBERS.read_text()))
+
+
 @pytest.mark.parametrize("name", ewsg.METHODS)
 def test_methods_are_public_and_documented(name):
     method = ewsg.METHODS[name]
@@ -159,18 +191,23 @@ def test_the_page_of_choices_tells_what_was_measured():
 
 def test_the_page_of_forecasts_tells_its_numbers():
     """The table is that of the stored numbers, and most forecasts are as near as the page says."""
-    result = forecasts.load()
-    assert forecasts.page(result) == forecasts.PAGE.read_text(), "run python -m benchmarks.pages.forecasts --draw"
+    result, text = forecasts.load(), forecasts.PAGE.read_text()
+    assert forecasts.page(text, result) == text, "run python -m benchmarks.pages.forecasts --draw"
     (quarter, count), (half, _) = forecasts.share_within(result, 0.25, 2), forecasts.share_within(result, 0.5, 0)
     assert count > 80
     assert quarter > 0.95 * count
     assert half > 0.9 * count
 
 
+def test_the_page_of_plans_tells_its_numbers():
+    result, text = json.loads(plans.NUMBERS.read_text()), plans.PAGE.read_text()
+    assert plans.page(text, result) == text, "run python -m benchmarks.pages.plans --draw"
+
+
 def test_the_page_of_checks_tells_its_numbers():
     """The table is that of the stored numbers, and the text's claims are read off them."""
-    result = json.loads(checks.NUMBERS.read_text())
-    assert checks.page(result) == checks.PAGE.read_text(), "run python -m benchmarks.pages.checks --draw"
+    result, text = json.loads(checks.NUMBERS.read_text()), checks.PAGE.read_text()
+    assert checks.page(text, result) == text, "run python -m benchmarks.pages.checks --draw"
     cells = result["cells"]
     assert all(cell["outcome"] == "wrong" for kind in checks.HOT for cell in cells[kind].values())
     assert not any(cell["outcome"] == "wrong" for cell in cells["uld"].values())
@@ -181,10 +218,8 @@ def test_the_page_of_checks_tells_its_numbers():
 
 def test_the_page_of_many_chains_tells_its_numbers():
     """The table is that of the stored numbers, which are those of its formulas but for chance."""
-    result = json.loads(many_chains.NUMBERS.read_text())
-    assert many_chains.page(result) == many_chains.PAGE.read_text(), (
-        "run python -m benchmarks.pages.many_chains --draw"
-    )
+    result, text = json.loads(many_chains.NUMBERS.read_text()), many_chains.PAGE.read_text()
+    assert many_chains.page(text, result) == text, "run python -m benchmarks.pages.many_chains --draw"
     assert len(result["cells"]) == 6
     for name, cell in result["cells"].items():
         heat, rate = cell["heat"], float(name.split()[0])
@@ -197,8 +232,8 @@ def test_the_page_of_many_chains_tells_its_numbers():
 
 def test_the_page_of_estimators_tells_its_numbers():
     """The table is that of the stored numbers, and the text's claims are read off them."""
-    result = json.loads(estimators.NUMBERS.read_text())
-    assert estimators.page(result) == estimators.PAGE.read_text(), (
+    result, text = json.loads(estimators.NUMBERS.read_text()), estimators.PAGE.read_text()
+    assert estimators.page(text, result) == text, (
         "run python -m benchmarks.pages.estimators: the page is out of date"
     )
     end = {

@@ -11,11 +11,10 @@ from matplotlib.figure import Figure
 
 from benchmarks.answers_cases import CASES
 from benchmarks.pages import figures
+from benchmarks.pages.generated import as_table, renewed
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, PICTURE = DOCS / "plan.md", DOCS / "answers.png"
-MARKS = "<!-- answers: made by benchmarks/answers.py -->", "<!-- /answers -->"
-MARKS_OF_TIMES = "<!-- times: made by benchmarks/answers.py -->", "<!-- /times -->"
 STYLES = {
     "laplace": ("o", "#0072B2"),
     "laplace, corrected": ("s", "#0072B2"),
@@ -48,31 +47,31 @@ def costs(cell: dict[str, Any]) -> tuple[float, float]:
 
 def table(result: dict[str, Any]) -> str:
     """Return the table of the page: ~ before what is extrapolated, > before what had not ended."""
-    lines = [
-        "| data | answer | worst mean | worst sd | seconds | cores | passes |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    rows = []
     for case in ordered(result):
         cells = result["cases"][case]
         for name, cell in sorted(cells.items(), key=lambda item: list(STYLES).index(item[0])):
             seconds, passes = costs(cell)
-            mark, off = "~" if "extrapolated" in cell else "", "no answer | "
+            mark, off = "~" if "extrapolated" in cell else "", ("no answer", "")
             if "worst_mean" in cell:
-                off = f"{cell['worst_mean']:.3f} sd | {100 * cell['worst_sd']:.1f} %"
+                off = f"{cell['worst_mean']:.3f} sd", f"{100 * cell['worst_sd']:.1f} %"
             else:
                 mark = "> "
-            paid = f"{mark}{seconds:,.0f} | {cell.get('cores', '')} | {mark}{passes:,.0f}"
-            lines.append(f"| {CASES[case].title} | {name} | {off} | {paid} |")
-    return "\n".join(lines)
+            paid = f"{mark}{seconds:,.0f}", cell.get("cores", ""), f"{mark}{passes:,.0f}"
+            rows.append([CASES[case].title, name, *off, *paid])
+    return as_table(["data", "answer", "worst mean", "worst sd", "seconds", "cores", "passes"], rows)
 
 
 def times(result: dict[str, Any]) -> str:
     """Return the table of what peers take over what "plan and sample" does, where they came to an answer at all."""
-    lines = [
-        "| data | faster NUTS, seconds | the same, passes | full gradients, seconds | fewest passes of a peer |",
-        "| --- | --- | --- | --- | --- |",
+    heads = [
+        "data",
+        "faster NUTS, seconds",
+        "the same, passes",
+        "full gradients, seconds",
+        "fewest passes of a peer",
     ]
-    fewest = []
+    rows, fewest = [], []
     for case in compared(result):
         cells = result["cases"][case]
         ours = costs(cells[OURS])
@@ -86,9 +85,8 @@ def times(result: dict[str, Any]) -> str:
         full = cells.get("full gradients", {})
         of_full = _times(costs(full)[0] / ours[0]) if _is_answer(full) else "none"
         fewest.append(passes / ours[1])
-        lines.append(f"| {CASES[case].title} | {' | '.join(told)} | {of_full} | {_times(fewest[-1])} ({name}) |")
-    lines.append(f"| median | | | | {_times(float(np.median(fewest)))} |")
-    return "\n".join(lines)
+        rows.append([CASES[case].title, *told, of_full, f"{_times(fewest[-1])} ({name})"])
+    return f"{as_table(heads, rows)}\n| median | | | | {_times(float(np.median(fewest)))} |"
 
 
 def _is_answer(cell: dict[str, Any]) -> bool:
@@ -147,9 +145,8 @@ def caption(result: dict[str, Any]) -> str:
 
 def page(text: str, result: dict[str, Any]) -> str:
     """Return the page's text with the tables of this result."""
-    for (begin, end), made in ((MARKS, table(result)), (MARKS_OF_TIMES, times(result))):
-        before, rest = text.split(begin)
-        text = f"{before}{begin}\n{made}\n{end}{rest.split(end)[1]}"
+    for name, made in (("answers", table(result)), ("times", times(result))):
+        text = renewed(text, name, "benchmarks/answers.py", made)
     return text
 
 

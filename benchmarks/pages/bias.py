@@ -249,4 +249,4 @@ if __name__ == "__main__":
         before = json.loads(NUMBERS.read_text()) if NUMBERS.exists() else {}
         result = renewed(sys.argv[1:], before)
     NUMBERS.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
-    PAGE.write_text(bias_page.page(PAGE, result))
+    PAGE.write_text(bias_page.page(PAGE.read_text(), result))

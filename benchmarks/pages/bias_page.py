@@ -2,10 +2,10 @@
 
 import itertools
 import math
-from pathlib import Path
 from typing import Any
 
-START, END = "<!-- numbers: made by benchmarks/pages/bias.py -->", "<!-- /numbers -->"
+from benchmarks.pages.generated import as_table, renewed
+
 SHOWN = (0.5, 0.125, 0.03125)
 TOLERANCE = 0.01
 WAYS = {"Lyapunov": "L", "Galerkin": "G", "simulated": "S"}
@@ -56,27 +56,23 @@ def table(result: dict[str, Any], model: str) -> str:
     """Return the Markdown table of one model."""
     heads = ["method", "b", "", "mean, h = 1/8", *(f"Var, h = 1/{round(1 / h)}" for h in SHOWN)]
     heads += ["orders of Var θ, mean, Var p", "leading term of Var θ", "measured / typed", "passes at 1 %"]
-    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
-    for entry in result.values():
-        if entry["model"] == model and entry["laws"] and set(entry["laws"]) & {repr(h) for h in SHOWN}:
-            lines.append(f"| {' | '.join(_cells(entry))} |")
-    return "\n".join(lines)
+    shown = {repr(h) for h in SHOWN}
+    entries = (entry for entry in result.values() if entry["model"] == model and set(entry["laws"]) & shown)
+    return as_table(heads, map(_cells, entries))
 
 
 def exact_table(result: dict[str, Any]) -> str:
     """Return the Markdown table of the methods with no bias."""
-    lines = ["| method | model | bias of the mean | bias of the variance | passes a draw |", f"|{' --- |' * 5}"]
+    rows = []
     for entry in result.values():
         if entry["way"] == "none":
-            lines.append(
-                f"| `{entry['method']}` | {entry['model']} | not run: {entry['reason'].split(';')[0]} | | |"
-            )
+            rows.append([f"`{entry['method']}`", entry["model"], f"not run: {entry['reason'].split(';')[0]}"])
         elif set(entry["laws"]) == {"2.4"}:
             law = entry["laws"]["2.4"]
             variance = f"{percent(law['variance'])} ± {100 * law['error']:.2f} %"
-            passes = f"{law['passes']:.3g}"
-            lines.append(f"| `{entry['method']}` | {entry['model']} | {law['mean']:+.4f} | {variance} | {passes} |")
-    return "\n".join(lines)
+            bias = f"{law['mean']:+.4f}", variance
+            rows.append([f"`{entry['method']}`", entry["model"], *bias, f"{law['passes']:.3g}"])
+    return as_table(["method", "model", "bias of the mean", "bias of the variance", "passes a draw"], rows)
 
 
 def percent(x: float) -> str:
@@ -124,7 +120,6 @@ def numbers(result: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def page(path: Path, result: dict[str, Any]) -> str:
+def page(text: str, result: dict[str, Any]) -> str:
     """Return the page with its numbers renewed."""
-    before, rest = path.read_text().split(START)
-    return f"{before}{START}\n{numbers(result)}\n{END}{rest.split(END)[1]}"
+    return renewed(text, "numbers", "benchmarks/pages/bias.py", numbers(result))

@@ -9,7 +9,6 @@ three minutes on two cores. `--draw` makes the table and the picture alone.
 """
 
 import argparse
-import io
 import json
 import time
 from pathlib import Path
@@ -18,19 +17,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from PIL import Image
+from matplotlib.figure import Figure
 
 import ewsg_jax as ewsg
 from benchmarks.pages import figures
-from benchmarks.pages.posterior_data import rounded
+from benchmarks.pages.generated import as_table, renewed
+from benchmarks.pages.posterior_data import PREPARE, rounded
 from benchmarks.pages.posterior_problems import Problem, problem
 from benchmarks.pages.posterior_settings import METHODS, settings
 from benchmarks.pages.posterior_verdicts import reference
 
 DOCS = Path(__file__).parents[2] / "docs"
 PICTURE, NUMBERS, PAGE = DOCS / "check.png", DOCS / "check.json", DOCS / "check.md"
-START, END = "<!-- numbers: made by benchmarks/pages/checks.py -->", "<!-- /numbers -->"
-POSTERIORS = ("kidiq", "mesquite", "sblrc", "pima", "heart", "letter")
 HOT = ("sgld", "sghmc", "ld")
 KINDS = (*HOT, "uld", "normal approximation")
 COLOURS = dict(zip(KINDS, ("#D55E00", "#E69F00", "#CC79A7", "#009E73", "#0072B2"), strict=True))
@@ -145,33 +143,27 @@ def calibrate(d: int, off: float) -> dict[str, Any]:
 
 def table(result: dict[str, Any]) -> str:
     """Return the tables of the page."""
-    lines = [f"| draws | {' | '.join(POSTERIORS)} |", f"| --- |{' --- |' * len(POSTERIORS)}"]
+    rows = []
     for kind in KINDS:
         cells = []
-        for name in POSTERIORS:
+        for name in PREPARE:
             cell = result["cells"][kind][name]
             cells.append(
                 f"{cell['outcome']}: {cell['raw_mean']:.2g}, {100 * cell['raw_sd']:.2g} % → "
                 f"{cell['corrected_mean']:.2g}, {100 * cell['corrected_sd']:.2g} %"
             )
-        lines.append(f"| {f'`{kind}`' if kind in ewsg.METHODS else kind} | {' | '.join(cells)} |")
+        rows.append([f"`{kind}`" if kind in ewsg.METHODS else kind, *cells])
     means, sds, count = gains(result)
-    lines += [
-        "",
+    told = (
         f"Of the {count} cells whose raw sds are 10 to 40 % off, corrected sds are {sds:.1f} times nearer and "
-        f"means {means:.1f} times (medians).",
-        "",
-        "| numbers of the position | one sd off by | runs | seen beyond chance | called wrong | ESS |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    for row in result["calibration"]:
-        cells = [
-            row["d"],
-            f"{100 * (row['off'] - 1):.0f} %",
-            *(row[name] for name in ("runs", "seen", "wrong", "ess")),
-        ]
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join(lines)
+        f"means {means:.1f} times (medians)."
+    )
+    heads = ["numbers of the position", "one sd off by", "runs", "seen beyond chance", "called wrong", "ESS"]
+    calibrated = (
+        [row["d"], f"{100 * (row['off'] - 1):.0f} %", *(row[name] for name in ("runs", "seen", "wrong", "ess"))]
+        for row in result["calibration"]
+    )
+    return "\n\n".join([as_table(["draws", *PREPARE], rows), told, as_table(heads, calibrated)])
 
 
 def gains(result: dict[str, Any]) -> tuple[float, float, int]:
@@ -182,13 +174,12 @@ def gains(result: dict[str, Any]) -> tuple[float, float, int]:
     return float(means), float(sds), len(cells)
 
 
-def page(result: dict[str, Any]) -> str:
+def page(text: str, result: dict[str, Any]) -> str:
     """Return the page with its tables."""
-    before, rest = PAGE.read_text().split(START)
-    return f"{before}{START}\n{table(result)}\n{END}{rest.split(END)[1]}"
+    return renewed(text, "numbers", "benchmarks/pages/checks.py", table(result))
 
 
-def draw(result: dict[str, Any]) -> None:
+def draw(result: dict[str, Any]) -> Figure:
     """Draw corrected errors against raw ones."""
     figure = figures.figure(9.0, 4.2)
     panels = figure.subplots(1, 2)
@@ -204,15 +195,22 @@ def draw(result: dict[str, Any]) -> None:
             panel.plot(raw, corrected, "o", ms=5, color=COLOURS[kind], label=kind)
         panel.set(xscale="log", yscale="log", xlabel=f"raw: worst error of a {name}", ylabel="corrected")
     panels[1].legend(frameon=False)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, dpi=110)
-    Image.open(buffer).convert("P", palette=Image.Palette.ADAPTIVE, colors=64).save(PICTURE, optimize=True)
+    return figure
+
+
+def caption(result: dict[str, Any]) -> str:
+    """Return in one sentence what the picture shows."""
+    means, sds, count = gains(result)
+    return (
+        f"Worst errors of means and sds, corrected against raw; where raw sds are 10 to 40 % off ({count} cells) "
+        f"corrected sds are {sds:.1f} times nearer and means {means:.1f} times (medians)."
+    )
 
 
 def main() -> None:
     """Check what is asked for."""
     parser = argparse.ArgumentParser(description="The check of draws against what is known.")
-    parser.add_argument("--posteriors", default=",".join(POSTERIORS))
+    parser.add_argument("--posteriors", default=",".join(PREPARE))
     parser.add_argument("--draw", action="store_true")
     asked = parser.parse_args()
     result: dict[str, Any] = {"cells": {kind: {} for kind in KINDS}}
@@ -228,8 +226,8 @@ def main() -> None:
         result["calibration"] = [calibrate(d, off) for d in (3, 12) for off in (1.0, OFF)]
         print(result["calibration"])
         NUMBERS.write_text(json.dumps(result) + "\n")
-    PAGE.write_text(page(result))
-    draw(result)
+    PAGE.write_text(page(PAGE.read_text(), result))
+    figures.write(draw(result), PICTURE, caption(result))
 
 
 if __name__ == "__main__":

@@ -10,14 +10,13 @@ from typing import Any
 
 import ewsg_jax as ewsg
 from benchmarks.pages import bias_page
+from benchmarks.pages.generated import as_table, renewed
 from benchmarks.pages.posterior_runs import load
 from benchmarks.pages.posterior_verdicts import judge, reference
-from benchmarks.pages.posteriors import as_table
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "choosing.md"
 COSTS = Path(__file__).parents[1] / "results" / "method_cost.json"
-START, END = "<!-- methods: made by benchmarks/pages/choosing.py -->\n", "<!-- /methods -->"
 
 
 def bias(method: str, laws: dict[str, Any]) -> tuple[str, str]:
@@ -74,8 +73,7 @@ def table() -> str:
 
 def page(text: str) -> str:
     """Return the page with its table renewed."""
-    before, rest = text.split(START)
-    return before + START + table() + END + rest.split(END)[1]
+    return renewed(text, "methods", "benchmarks/pages/choosing.py", table())
 
 
 def _power(order: float) -> str:

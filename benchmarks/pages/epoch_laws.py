@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from scipy.linalg import solve_discrete_lyapunov
 
 import ewsg_jax as ewsg
 
@@ -58,7 +59,7 @@ def covariance(step: Affine, kind: Kind) -> np.ndarray:
     a, deviations = step.matrix, step.shifts - step.shifts.mean(axis=0)
     spread = deviations.T @ deviations / len(deviations)
     if kind == "random":
-        return lyapunov(a, step.noise + spread)
+        return solve_discrete_lyapunov(a, step.noise + spread)
     places = np.arange(len(deviations))
     if kind == "block_sweeps":
         places = np.concatenate([places, places[::-1]])
@@ -71,18 +72,12 @@ def covariance(step: Affine, kind: Kind) -> np.ndarray:
         alike = np.where(places[:k] == places[k], 1.0, -1 / (len(deviations) - 1))
         before = np.einsum("k,kij->ij", alike, np.array(powers[:k][::-1]).reshape(k, *a.shape)) @ spread
         added.append(a @ (added[-1] @ a.T + before) + before.T @ a.T + spread)
-    first = lyapunov(powers[-1], added[-1])
+    first = solve_discrete_lyapunov(powers[-1], added[-1])
     over_places = [p @ first @ p.T + more for p, more in zip(powers[:-1], added[:-1], strict=True)]
-    return lyapunov(a, step.noise) + np.mean(over_places, axis=0)
+    return solve_discrete_lyapunov(a, step.noise) + np.mean(over_places, axis=0)
 
 
 def share_of_heat(step: Affine, kind: Kind) -> float:
     """Return what is left of the variance that the batches of random rows add to the position."""
-    alone = lyapunov(step.matrix, step.noise)[0, 0]
+    alone = solve_discrete_lyapunov(step.matrix, step.noise)[0, 0]
     return float((covariance(step, kind)[0, 0] - alone) / (covariance(step, "random")[0, 0] - alone))
-
-
-def lyapunov(a: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Return the P of P = a P aᵀ + source."""
-    k = len(a)
-    return np.linalg.solve(np.eye(k * k) - np.kron(a, a), source.ravel()).reshape(k, k)

@@ -4,8 +4,8 @@
 minutes on two cores.
 """
 
-import io
 import json
+import math
 import platform
 import time
 from collections.abc import Callable
@@ -15,14 +15,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from PIL import Image
+from matplotlib.figure import Figure
 
 import ewsg_jax as ewsg
 from benchmarks.pages import figures
+from benchmarks.pages.generated import as_table, renewed
 
 DOCS = Path(__file__).parents[2] / "docs"
 PICTURE, NUMBERS, PAGE = DOCS / "estimators.png", DOCS / "estimators.json", DOCS / "estimators.md"
-START, END = "<!-- numbers: made by benchmarks/pages/estimators.py -->", "<!-- /numbers -->"
 BATCH_SIZE, FRICTION, PASSES = 32, 10.0, 60
 STEP_SIZES = (0.05, 0.025, 0.0125, 0.00625)
 NUM_CHAINS, NUM_POINTS = 1_500, 30
@@ -133,7 +133,7 @@ def measure() -> dict[str, Any]:
     }
 
 
-def draw(result: dict[str, Any]) -> None:
+def draw(result: dict[str, Any]) -> Figure:
     """Draw one panel for each estimator, a line for each step size."""
     figure = figures.figure(11, 8.2)
     panels = figure.subplots(3, 3, sharex=True, sharey=True).ravel()
@@ -155,35 +155,43 @@ def draw(result: dict[str, Any]) -> None:
         panel.set_xlabel("passes over the data")
     for panel in panels[::3]:
         panel.set_ylabel("error of the posterior")
-    stream = io.BytesIO()
-    figure.savefig(stream, dpi=110, format="png")
-    with Image.open(stream) as image:
-        image.convert("RGB").quantize(48).save(PICTURE, optimize=True)
+    return figure
+
+
+def caption(result: dict[str, Any]) -> str:
+    """Return in one sentence what the picture shows."""
+    ends = (f"{name} {min(_at_end(c) for c in by_step.values()):.3f}" for name, by_step in result["curves"].items())
+    return (
+        f"Error of the posterior against passes, a panel for each estimator, a line for each step size; after "
+        f"{PASSES} passes at the best step: {', '.join(ends)}."
+    )
+
+
+def _at_end(curve: dict[str, Any]) -> float:
+    """Return the error at the end of the budget; infinite where chains were lost."""
+    return math.inf if curve["lost_chains"] else float(np.mean(curve["error"][-5:]))
 
 
 def table(result: dict[str, Any]) -> str:
     """Return the errors at the end of the budget as Markdown."""
     heads = ["estimator", *(f"h = {h}" for h in STEP_SIZES)]
-    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    rows = []
     for name, by_step in result["curves"].items():
         cells = [
-            f"{np.mean(c['error'][-5:]):.3f}" if not c["lost_chains"] else f"{c['lost_chains']} chains lost"
-            for c in by_step.values()
+            f"{c['lost_chains']} chains lost" if c["lost_chains"] else f"{_at_end(c):.3f}" for c in by_step.values()
         ]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append([name, *cells])
+    return as_table(heads, rows)
 
 
-def page(result: dict[str, Any]) -> str:
+def page(text: str, result: dict[str, Any]) -> str:
     """Return the page with its numbers renewed."""
-    before, rest = PAGE.read_text().split(START)
-    _, after = rest.split(END)
-    return f"{before}{START}\n{table(result)}\n{END}{after}"
+    return renewed(text, "numbers", "benchmarks/pages/estimators.py", table(result))
 
 
 if __name__ == "__main__":
     measured = measure()
     NUMBERS.write_text(json.dumps(measured, indent=1) + "\n")
-    draw(measured)
+    figures.write(draw(measured), PICTURE, caption(measured))
     if PAGE.exists():
-        PAGE.write_text(page(measured))
+        PAGE.write_text(page(PAGE.read_text(), measured))

@@ -9,7 +9,6 @@ two cores. `--draw` makes the table and the picture alone.
 """
 
 import argparse
-import io
 import json
 import time
 from pathlib import Path
@@ -17,19 +16,18 @@ from typing import Any
 
 import jax
 import numpy as np
-from PIL import Image
+from matplotlib.figure import Figure
 
 import ewsg_jax as ewsg
 from benchmarks.pages import figures
-from benchmarks.pages.posterior_data import rounded
+from benchmarks.pages.generated import as_table, renewed
+from benchmarks.pages.posterior_data import PREPARE, rounded
 from benchmarks.pages.posterior_problems import Problem, problem
 from benchmarks.pages.posterior_settings import METHODS, NUM_STRATA, Setting, settings
 from benchmarks.pages.posterior_verdicts import reference
 
 DOCS = Path(__file__).parents[2] / "docs"
 PICTURE, NUMBERS, PAGE = DOCS / "forecast.png", DOCS / "forecasts.json", DOCS / "forecast.md"
-START, END = "<!-- numbers: made by benchmarks/pages/forecasts.py -->", "<!-- /numbers -->"
-POSTERIORS = ("kidiq", "mesquite", "sblrc", "pima", "heart", "letter")
 WITHOUT = ("psgld", "psgld_corrected", "hamcmc", "random_walk_metropolis", "flymc", "ewsg_vr")
 """Methods that have no forecast, or (ewsg_vr) one of a covariance that is exact at every step alone."""
 AIM = 0.12
@@ -130,42 +128,39 @@ def share_within(result: dict[str, dict[str, dict[str, Any]]], part: float, erro
 
 def table(result: dict[str, dict[str, dict[str, Any]]]) -> str:
     """Return the table of the page."""
-    lines = [f"| method | {' | '.join(POSTERIORS)} |", f"| --- |{' --- |' * len(POSTERIORS)}"]
+    rows = []
     for method, row in result.items():
         cells = [
             f"{100 * row[name]['told']:+.1f}, {100 * row[name]['found']:+.1f} ± {100 * row[name]['error']:.1f}"
             if row.get(name)
             else "–"
-            for name in POSTERIORS
+            for name in PREPARE
         ]
-        lines.append(f"| `{method}` | {' | '.join(cells)} |")
+        rows.append([f"`{method}`", *cells])
     (strict, count), (quarter, _) = share_within(result, 0.25, 0), share_within(result, 0.25, 2)
     (loose, _), (half, _) = share_within(result, 0.5, 0), share_within(result, 0.5, 2)
-    lines += [
-        "",
+    told = (
         f"Of the {count} cells in which between {100 * JUDGED[0]:.0f} and {100 * JUDGED[1]:.0f} % were found, "
-        f"{strict} are told to within a quarter of",
+        f"{strict} are told to within a quarter of\n"
         f"that and {loose} to within a half; within that and two standard errors of run and reference, {quarter} "
-        f"and {half}.",
-    ]
-    return "\n".join(lines)
+        f"and {half}."
+    )
+    return f"{as_table(['method', *PREPARE], rows)}\n\n{told}"
 
 
-def page(result: dict[str, dict[str, dict[str, Any]]]) -> str:
+def page(text: str, result: dict[str, dict[str, dict[str, Any]]]) -> str:
     """Return the page with its table."""
-    text = PAGE.read_text()
-    before, rest = text.split(START)
-    return f"{before}{START}\n{table(result)}\n{END}{rest.split(END)[1]}"
+    return renewed(text, "numbers", "benchmarks/pages/forecasts.py", table(result))
 
 
-def draw(result: dict[str, dict[str, dict[str, Any]]]) -> None:
+def draw(result: dict[str, dict[str, dict[str, Any]]]) -> Figure:
     """Draw what was found against what was told."""
     figure = figures.figure(6.4, 5.6)
     panel = figure.subplots()
     line = np.array([-20.0, 45.0])
     panel.fill_between(line, 0.75 * line, 1.25 * line, color="#dddddd", lw=0)
     panel.plot(line, line, color="#888888", lw=0.8)
-    for name, colour in zip(POSTERIORS, COLOURS, strict=True):
+    for name, colour in zip(PREPARE, COLOURS, strict=True):
         cells = [row[name] for row in result.values() if row.get(name)]
         told, found, error = (100 * np.array([c[key] for c in cells]) for key in ("told", "found", "error"))
         panel.errorbar(told, found, error, fmt="o", ms=4, lw=0.8, color=colour, label=name)
@@ -174,16 +169,23 @@ def draw(result: dict[str, dict[str, dict[str, Any]]]) -> None:
     panel.set_xlim(-20, 45)
     panel.set_ylim(-20, 45)
     panel.legend(frameon=False)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, dpi=110)
-    Image.open(buffer).convert("P", palette=Image.Palette.ADAPTIVE, colors=64).save(PICTURE, optimize=True)
+    return figure
+
+
+def caption(result: dict[str, dict[str, dict[str, Any]]]) -> str:
+    """Return in one sentence what the picture shows."""
+    (quarter, count), (half, _) = share_within(result, 0.25, 2), share_within(result, 0.5, 2)
+    return (
+        f"Excess of the worst variance found against the one told: of {count} cells {quarter} are told to within a "
+        f"quarter of it (the grey wedge) and two standard errors, {half} to within a half and as much."
+    )
 
 
 def main() -> None:
     """Compare what is asked for."""
     parser = argparse.ArgumentParser(description="Forecasts against long runs.")
     parser.add_argument("--only", default=",".join(name for name in METHODS if name not in WITHOUT))
-    parser.add_argument("--posteriors", default=",".join(POSTERIORS))
+    parser.add_argument("--posteriors", default=",".join(PREPARE))
     parser.add_argument("--draw", action="store_true")
     asked = parser.parse_args()
     for name in () if asked.draw else asked.posteriors.split(","):
@@ -198,8 +200,8 @@ def main() -> None:
             result.setdefault(method, {})[name] = found or {}
             NUMBERS.write_text(json.dumps(result) + "\n")
             print(f"{method:14} {name:9} {found}", flush=True)
-    PAGE.write_text(page(load()))
-    draw(load())
+    PAGE.write_text(page(PAGE.read_text(), load()))
+    figures.write(draw(load()), PICTURE, caption(load()))
 
 
 if __name__ == "__main__":

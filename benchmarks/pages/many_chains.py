@@ -17,11 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
+from benchmarks.pages.generated import as_table, renewed
 from benchmarks.pages.posterior_data import rounded
 
 DOCS = Path(__file__).parents[2] / "docs"
 NUMBERS, PAGE = DOCS / "many_chains.json", DOCS / "many_chains.md"
-START, END = "<!-- numbers: made by benchmarks/pages/many_chains.py -->", "<!-- /numbers -->"
 N, BATCH, CHAINS, BLOCKS, TIMES = 2_000, 100, 32, 200, 40
 """Rows, rows of a batch, chains, blocks of time, and how many times as long as the memory a block is."""
 LEARNING_RATES = (0.005, 0.05, 0.2)
@@ -72,11 +72,8 @@ def cell(rate: float, shared: bool) -> dict[str, float]:
 
 def table(result: dict[str, Any]) -> str:
     """Return the table: what was measured, and by formula in brackets."""
-    lines = [
-        "| heat | batches | variance of a chain | correlation of two chains | R-hat − 1, in per mille "
-        "| the average is worth |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    heads = ["heat", "batches", "variance of a chain", "correlation of two chains", "R-hat − 1, in per mille"]
+    rows = []
     for name, found in result["cells"].items():
         h, share = found["heat"], found["heat"] / (1 + found["heat"])
         share *= name.endswith("shared")
@@ -89,14 +86,13 @@ def table(result: dict[str, Any]) -> str:
             f"{1000 * found['rhat']:.1f} ({500 * (1 - share) / TIMES:.1f})",
             f"{100 * found['worth']:.0f} % ({100 / (1 + (CHAINS - 1) * share):.0f} %)",
         )
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append(cells)
+    return as_table([*heads, "the average is worth"], rows)
 
 
-def page(result: dict[str, Any]) -> str:
+def page(text: str, result: dict[str, Any]) -> str:
     """Return the page with the table in its place."""
-    before, rest = PAGE.read_text(encoding="utf-8").split(START)
-    return f"{before}{START}\n{table(result)}\n{END}{rest.split(END)[1]}"
+    return renewed(text, "numbers", "benchmarks/pages/many_chains.py", table(result))
 
 
 def main() -> None:
@@ -110,7 +106,8 @@ def main() -> None:
             for shared in (False, True)
         }
         NUMBERS.write_text(json.dumps({"chains": CHAINS, "cells": cells}, indent=1) + "\n")
-    PAGE.write_text(page(json.loads(NUMBERS.read_text())), encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(page(text, json.loads(NUMBERS.read_text())), encoding="utf-8")
 
 
 if __name__ == "__main__":

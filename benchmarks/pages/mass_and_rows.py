@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks.pages import figures
+from benchmarks.pages.generated import as_table, renewed
 from benchmarks.record import RESULTS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -78,46 +79,44 @@ def caption(result: dict[str, Any]) -> str:
 
 def runs_table(result: dict[str, Any]) -> str:
     """Return what every run gave as Markdown."""
-    lines = [
-        "| rows | h | sds, × the posterior's | largest error of a mean, in sd | R-hat | least ESS | seconds |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+    heads = [
+        "rows",
+        "h",
+        "sds, × the posterior's",
+        "largest error of a mean, in sd",
+        "R-hat",
+        "least ESS",
+        "seconds",
     ]
+    rows = []
     for r in result["runs"]:
         ratio, off = r["sd_ratio"], max(map(abs, r["mean_off"]))
-        lines.append(
-            f"| {r['rows']} | {r['step_size']} | {min(ratio):.2f} to {max(ratio):.2f} | {off:.3g} | "
-            f"{r['worst_rhat']:.3f} | {r['least_ess']:,} | {r['seconds']:.0f} |"
-        )
-    return "\n".join(lines)
+        found = f"{min(ratio):.2f} to {max(ratio):.2f}", f"{off:.3g}", f"{r['worst_rhat']:.3f}"
+        rows.append([r["rows"], r["step_size"], *found, f"{r['least_ess']:,}", f"{r['seconds']:.0f}"])
+    return as_table(heads, rows)
 
 
 def worst_table(result: dict[str, Any]) -> str:
     """Return the columns that uniform rows leave more than a tenth too wide, as Markdown."""
     uniform, leverage = (run(result, rows) for rows in COLOURS)
-    lines = [
-        "| column | in rows | uniform rows: sd × the posterior's | × the mode's | by leverage: × the posterior's |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+    of_uniform, of_leverage = "uniform rows: sd × the posterior's", "by leverage: × the posterior's"
+    rows = []
     for j in sorted(range(len(uniform["sd_ratio"])), key=lambda j: -uniform["sd_ratio"][j]):
         if uniform["sd_ratio"][j] > 1.1:
             at_mode = uniform["sd_ratio"][j] * result["reference"]["sd"][j] / result["sd_at_mode"][j]
-            lines.append(
-                f"| {result['columns'][j]} | {result['rows_of_column'][j]:,} | {uniform['sd_ratio'][j]:.3g} | "
-                f"{at_mode:.3g} | {leverage['sd_ratio'][j]:.3f} |"
-            )
-    return "\n".join(lines)
+            found = f"{uniform['sd_ratio'][j]:.3g}", f"{at_mode:.3g}", f"{leverage['sd_ratio'][j]:.3f}"
+            rows.append([result["columns"][j], f"{result['rows_of_column'][j]:,}", *found])
+    return as_table(["column", "in rows", of_uniform, "× the mode's", of_leverage], rows)
 
 
 def costs_table(costs: dict[str, Any]) -> str:
     """Return what a mass and rows by probability add to a step, as Markdown."""
-    lines = ["| what | time of a step, × | without it, µs |", "| --- | --- | --- |"]
+    rows = []
     for row in costs["results"]:
         measured = row["measured"]
-        lines.append(
-            f"| {row['what']} | {measured['median']:.2f} ({measured['lower']:.2f} to {measured['upper']:.2f}) | "
-            f"{row['microseconds']['without']:.3g} |"
-        )
-    return "\n".join(lines)
+        times = f"{measured['median']:.2f} ({measured['lower']:.2f} to {measured['upper']:.2f})"
+        rows.append([row["what"], times, f"{row['microseconds']['without']:.3g}"])
+    return as_table(["what", "time of a step, ×", "without it, µs"], rows)
 
 
 def page(text: str) -> str:
@@ -128,9 +127,7 @@ def page(text: str) -> str:
         ("worst", worst_table(result)),
         ("costs", costs_table(costs)),
     ):
-        start, end = f"<!-- {name}: made by benchmarks/pages/mass_and_rows.py -->\n", f"\n<!-- /{name} -->"
-        before, rest = text.split(start)
-        text = before + start + table + end + rest.split(end, 1)[1]
+        text = renewed(text, name, "benchmarks/pages/mass_and_rows.py", table)
     return text
 
 

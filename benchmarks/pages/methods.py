@@ -8,33 +8,26 @@ import inspect
 from pathlib import Path
 
 import ewsg_jax as ewsg
+from benchmarks.pages.generated import as_table, renewed
 
 ROOT = Path(__file__).parents[2]
-START, END = "<!-- methods: made by benchmarks/pages/methods.py -->", "<!-- /methods -->"
-
-
-def row(cells: list[str]) -> str:
-    """Return one line of a Markdown table."""
-    return f"| {' | '.join(cells)} |"
 
 
 def table(with_sources: bool) -> str:
     """Return the Markdown table of all methods."""
     heads = ["name", "what", "dynamics", "estimator", "bias", "∇Vᵢ per step"]
     heads += ["memory", "source"] * with_sources
-    lines = [row(heads), row(["---"] * len(heads))]
+    rows = []
     for name, m in ewsg.METHODS.items():
         dynamics = ", ".join(f"`{d}`" for d in m.dynamics)
         cells = [f"`{name}`", m.title, dynamics, f"`{m.estimator}`", m.bias, m.evaluations]
-        lines.append(row(cells + [m.memory, m.source] * with_sources))
-    return "\n".join(lines)
+        rows.append(cells + [m.memory, m.source] * with_sources)
+    return as_table(heads, rows)
 
 
 def documents() -> dict[Path, str]:
     """Return what each document should hold."""
     readme = ROOT / "README.md"
-    before, rest = readme.read_text().split(START)
-    _, after = rest.split(END)
     details = "\n\n".join(
         f"## `{name}`\n\n```\n{_docstring(method.build)}\n```" for name, method in ewsg.METHODS.items()
     )
@@ -44,7 +37,7 @@ def documents() -> dict[Path, str]:
         "r rank. Memory: numbers that the estimator keeps, for each chain where nothing else is said.\n\n"
     )
     return {
-        readme: f"{before}{START}\n{table(with_sources=False)}\n{END}{after}",
+        readme: renewed(readme.read_text(), "methods", "benchmarks/pages/methods.py", table(with_sources=False)),
         ROOT / "docs" / "methods.md": f"{introduction}{table(with_sources=True)}\n\n{details}\n",
     }
 

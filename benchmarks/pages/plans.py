@@ -17,14 +17,13 @@ import jax
 import numpy as np
 
 import ewsg_jax as ewsg
-from benchmarks.pages.posterior_data import rounded
+from benchmarks.pages.generated import as_table, renewed
+from benchmarks.pages.posterior_data import PREPARE, rounded
 from benchmarks.pages.posterior_problems import Problem, problem
 from benchmarks.pages.posterior_verdicts import reference
 
 DOCS = Path(__file__).parents[2] / "docs"
 NUMBERS, PAGE = DOCS / "plan.json", DOCS / "plan.md"
-START, END = "<!-- numbers: made by benchmarks/pages/plans.py -->", "<!-- /numbers -->"
-POSTERIORS = ("kidiq", "mesquite", "sblrc", "pima", "heart", "letter")
 SEEDS = 3
 MOST_KEPT = 2_000
 
@@ -82,10 +81,7 @@ def _own(made: Problem, draws: Any) -> np.ndarray:
 
 def table(result: dict[str, Any]) -> str:
     """Return the table of the page: the worst of all seeds."""
-    lines = [
-        "| posterior | way | passes of all chains | run: worst mean, sd | without a chain | check says |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    rows = []
     for name, runs in result.items():
         ways = {run["way"] + (" (by trials)" if run["by_trials"] else "") for run in runs}
         raw, gaussian = (
@@ -93,17 +89,21 @@ def table(result: dict[str, Any]) -> str:
         )
         outcomes = ", ".join(run["outcome"] for run in runs)
         passes = rounded(np.median([run["passes"] for run in runs]))
-        lines.append(
-            f"| {name} | {'; '.join(sorted(ways))} | {passes:g} | {raw[0]:.2g} sd, {100 * raw[1]:.2g} % | "
-            f"{gaussian[0]:.2g} sd, {100 * gaussian[1]:.2g} % | {outcomes} |"
-        )
-    return "\n".join(lines)
+        off = (f"{mean:.2g} sd, {100 * sd:.2g} %" for mean, sd in (raw, gaussian))
+        rows.append([name, "; ".join(sorted(ways)), f"{passes:g}", *off, outcomes])
+    heads = ["posterior", "way", "passes of all chains", "run: worst mean, sd", "without a chain", "check says"]
+    return as_table(heads, rows)
+
+
+def page(text: str, result: dict[str, Any]) -> str:
+    """Return the page with its table."""
+    return renewed(text, "numbers", "benchmarks/pages/plans.py", table(result))
 
 
 def main() -> None:
     """Plan what is asked for."""
     parser = argparse.ArgumentParser(description="Plan, sample, check on posteriors whose moments are known.")
-    parser.add_argument("--posteriors", default=",".join(POSTERIORS))
+    parser.add_argument("--posteriors", default=",".join(PREPARE))
     parser.add_argument("--draw", action="store_true")
     asked = parser.parse_args()
     result: dict[str, Any] = json.loads(NUMBERS.read_text()) if NUMBERS.exists() else {}
@@ -114,8 +114,7 @@ def main() -> None:
             result[name].append(answer(name, made, seed))
             print(f"{name:9} {result[name][-1]}", flush=True)
     NUMBERS.write_text(json.dumps(result, indent=1) + "\n")
-    before, rest = PAGE.read_text().split(START)
-    PAGE.write_text(f"{before}{START}\n{table(result)}\n{END}{rest.split(END)[1]}")
+    PAGE.write_text(page(PAGE.read_text(), result))
 
 
 if __name__ == "__main__":

@@ -12,18 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.pages.generated import as_table, renewed
 from benchmarks.pages.posterior_data import MODELS, PREPARE
 from benchmarks.pages.posterior_runs import load, measure
 from benchmarks.pages.posterior_settings import METHODS
 from benchmarks.pages.posterior_verdicts import REFERENCES, judge, reference
 
 PAGE = Path(__file__).parents[2] / "docs" / "posteriors.md"
-START, END = "<!-- {}: made by benchmarks/pages/posteriors.py -->\n", "<!-- /{} -->"
-
-
-def as_table(heads: list[str], rows: list[list[str]]) -> str:
-    """Return a Markdown table."""
-    return "".join(f"| {' | '.join(row)} |\n" for row in [heads, ["---"] * len(heads), *rows])
 
 
 def posteriors_table(result: dict[str, Any]) -> str:
@@ -89,8 +84,7 @@ def sorted_methods(result: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 def page(text: str, result: dict[str, Any]) -> str:
     """Return the page with its tables renewed."""
     for name, made in (("posteriors", posteriors_table), ("results", results_table), ("settings", settings_table)):
-        before, rest = text.split(START.format(name))
-        text = before + START.format(name) + made(result) + END.format(name) + rest.split(END.format(name))[1]
+        text = renewed(text, name, "benchmarks/pages/posteriors.py", made(result))
     return text
 
 

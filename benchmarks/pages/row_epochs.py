@@ -7,7 +7,6 @@ Exact laws (`epoch_laws.py`) over the length of an epoch, and beside them runs o
 """
 
 import argparse
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -15,18 +14,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from PIL import Image
+from scipy.linalg import solve_discrete_lyapunov
 
 import ewsg_jax as ewsg
-from benchmarks.pages import epoch_laws
+from benchmarks.pages import epoch_laws, figures
+from benchmarks.pages.generated import as_table, renewed
 from benchmarks.pages.posterior_data import rounded
 from ewsg_jax.rows.named import Rows
 
 DOCS = Path(__file__).parents[2] / "docs"
 NUMBERS, PAGE, PICTURE = DOCS / "epochs.json", DOCS / "bias.md", DOCS / "epochs.png"
-START, END = "<!-- epochs: made by benchmarks/pages/row_epochs.py -->", "<!-- /epochs -->"
 KINDS: tuple[epoch_laws.Kind, ...] = ("block_epochs", "block_sweeps")
 COLOURS = {"block_epochs": "#0072B2", "block_sweeps": "#D55E00"}
 STEP_SIZE, FRICTION, BATCH = 0.1, 2.0, 2
@@ -72,7 +70,7 @@ def measured(num_batches: int, kind: epoch_laws.Kind) -> tuple[float, float]:
         progress=False,
     )
     squares = np.mean((np.asarray(samples.position, float)[..., 0] - float(data.mean())) ** 2, axis=1)
-    alone = epoch_laws.lyapunov(step.matrix, step.noise)[0, 0]
+    alone = solve_discrete_lyapunov(step.matrix, step.noise)[0, 0]
     heat = epoch_laws.covariance(step, "random")[0, 0] - alone
     return (squares.mean() - alone) / heat, squares.std(ddof=1) / CHAINS**0.5 / heat
 
@@ -92,10 +90,7 @@ def measure() -> dict[str, Any]:
 
 def table(result: dict[str, Any]) -> str:
     """Return the shares as Markdown."""
-    lines = [
-        "| Rh | `sghmc`, splitting: epochs | of a run | sweeps | of a run | `sgld`: epochs | sweeps |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    rows = []
     for place, count in enumerate(result["lengths"]):
         cells = [f"{STEP_SIZE * count:.3g}"]
         for kind in KINDS:
@@ -103,14 +98,14 @@ def table(result: dict[str, Any]) -> str:
             found = dict(zip(result["run"], result["runs"][kind], strict=True)).get(count)
             cells.append("" if found is None else f"{found[0]:.3f} ± {found[1]:.3f}")
         cells += [f"{result['exact']['sgld'][kind][place]:.3f}" for kind in KINDS]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append(cells)
+    heads = ["Rh", "`sghmc`, splitting: epochs", "of a run", "sweeps", "of a run", "`sgld`: epochs", "sweeps"]
+    return as_table(heads, rows)
 
 
 def draw(result: dict[str, Any]) -> Figure:
     """Return the picture."""
-    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = figures.figure(6.4, 3.6)
     axes = figure.subplots()
     for kind in KINDS:
         axes.plot(
@@ -130,10 +125,19 @@ def draw(result: dict[str, Any]) -> Figure:
     return figure
 
 
+def caption(result: dict[str, Any]) -> str:
+    """Return in one sentence what the picture shows."""
+    times = [STEP_SIZE * count for count in (result["lengths"][0], result["lengths"][-1])]
+    shares = [f"{kind} {exact[0]:.2f} to {exact[-1]:.2f}" for kind, exact in result["exact"]["sghmc"].items()]
+    return (
+        f"Share of the minibatch's heat that is left in epochs of the time {times[0]:g} to {times[1]:g}: "
+        f"{', '.join(shares)}; lines are exact laws, points are runs."
+    )
+
+
 def page(text: str, result: dict[str, Any]) -> str:
     """Return the page with the table in its place."""
-    before, rest = text.split(START)
-    return f"{before}{START}\n{table(result)}\n{END}{rest.split(END)[1]}"
+    return renewed(text, "epochs", "benchmarks/pages/row_epochs.py", table(result))
 
 
 def main() -> None:
@@ -146,10 +150,7 @@ def main() -> None:
         NUMBERS.write_text(json.dumps(measure(), indent=1) + "\n")
     result = json.loads(NUMBERS.read_text())
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), result), encoding="utf-8")
-    stream = io.BytesIO()
-    draw(result).savefig(stream, dpi=110, format="png")
-    with Image.open(stream) as image:
-        image.convert("RGB").quantize(48).save(PICTURE, optimize=True)
+    figures.write(draw(result), PICTURE, caption(result))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,42 @@
+"""The parts of documents that scripts write: each stands between two marks, which name it and its script."""
+
+from collections.abc import Iterable, Sequence
+
+
+def as_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a Markdown table; a row may end early.
+
+    Example:
+        >>> print(as_table(["n", "time"], [[1, "2 s"], [3]]))
+        | n | time |
+        | --- | --- |
+        | 1 | 2 s |
+        | 3 | |
+    """
+    return "\n".join(
+        f"| {' | '.join(map(str, row))} |" + " |" * (len(heads) - len(row))
+        for row in [heads, ["---"] * len(heads), *rows]
+    )
+
+
+def renewed(text: str, part: str, script: str, new: str) -> str:
+    r"""Return a page's text with one of its parts made anew.
+
+    Args:
+        text: of the page.
+        part: the part's name.
+        script: what makes it, as the mark before it has it: a path in the repository.
+        new: what stands between the marks, on lines of its own.
+
+    Raises:
+        ValueError: the page has not the mark before the part once, and the one after it behind that.
+
+    Example:
+        >>> renewed("Sum: <!-- sum: made by add.py -->3<!-- /sum -->.", "sum", "add.py", "4")
+        'Sum: <!-- sum: made by add.py -->\n4\n<!-- /sum -->.'
+    """
+    start, end = f"<!-- {part}: made by {script} -->", f"<!-- /{part} -->"
+    before, *rest = text.split(start)
+    if len(rest) != 1 or end not in rest[0]:
+        raise ValueError(f"the page has no place for the part {part!r}: it must have {start} once, then {end}")
+    return f"{before}{start}\n{new}\n{end}{rest[0].partition(end)[2]}"
