@@ -107,7 +107,8 @@ class Dense(Factor):
         return _raveled(lambda v: products.matmul(self.matrix, v), vector)
 
     def transposed(self, vector: Position) -> Position:
-        return _raveled(lambda v: products.matmul(self.matrix.T, v), vector)
+        # Not matrix.T @ v: of one chain that takes twice as long on a CPU.
+        return _raveled(lambda v: products.matmul(v, self.matrix), vector)
 
     def solved(self, vector: Position) -> Position:
         return _raveled(lambda v: jax.scipy.linalg.solve_triangular(self.matrix, v, lower=True), vector)

@@ -6,7 +6,7 @@ MUTANTS = [
     Mutant(
         "a mass: L for its transpose",
         "ewsg_jax/factors.py",
-        "products.matmul(self.matrix.T, v)",
+        "products.matmul(v, self.matrix)",
         "products.matmul(self.matrix, v)",
         "tests/dynamics/test_mass.py::test_factors[dense]",
     ),
