@@ -1,12 +1,14 @@
 """Arithmetic on positions: trees of floating-point arrays."""
 
 import functools
+import hashlib
 import math
 import operator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 from ewsg_jax._types import Array, PyTree
@@ -116,3 +118,14 @@ def num_bytes(tree: PyTree) -> int:
 def scaled_rows(tree: PyTree, factors: Array) -> PyTree:
     """Multiply the rows, the leading axis of each leaf, by factors, shape (b,), in the dtypes of the leaves."""
     return jax.tree.map(lambda x: x * factors.reshape(-1, *[1] * (x.ndim - 1)).astype(x.dtype), tree)
+
+
+def digest(tree: PyTree) -> str:
+    """Return a number of 128 bits, in hexadecimal digits, that stands for the values of a tree's arrays."""
+    made = hashlib.blake2b(digest_size=16)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        array = np.asarray(leaf)
+        made.update(f"{jax.tree_util.keystr(path)} {array.dtype.name} {array.shape}".encode())
+        # Bytes, whatever the dtype.
+        made.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return made.hexdigest()

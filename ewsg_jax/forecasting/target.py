@@ -5,6 +5,7 @@ In coordinates y = D (θ − mode), D² the diagonal of ∇²V.
 
 import numpy as np
 
+from ewsg_jax import _tree
 from ewsg_jax._types import Data
 from ewsg_jax.dynamics.mass import Mass
 from ewsg_jax.forecasting import law, stability
@@ -15,6 +16,7 @@ from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.curvature import Curvature
 from ewsg_jax.preparation.programs import Layout, Of
 from ewsg_jax.rows.gathering import CHUNK_SIZE
+from ewsg_jax.seen import remembered
 
 BENDS = (NORMAL[0] - 1, NORMAL[1] - 1)
 """By what part of the mode's the curvature that a law sees may differ: beyond it is no longer near normal."""
@@ -38,7 +40,7 @@ class Target:
     def __init__(
         self, posterior: Posterior, mode: Mode, curvature: Curvature, temperature: float, data: Data
     ) -> None:
-        self.posterior, self.mode, self.data = posterior, mode, data
+        self.posterior, self.mode, self.data, self._temperature = posterior, mode, data, temperature
         self.layout = Layout.of(mode.position)
         self.unit, self.hessian = curvature.scale, curvature.scaled
         assert curvature.inverse is not None
@@ -46,10 +48,16 @@ class Target:
         self._widest = np.zeros_like(self.hessian)
         self._last: tuple[np.ndarray, Slopes] | None = None
         self._widths = temperature * curvature.inverse
-        self.covariance = self._widths
+        # Worked out once: several kernels are told of in turn. Of the data nothing may be remembered.
+        question, arrays = ("target", posterior, temperature), (data, mode.position)
+        self.covariance, self.own, self.bends, self._widest = remembered(question, self._settled, arrays, curvature)
+
+    def _settled(self) -> tuple[np.ndarray, Slopes, tuple[float, float], np.ndarray]:
+        covariance = self._widths
         for _ in range(ROUNDS):
-            self.own = self.seen(self.covariance)
-            self.covariance = temperature * np.linalg.inv(self.hessian + self.own.bend)
+            self.own = self.seen(covariance)
+            covariance = self._temperature * np.linalg.inv(self.hessian + self.own.bend)
+        return covariance, self.own, self.bends, self._widest
 
     def seen(self, covariance: np.ndarray) -> Slopes:
         """Return what a law of the position sees more than the mode, worked out once for each."""
@@ -73,6 +81,11 @@ class Target:
         widths = law.root(self._widths) / self.unit
         places = np.concatenate([width * law.normal(17, 2, len(self.unit)) for width in PLACES]) @ widths
         of = Of(self.posterior, self.layout, CHUNK_SIZE, False)
-        met = stability.largest_curvature(of, mass, self.mode.position, places, self.data)
+        met = remembered(
+            ("walls", self.posterior, self._temperature, None if mass is None else _tree.digest(mass.given)),
+            lambda: stability.largest_curvature(of, mass, self.mode.position, places, self.data),
+            (self.data, self.mode.position),
+            self.mode.curvature,
+        )
         average = self.unit[:, None] * (self.hessian + self._widest) * self.unit
         return max(met, stability.in_mass(mass, average, self.layout))

@@ -1,6 +1,5 @@
 """What a run was of: so that it is gone on with by the same kernel, on the same data, and by the same programs."""
 
-import hashlib
 import importlib.metadata
 import platform
 from typing import Any
@@ -8,9 +7,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from ewsg_jax import _tree
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._module import text
-from ewsg_jax._types import Data, PyTree
+from ewsg_jax._types import Data
 from ewsg_jax.sampling.request import Chains, Manner, Wanted
 
 
@@ -31,25 +31,14 @@ def of_run(chains: Chains, wanted: Wanted, manner: Manner) -> dict[str, Any]:
     }
 
 
-def digest(tree: PyTree) -> str:
-    """Return a number of 128 bits, in hexadecimal digits, that stands for the values of a tree's arrays."""
-    made = hashlib.blake2b(digest_size=16)
-    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        array = np.asarray(leaf)
-        made.update(f"{jax.tree_util.keystr(path)} {array.dtype.name} {array.shape}".encode())
-        # Bytes, whatever the dtype.
-        made.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return made.hexdigest()
-
-
 def of_kernel(kernel: Kernel) -> dict[str, str]:
     """Return what stands for a kernel: its text, in which functions have names, and its numbers."""
-    return {"text": repr(kernel), "numbers": digest(kernel)}
+    return {"text": repr(kernel), "numbers": _tree.digest(kernel)}
 
 
 def of_data(data: Data) -> dict[str, str]:
     """Return what stands for data."""
-    return {"shapes": str(jax.tree.map(lambda x: (x.shape, x.dtype.name), data)), "numbers": digest(data)}
+    return {"shapes": str(jax.tree.map(lambda x: (x.shape, x.dtype.name), data)), "numbers": _tree.digest(data)}
 
 
 def of_kept(wanted: Wanted) -> dict[str, str]:

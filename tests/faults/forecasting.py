@@ -105,8 +105,8 @@ MUTANTS = [
     Mutant(
         "forecast: a target that is too cold",
         "ewsg_jax/forecasting/target.py",
-        "self.covariance = temperature * np.linalg.inv(",
-        "self.covariance = np.linalg.inv(",
+        "covariance = self._temperature * np.linalg.inv(",
+        "covariance = np.linalg.inv(",
         "tests/forecasting/test_forecast.py::test_temperature_and_schedules",
         sweep=True,
     ),
@@ -188,5 +188,19 @@ MUTANTS = [
         "draw * vector(mode.sd)",
         "tests/forecasting/test_forecast.py::test_many_numbers_with_batches",
         sweep=True,
+    ),
+    Mutant(
+        "forecast: one temperature's target for all",
+        "ewsg_jax/forecasting/target.py",
+        'question, arrays = ("target", posterior, temperature), (data, mode.position)',
+        'question, arrays = ("target", posterior), (data, mode.position)',
+        "tests/forecasting/test_forecast.py::test_temperatures_of_one_mode",
+    ),
+    Mutant(
+        "forecast: one mass's walls for all",
+        "ewsg_jax/forecasting/target.py",
+        '("walls", self.posterior, self._temperature, None if mass is None else _tree.digest(mass.given))',
+        '("walls", self.posterior, self._temperature)',
+        "tests/forecasting/test_forecast.py::test_a_mode_is_looked_at_once",
     ),
 ]

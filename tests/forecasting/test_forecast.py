@@ -1,6 +1,8 @@
 """Forecasts against exact laws: those of docs/bias.json, found by listing every batch, and formulas."""
 
+import gc
 import json
+import weakref
 from pathlib import Path
 
 import jax
@@ -10,7 +12,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from benchmarks.pages import bias
-from ewsg_jax.forecasting import anchors, law
+from ewsg_jax.forecasting import anchors, law, target
 from ewsg_jax.forecasting.batches import Weighing, noise_of
 from ewsg_jax.forecasting.step import AffineStep, Weight
 from ewsg_jax.preparation.curvature import Curvature
@@ -321,3 +323,52 @@ def test_many_numbers_with_batches():
     expected = np.mean((1 + h / 2 * noise) / (1 - h / 2 * curvature)) - 1
     np.testing.assert_allclose(np.mean(told.variance_ratio) - 1, expected, rtol=0.1)
     assert expected > 0.01
+
+
+def test_a_mode_is_looked_at_once(monkeypatch):
+    data = jax.tree.map(jnp.asarray, ROWS)
+    mode = a_mode(LINEAR, jnp.zeros(3), data)
+    asked = []
+
+    def counted(name):
+        true = getattr(target, name) if name == "slopes" else getattr(target.stability, name)
+        return lambda *arguments: [asked.append(name), true(*arguments)][1]
+
+    monkeypatch.setattr(target, "slopes", counted("slopes"))
+    monkeypatch.setattr(target.stability, "largest_curvature", counted("largest_curvature"))
+
+    def ask(h, inverse_mass, at=mode, rows=data):
+        asked.clear()
+        told = ewsg.forecast(ewsg.ld(LINEAR, h, inverse_mass=inverse_mass), at, rows)
+        return told, asked.count("slopes"), asked.count("largest_curvature")
+
+    first, slopes, walls = ask(0.1, mode.inverse_mass)
+    assert walls == 1
+    again, less, none = ask(0.1, mode.inverse_mass)
+    assert (less, none) == (slopes - target.ROUNDS, 0)
+    assert again.largest_step == first.largest_step
+    np.testing.assert_array_equal(again.covariance, first.covariance)
+    # Another mass has other walls; another mode or other rows, all anew.
+    assert ask(0.1, 2 * mode.inverse_mass)[2] == 1
+    assert ask(1e-4, 0.5)[2] == ask(1e-4, 0.25)[2] == 1
+    assert ask(1e-4, 0.5)[2] == 0
+    elsewhere = a_mode(LINEAR, jnp.ones(3), data)
+    assert ask(0.1, mode.inverse_mass, at=elsewhere)[1:] == (slopes, 1)
+    more = jax.tree.map(lambda x: jnp.concatenate([x, x]), data)
+    assert ask(0.05, mode.inverse_mass, rows=more)[2] == 1
+
+    # Nothing of the data is kept.
+    held = [weakref.ref(leaf) for leaf in jax.tree.leaves(more)]
+    del more
+    gc.collect()
+    assert all(leaf() is None for leaf in held)
+
+
+def test_temperatures_of_one_mode():
+    data = jax.tree.map(jnp.asarray, ROWS)
+    mode = a_mode(LINEAR, jnp.zeros(3), data)
+    targets = [
+        ewsg.forecast(ewsg.ld(LINEAR, 0.1, temperature=t, inverse_mass=mode.inverse_mass), mode, data).target
+        for t in (1.0, 0.25)
+    ]
+    np.testing.assert_allclose(targets[1], targets[0] / 4, rtol=1e-4)
