@@ -3,7 +3,7 @@
 A look at the values of all data takes a pass over them, and people call with the same arrays again and again.
 """
 
-import functools
+import atexit
 import weakref
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
@@ -16,6 +16,8 @@ from ewsg_jax._types import PyTree
 Value = TypeVar("Value")
 
 _SEEN: dict[Hashable, tuple[Any, list[weakref.ref[Any]]]] = {}
+# Before modules are taken apart, of which what is forgotten then would need some.
+atexit.register(_SEEN.clear)
 
 
 def remembered(question: Hashable, look: Callable[[], Value], tree: PyTree, asker: object = None) -> Value:
@@ -37,8 +39,7 @@ def remembered(question: Hashable, look: Callable[[], Value], tree: PyTree, aske
     if asked not in _SEEN:
         answer = look()
         # An identity may be given to another object once one of these is gone: it is forgotten just then.
-        forget = functools.partial(_SEEN.pop, asked, None)  # a name of this module may be gone before the thing is
-        _SEEN[asked] = answer, [weakref.ref(thing, lambda _: forget()) for thing in things]
+        _SEEN[asked] = answer, [weakref.ref(thing, lambda _: _SEEN.pop(asked, None)) for thing in things]
     return _SEEN[asked][0]
 
 

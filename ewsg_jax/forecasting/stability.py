@@ -15,10 +15,11 @@ from jax.flatten_util import ravel_pytree
 from ewsg_jax import products
 from ewsg_jax._module import Constant
 from ewsg_jax._types import Array, Data, Position
+from ewsg_jax.compiling import UNOPTIMISED
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics.mass import Mass
 from ewsg_jax.factors import Number
-from ewsg_jax.forecasting.step import UNOPTIMISED, at, names_of
+from ewsg_jax.forecasting.step import at, names_of
 from ewsg_jax.gradients.covariance import Covariance
 from ewsg_jax.gradients.protocol import Estimate
 from ewsg_jax.preparation.programs import Layout, Of, product_with, vector

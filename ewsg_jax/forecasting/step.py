@@ -14,6 +14,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax._types import Array, Data, Position, PyTree
+from ewsg_jax.compiling import UNOPTIMISED
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.gradients.covariance import Covariance, Structure
 from ewsg_jax.gradients.protocol import Estimate
@@ -23,8 +24,6 @@ MOVING = ("position", "momentum")
 """Fields of a state that make up z."""
 HELD = ("step", "thermostat")
 """Fields that are held."""
-UNOPTIMISED: dict[str, bool | int | str] = {"xla_backend_optimization_level": 0}
-"""For small programs that are run once: most of their time is compiling."""
 NUM_POINTS = 64
 """Points around the mode over which a map is averaged that depends on the position."""
 

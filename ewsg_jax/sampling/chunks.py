@@ -14,6 +14,7 @@ import numpy as np
 from ewsg_jax import _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, chain_axes
 from ewsg_jax._types import Array, Data, Key, PyTree
+from ewsg_jax.compiling import QUICK
 from ewsg_jax.sampling import keeping
 from ewsg_jax.sampling.keeping import Plan, Record
 from ewsg_jax.sampling.layout import Layout
@@ -73,11 +74,11 @@ def call(
         counted = layout.accelerator and num_steps % layout.block_size == 0
     steps = np.int32(done), np.int32(num_steps)
     parts = kernel, layout, chain_keys, shared_key, data, plan
-    return advance(*parts, *steps, state, alive, guarded=guarded, counted=counted)
+    program = advance_small if layout.small else advance
+    return program(*parts, *steps, state, alive, guarded=guarded, counted=counted)
 
 
-@functools.partial(jax.jit, static_argnames=("layout", "guarded", "counted"), donate_argnames=("state",))
-def advance(
+def _advance(
     kernel: Kernel,
     layout: Layout,
     chain_keys: Array,
@@ -176,6 +177,12 @@ def advance(
     if not guarded:
         health = health._replace(alive=jax.vmap(_tree.is_finite)(state.dynamics))
     return Call(state, record, totals, health)
+
+
+_jit = functools.partial(
+    jax.jit, _advance, static_argnames=("layout", "guarded", "counted"), donate_argnames=("state",)
+)
+advance, advance_small = _jit(), _jit(compiler_options=QUICK)
 
 
 def select_chains(chosen: Array, yes: KernelState, no: KernelState, shared_memory: bool) -> KernelState:

@@ -15,6 +15,8 @@ from ewsg_jax.sampling._moments import MomentPlan, positions
 MOST_STEPS_PER_BLOCK = 256
 WORK_PER_BLOCK = 10**8
 """Numbers that the gradients of one block touch at the most: roughly half a second on one core."""
+SMALL = 2**17
+"""Numbers that the gradients of one step of all chains touch at the most where it is small: some 0.2 ms."""
 ROWS_PER_BLOCK = 16 * 2**20
 """Bytes of rows that are gathered ahead at the most, on a CPU: what stays in its cache."""
 
@@ -31,6 +33,7 @@ class Layout(NamedTuple):
         keep: the function of the position that is kept, or None.
         moments: the running moments, or None.
         accelerator: whether it runs on a GPU or TPU, for which the host waits.
+        small: whether its steps are so short that it had better be compiled quickly.
     """
 
     block_size: int
@@ -41,6 +44,7 @@ class Layout(NamedTuple):
     keep: Callable[[Position], PyTree] | None
     moments: MomentPlan | None
     accelerator: bool = False
+    small: bool = False
 
     @property
     def writes_always(self) -> bool:
@@ -78,13 +82,15 @@ def choose_layout(
     shared_minibatch: bool,
     shared_memory: bool,
     accelerator: bool = False,
+    total: int | None = None,
     **kept: Any,
 ) -> tuple[Layout, int]:
     """Return how a run is cut into blocks, and the bytes of one block's randomness.
 
     A block's randomness fits in `memory` bytes, its work is small enough for an interrupt to be answered, and
     its rows stay in a CPU's cache; they are gathered ahead where those of one step fit in `memory`. An accelerator
-    waits for the host once a block, so its blocks are as long as `memory` allows.
+    waits for the host once a block, so its blocks are as long as `memory` allows. `total` is of how many
+    chains these are some, which are to be compiled alike.
     """
     num_chains = state.step.shape[0]
     one, gathered = seen.shapes(_randomness, kernel, data, state, shared_memory)
@@ -92,9 +98,10 @@ def choose_layout(
     if shared_minibatch:
         rows //= num_chains
     numbers = sum(x.size for x in jax.tree.leaves(state.position))
+    work = kernel.evaluations(data).per_step * numbers
     steps = min(
         memory // max(_tree.num_bytes(one), 1),
-        WORK_PER_BLOCK // (kernel.evaluations(data).per_step * numbers),
+        WORK_PER_BLOCK // work,
         MOST_STEPS_PER_BLOCK,
         num_steps,
     )
@@ -102,5 +109,7 @@ def choose_layout(
     if gather_ahead:
         steps = min(steps, (memory if accelerator else min(memory, ROWS_PER_BLOCK)) // rows)
     steps = int(max(1, steps))
-    layout = Layout(steps, gather_ahead, shared_minibatch, shared_memory, accelerator=accelerator, **kept)
+    small = not accelerator and work // num_chains * (total or num_chains) <= SMALL
+    where = {"accelerator": accelerator, "small": small}
+    layout = Layout(steps, gather_ahead, shared_minibatch, shared_memory, **where, **kept)
     return layout, steps * (_tree.num_bytes(one) + gather_ahead * rows)

@@ -123,10 +123,11 @@ def plan(
         keep=wanted.keep,
         moments=wanted.moments,
         accelerator=on_accelerator(data),
+        total=chains.total,
     )
     size = layout.num_slots if terms.open_ended else num_draws
     # All chains' draws; of those that come later there is room already.
-    share = chains.total / num_chains if chains.total is not None and not chains.first else 1
+    share = 1 if chains.total is None or chains.first else chains.total / num_chains
     kept_bytes = int(share * size * draw_bytes)
     needs = memory.Needs(_tree.num_bytes(shapes), block_bytes, layout.num_slots * draw_bytes, kept_bytes)
     memory.check(needs, num_chains, manner.memory_limit)

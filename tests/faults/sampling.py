@@ -352,7 +352,7 @@ MUTANTS = [
     Mutant(
         "an array is known for ever",
         "ewsg_jax/seen.py",
-        "[weakref.ref(thing, lambda _: forget()) for thing in things]",
+        "[weakref.ref(thing, lambda _: _SEEN.pop(asked, None)) for thing in things]",
         "[]",
         "tests/sampling/test_room.py::test_another_array_in_the_same_place_is_looked_at",
     ),
@@ -633,8 +633,8 @@ MUTANTS = [
     Mutant(
         "a call keeps the state that it is given",
         "ewsg_jax/sampling/chunks.py",
-        ', donate_argnames=("state",))',
-        ")",
+        ', donate_argnames=("state",)',
+        "",
         "tests/test_lowered.py::test_a_step_of_a_run[sgld]",
     ),
     Mutant(
@@ -664,5 +664,19 @@ MUTANTS = [
         "default=_tree.take)",
         "default=lambda x, i: _tree.take(x, i + 1))",
         "tests/test_lowered.py::test_what_other_devices_run_draws_the_same",
+    ),
+    Mutant(
+        "chains in batches: each batch compiled for itself",
+        "ewsg_jax/sampling/layout.py",
+        "work // num_chains * (total or num_chains) <= SMALL",
+        "work <= SMALL",
+        "tests/sampling/test_chain_batches.py::test_batches_are_compiled_like_the_whole",
+    ),
+    Mutant(
+        "a small step is compiled as a large one",
+        "ewsg_jax/sampling/chunks.py",
+        "advance_small if layout.small else advance",
+        "advance",
+        "tests/sampling/test_chain_batches.py::test_batches_are_compiled_like_the_whole",
     ),
 ]

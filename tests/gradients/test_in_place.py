@@ -49,7 +49,8 @@ def loop_bytes(monkeypatch):
             calls.append((args, kwargs))
             raise CalledError
 
-        monkeypatch.setattr(chunks, "advance", stop)
+        for name in ("advance", "advance_small"):
+            monkeypatch.setattr(chunks, name, stop)
         kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-5), estimator)
         with pytest.raises(CalledError):
             ewsg.sample(jax.random.key(0), kernel, jnp.zeros(D), DATA, 3, num_chains=chains, progress=False)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.sampling import parts
+from ewsg_jax.sampling import chunks, layout, parts
 
 D, C = 3, 5
 KEY = jax.random.key(0)
@@ -118,3 +118,19 @@ def test_it_is_for_runs_that_do_not_fit():
     assert run(**free, **limit, chain_batch_size=400).position.shape == (4_000, 6, D)
     with pytest.raises(ValueError, match=r"kept draws 1\.[0-9]+ MiB"):
         run(**free | {"num_steps": 40}, **limit, chain_batch_size=400)
+
+
+@pytest.mark.parametrize(("most", "program"), [(75, "advance_small"), (74, "advance")])
+def test_batches_are_compiled_like_the_whole(monkeypatch, most, program):
+    """A step of five chains touches 5 × 5 × 3 numbers; one of two, in a batch, less."""
+    monkeypatch.setattr(layout, "SMALL", most)
+    used = []
+
+    def watch(name):
+        true = getattr(chunks, name)
+        monkeypatch.setattr(chunks, name, lambda *parts, **options: [used.append(name), true(*parts, **options)][1])
+
+    watch("advance")
+    watch("advance_small")
+    assert_same(run(chain_batch_size=2), run())
+    assert set(used) == {program}

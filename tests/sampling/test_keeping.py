@@ -79,6 +79,7 @@ def test_an_accelerators_program_draws_the_same(monkeypatch, most, made):
         return advance(*arguments, **options)
 
     monkeypatch.setattr(chunks, "advance", watched)
+    monkeypatch.setattr(layout, "SMALL", 0)
     here = run(thin=7, moments=ewsg.moments())
     assert not any(counted for _, counted in calls)
     calls.clear()

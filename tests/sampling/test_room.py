@@ -27,7 +27,7 @@ KERNEL = ewsg.sgld(MODEL, 0.1, batch_size=2)
     ],
 )
 def test_a_run_that_does_not_fit_is_told_so_beforehand(monkeypatch, options, holds):
-    monkeypatch.setattr(chunks, "advance", None)  # nothing is run
+    monkeypatch.setattr(chunks, "call", None)  # nothing is run
     with pytest.raises(ValueError, match=r"^memory_limit must be at least \d.*GiB for this run") as error:
         ewsg.sample(KEY, KERNEL, jnp.zeros(1), DATA, **{"num_steps": 1, "memory_limit": 2**32} | options)
     for text in holds:
@@ -62,7 +62,7 @@ def test_accelerators_say_what_they_have_free():
 
 def test_a_run_that_fails_keeps_what_it_has_sampled(monkeypatch):
     """The third call ends in an error, after it has taken the memory of its state."""
-    advance, calls = chunks.advance, []
+    advance, calls = chunks.advance_small, []
     monkeypatch.setattr(health, "BYTES_PER_SECOND", 10**15)  # a copy of the state is kept before every call
     monkeypatch.setattr(health, "COPYING_SHARE", 10**6)
 
@@ -78,7 +78,7 @@ def test_a_run_that_fails_keeps_what_it_has_sampled(monkeypatch):
         return ewsg.sample(KEY, KERNEL, jnp.zeros(1), DATA, 300, num_chains=2, randomness_memory=1, **options)
 
     whole = run(moments=ewsg.moments())
-    monkeypatch.setattr(chunks, "advance", failing)
+    monkeypatch.setattr(chunks, "advance_small", failing)
     with pytest.warns(RuntimeWarning, match=r"ended after \d+ steps .* MemoryError: out of it; .* after step \d+"):
         part = run()
     made = sum(calls[:3])
