@@ -12,7 +12,7 @@ import ewsg_jax as ewsg
 PACKAGE = Path(ewsg.__file__).parent
 ORDER = [
     ["_types"],
-    ["seen"],
+    ["seen", "compiling"],
     ["_check", "_tree", "_random", "products", "progress"],
     ["_module", "tags", "linear", "datasets", "files"],
     ["factors", "pictures"],

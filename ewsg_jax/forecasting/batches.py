@@ -9,6 +9,7 @@ from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import _tree
 from ewsg_jax._types import Array, Data, Position, PyTree
+from ewsg_jax.compiling import QUICK
 from ewsg_jax.forecasting.step import Weight
 from ewsg_jax.gradients._svrg import SVRG, SVRGMemory
 from ewsg_jax.gradients.protocol import GradientEstimator, OfRows, no_weight
@@ -46,7 +47,7 @@ class Noise(NamedTuple):
     force: np.ndarray
 
 
-@functools.partial(jax.jit, static_argnames="count")
+@functools.partial(jax.jit, static_argnames="count", compiler_options=QUICK)
 def estimates(
     estimator: GradientEstimator,
     position: Position,

@@ -10,6 +10,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax._types import Array, Data, Key, Position
+from ewsg_jax.compiling import QUICK
 from ewsg_jax.factors import Factor, LowRank, factor_of
 from ewsg_jax.planning.gaussian import Gaussian
 from ewsg_jax.posterior import Posterior
@@ -66,20 +67,15 @@ class Frame:
 
     def places(self, key: Key, count: int, width: float) -> Array:
         """Return draws less the center, so many times as wide as the posterior, shape (count, d)."""
-        normal = jax.random.normal(key, (count, len(self.sd)), jnp.float32)
-        return width * self._mapped(normal, self.factor.times)
+        return _places(self.layout, count, len(self.sd), self.factor, width, key)
 
     def weighed(self, gradients: Array) -> np.ndarray:
         """Return C g in units of the coordinates' standard deviations, of gradients (count, d)."""
-        found = self._mapped(gradients, lambda g: self.factor.times(self.factor.transposed(g)))
-        return np.asarray(found, np.float64) / self.sd
+        return np.asarray(_turned(self.layout, self.factor, True, gradients), np.float64) / self.sd
 
     def whitened(self, gradients: Array) -> np.ndarray:
         """Return Lᵀ g, of gradients (count, d)."""
-        return np.asarray(self._mapped(gradients, self.factor.transposed), np.float64)
-
-    def _mapped(self, values: Array, function: Any) -> Array:
-        return jax.vmap(lambda x: ravel_pytree(function(self.layout.tree(x)))[0])(values)
+        return np.asarray(_turned(self.layout, self.factor, False, gradients), np.float64)
 
     def leverage(self, posterior: Posterior, data: Data) -> RowProbabilities:
         """Return rows by their norms in this metric, of a model of linear predictors."""
@@ -105,3 +101,20 @@ class Frame:
         at = jax.tree.map(lambda x, like: jnp.asarray(x, like.dtype), center, mode.position)
         dtype = jnp.result_type(float, *(x.dtype for x in jax.tree.leaves(at)))
         return cls(at, jnp.asarray(covariance, dtype), mode)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2), compiler_options=QUICK)
+def _places(layout: Layout, count: int, size: int, factor: Factor, width: Any, key: Key) -> Array:
+    normal = jax.random.normal(key, (count, size), jnp.float32)
+    return width * _mapped(layout, factor.times, normal)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 2), compiler_options=QUICK)
+def _turned(layout: Layout, factor: Factor, is_back: bool, gradients: Array) -> Array:
+    """Return Lᵀ g of gradients (count, d); with `is_back` L Lᵀ g."""
+    turned = _mapped(layout, factor.transposed, gradients)
+    return _mapped(layout, factor.times, turned) if is_back else turned
+
+
+def _mapped(layout: Layout, function: Any, values: Array) -> Array:
+    return jax.vmap(lambda x: ravel_pytree(function(layout.tree(x)))[0])(values)

@@ -1,7 +1,6 @@
 """Candidate zero, without a chain: the posterior taken to be normal around its mode, judged and corrected."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
@@ -12,6 +11,7 @@ from ewsg_jax.checking import Report, check
 from ewsg_jax.checking.verdict import SURE
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
+from ewsg_jax.preparation.start import Start
 
 NUM_CHAINS, MOST_DRAWS, MOST_NUMBERS = 8, 4_000, 2**24
 """In what form draws come, how many of all together, and how many numbers."""
@@ -85,7 +85,8 @@ def gaussian(key: Key, posterior: Posterior, mode: Mode, data: Data, tolerance: 
     size = sum(x.size for x in jax.tree.leaves(mode.position))
     count = int(np.clip(MOST_NUMBERS // size, 8 * NUM_CHAINS, MOST_DRAWS)) // NUM_CHAINS
     for_draws, for_batches = jax.random.split(key)
-    draws = _draws(mode, jax.random.split(for_draws, (NUM_CHAINS, count)))
+    at_mode = Start(mode.position, mode.inverse_mass, width=1.0)
+    draws = at_mode.of_keys(jax.random.split(for_draws, (NUM_CHAINS, count)))
     try:
         report = check(for_batches, draws, posterior, data, tolerance=tolerance)
     except ValueError as error:
@@ -94,7 +95,3 @@ def gaussian(key: Key, posterior: Posterior, mode: Mode, data: Data, tolerance: 
             f"parameter to all numbers); of draws of the normal approximation there, {_check.reason(error)}"
         ) from error
     return Gaussian(draws, report, tolerance)
-
-
-def _draws(mode: Mode, keys: Any) -> PyTree:
-    return jax.vmap(jax.vmap(lambda key: mode.start(key, 1.0)))(keys)

@@ -10,8 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._types import Array, Key, P
+from ewsg_jax._types import Array, P
 from ewsg_jax.factors import LowRank
 from ewsg_jax.preparation.curvature import Curvature
 from ewsg_jax.preparation.programs import Layout
@@ -96,20 +95,17 @@ class Mode(NamedTuple, Generic[P]):
         dtype = jnp.result_type(float, *(x.dtype for x in jax.tree.leaves(self.position)))
         return jax.tree.map(lambda x: jnp.asarray(x, dtype), self.covariance)
 
-    def start(self, key: Key, width: float = 1.5) -> P:
-        """Return a draw from around the mode: chains of `ewsg_jax.sample(key, kernel, mode.start, …)` start so.
+    @property
+    def start(self) -> Start[P]:
+        """Draws from around the mode, a function of a key: `ewsg_jax.sample(key, kernel, mode.start, …)` starts so.
 
-        Args:
-            key: a typed PRNG key.
-            width: standard deviations of the draw, in those of the posterior: above 1, so that chains that do not
-                mix show it.
+        They are 1.5 times as wide as the posterior, so that chains that do not mix show it; those of
+        `mode.start(key, width)` are `width` times as wide.
 
         Raises:
-            TypeError, ValueError: an argument is of the wrong kind; or as `covariance`.
+            ValueError: as `covariance`.
         """
-        _check.key(key)
-        _check.positive("width", width)
-        return Start(self.position, self.inverse_mass, width)(key)
+        return Start(self.position, self.inverse_mass)
 
     def _bowl(self) -> Curvature | CurvatureOfMany:
         if self.curvature is None:

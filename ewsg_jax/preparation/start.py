@@ -1,12 +1,15 @@
 """Where chains start: draws of a normal law."""
 
+import functools
 from dataclasses import dataclass
 from typing import Any, Generic
 
 import jax
 
-from ewsg_jax._types import Key, P
-from ewsg_jax.factors import factor_of
+from ewsg_jax import _check
+from ewsg_jax._types import Array, Key, P
+from ewsg_jax.compiling import QUICK
+from ewsg_jax.factors import Factor, factor_of
 
 
 @dataclass(frozen=True)
@@ -23,11 +26,38 @@ class Start(Generic[P]):
     covariance: Any
     width: float = 1.5
 
-    def __call__(self, key: Key) -> P:
-        """Return a draw, a tree like the center."""
+    def __call__(self, key: Key, width: float | None = None) -> P:
+        """Return a draw, a tree like the center.
+
+        Args:
+            key: a typed PRNG key.
+            width: in the place of the start's own.
+
+        Raises:
+            TypeError, ValueError: an argument is of the wrong kind.
+        """
+        _check.key(key)
+        if width is not None:
+            _check.positive("width", width)
         factor = factor_of(self.covariance, "covariance")
-        leaves, structure = jax.tree.flatten(self.center)
-        keys = jax.random.split(key, len(leaves))
-        normal = [jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, leaves, strict=True)]
-        moved = factor.times(jax.tree.unflatten(structure, normal))
-        return jax.tree.map(lambda x, v: (x + self.width * v).astype(x.dtype), self.center, moved)
+        return _draw(self.center, factor, self.width if width is None else width, key)
+
+    def of_keys(self, keys: Array) -> P:
+        """Return a draw for each key of an array, whose axes come first: by one program."""
+        return _draws(self.center, factor_of(self.covariance, "covariance"), self.width, keys)
+
+
+def _draw(center: P, factor: Factor, width: Any, key: Key) -> P:
+    leaves, structure = jax.tree.flatten(center)
+    keys = jax.random.split(key, len(leaves))
+    normal = [jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, leaves, strict=True)]
+    moved = factor.times(jax.tree.unflatten(structure, normal))
+    return jax.tree.map(lambda x, v: (x + width * v).astype(x.dtype), center, moved)
+
+
+@functools.partial(jax.jit, compiler_options=QUICK)
+def _draws(center: Any, factor: Factor, width: Any, keys: Array) -> Any:
+    draw = functools.partial(_draw, center, factor, width)
+    for _ in keys.shape:
+        draw = jax.vmap(draw)
+    return draw(keys)

@@ -11,6 +11,7 @@ import numpy as np
 from ewsg_jax import _check, _tree, seen
 from ewsg_jax._kernel import Kernel, KernelState, check_rows
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax.compiling import QUICK
 from ewsg_jax.sampling.chunks import start
 from ewsg_jax.sampling.request import Chains
 from ewsg_jax.stacking.kernels import Stack, StackState
@@ -144,7 +145,9 @@ def make_starts(
 ) -> Position:
     """Return starting positions with a leading chain axis, as `check_starts` found them."""
     if is_function(position):
-        return jax.vmap(position)(chain_keys(key, num_chains, 0, first))
+        # What the library makes for starts is a program of its own.
+        of_keys = getattr(position, "of_keys", None) or jax.vmap(position)
+        return of_keys(chain_keys(key, num_chains, 0, first))
     checked = _check.position(position)
     return checked if stacked else jax.tree.map(lambda x: jnp.broadcast_to(x, (num_chains, *x.shape)), checked)
 
@@ -154,13 +157,13 @@ def _of_each_chain(tree: PyTree, num_chains: int) -> PyTree:
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_chains, *x.shape), x.dtype), tree)
 
 
-@jax.jit
+@functools.partial(jax.jit, compiler_options=QUICK)
 def split(key: Key) -> tuple[Key, Key, Key]:
     """Return the keys of a run's start, of its chains, and of what they share."""
     return tuple(jax.random.split(key, 3))  # pyright: ignore[reportReturnType]
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2))
+@functools.partial(jax.jit, static_argnums=(1, 2), compiler_options=QUICK)
 def chain_keys(key: Key, num_chains: int, use: int | None = None, first: int | Array = 0) -> Array:
     """Return one key per chain from the first on, that of chain c a function of (key, use, c) alone."""
     key = key if use is None else jax.random.fold_in(key, use)

@@ -172,3 +172,12 @@ def test_affine_keeps_the_linear_predictor(x64):
     labels = rows | {"y": (ROWS["y"] > 0).astype(int)}
     expected = 2 * classes.gradient(jnp.ones((3, 2)) + 2 * jnp.eye(3, 2), labels)
     np.testing.assert_allclose(moved.gradient(jnp.eye(3, 2), labels), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(5,), (2, 3)])
+def test_draws_of_several_keys_are_those_of_each(shape):
+    start, keys = found().start, jax.random.split(jax.random.key(3), shape)
+    together, one = start.of_keys(keys), [start(key) for key in keys.ravel()]
+    for several, *each in zip(*map(jax.tree.leaves, [together, *one]), strict=True):
+        assert several.shape == (*shape, *each[0].shape)
+        np.testing.assert_allclose(several.reshape(-1, *each[0].shape), np.stack(each), rtol=1e-6, atol=1e-6)
