@@ -128,8 +128,8 @@ MUTANTS = [
     Mutant(
         "plan: noise in the units of the position",
         "ewsg_jax/planning/frame.py",
-        "return np.asarray(found, np.float64) / self.sd",
-        "return np.asarray(found, np.float64)",
+        "np.asarray(_turned(self.layout, self.factor, True, gradients), np.float64) / self.sd",
+        "np.asarray(_turned(self.layout, self.factor, True, gradients), np.float64)",
         PLANS + "test_noise_is_that_of_the_rows_by_formula[random-uniform]",
     ),
     Mutant(

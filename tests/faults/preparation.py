@@ -114,7 +114,7 @@ MUTANTS = [
     Mutant(
         "widths: starts of one width",
         "ewsg_jax/preparation/start.py",
-        "(x + self.width * v)",
+        "(x + width * v)",
         "(x + v)",
         "tests/preparation/test_widths.py::test_starts_are_as_wide_as_asked",
         sweep=True,
