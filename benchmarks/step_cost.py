@@ -60,14 +60,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 pairs,
                 shorten,
             )
+            left_out = [name for name in PEERS if name not in options.peers]
             for cell in options.only:
                 CELLS[cell](bench)
-            versions = peers.versions
+                # After each: a run that is stopped keeps what it has measured.
+                more = {"peers": peers.versions, "peers_left_out": left_out}
+                record.write(options, PROTOCOL, pairs, before, bench.rows, **more)
     except MissingPeerError as error:
         print(error, file=sys.stderr)
         return 2
-    left_out = [name for name in PEERS if name not in options.peers]
-    record.write(options, PROTOCOL, pairs, before, bench.rows, peers=versions, peers_left_out=left_out)
     return 0
 
 
