@@ -14,6 +14,7 @@ from ewsg_jax._kernel import KernelState
 from ewsg_jax._types import P, PyTree
 from ewsg_jax.sampling import archive
 from ewsg_jax.sampling._moments import Moments
+from ewsg_jax.sampling.averages import mean_and_sd
 from ewsg_jax.sampling.heat import HEATED
 from ewsg_jax.sampling.joining import concatenated
 from ewsg_jax.sampling.predict import predict
@@ -127,6 +128,29 @@ class Samples(Generic[P]):
     def data_passes(self) -> float:
         """Passes over the data that one chain made: its evaluations divided by n."""
         return self.gradient_evaluations / (self.num_chains * self.num_data)
+
+    @property
+    def mean(self) -> PyTree:
+        """The mean of the draws of all chains that stayed finite, like one draw, in float64.
+
+        Raises:
+            AttributeError: the run kept no draws.
+        """
+        return self._mean_and_sd()[0]
+
+    @property
+    def sd(self) -> PyTree:
+        """The standard deviation of the draws of all chains that stayed finite, like one draw, in float64.
+
+        Raises:
+            AttributeError: the run kept no draws.
+        """
+        return self._mean_and_sd()[1]
+
+    def _mean_and_sd(self) -> tuple[PyTree, PyTree]:
+        if self.draws is None:
+            raise AttributeError("these samples hold no draws: the run was given keep=None (samples.moments)")
+        return mean_and_sd(self.draws, np.flatnonzero(self.is_finite))
 
     def named(self) -> dict[str, np.ndarray]:
         """Return the draws as a flat dictionary of arrays (chain, draw, …), named by their place in the tree.

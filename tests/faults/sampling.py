@@ -679,4 +679,11 @@ MUTANTS = [
         "advance",
         "tests/sampling/test_chain_batches.py::test_batches_are_compiled_like_the_whole",
     ),
+    Mutant(
+        "a mean is added up in the precision of the draws",
+        "ewsg_jax/sampling/averages.py",
+        "leaf[c].mean(0, dtype=np.float64)",
+        "leaf[c].mean(0)",
+        "tests/sampling/test_sample.py::test_means_and_sds_far_from_zero",
+    ),
 ]

@@ -1,5 +1,6 @@
 """The run: what is kept, what is counted, how it starts and how it stops."""
 
+import dataclasses
 import os
 import signal
 
@@ -254,3 +255,26 @@ def test_a_budget_below_one_step_is_refused():
         ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, data_passes=float("inf"))
     with pytest.raises(TypeError, match="data_passes must be a positive number"):
         ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, data_passes="1")
+
+
+def test_means_and_sds_far_from_zero():
+    """In float32 NumPy's sums have lost them: by most of the spread."""
+    rng = np.random.default_rng(0)
+    far = 1e4 + 0.05 * rng.standard_normal((8, 6_000, 2))
+    narrow = ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, 2, num_chains=8, progress=False)
+    diverged = np.where(np.arange(8) == 3, 17, -1)
+    run = dataclasses.replace(narrow, draws={"a": far.astype(np.float32), "b": far[..., 0]}, diverged_at=diverged)
+    fine = np.delete(far, 3, axis=0).reshape(-1, 2)
+    kept = np.delete(run.draws["a"].astype(float), 3, axis=0).reshape(-1, 2)
+    assert np.abs(run.draws["a"].mean((0, 1)) - kept.mean(0)).max() > 0.5 * 0.05
+    for found, wanted in ((run.mean, "mean"), (run.sd, "std")):
+        assert found["a"].dtype == found["b"].dtype == np.float64
+        np.testing.assert_allclose(found["a"], getattr(kept, wanted)(0), rtol=1e-9)
+        np.testing.assert_allclose(found["b"], getattr(fine[:, 0], wanted)(), rtol=1e-9)
+    lost = dataclasses.replace(run, diverged_at=np.full(8, 5))
+    assert np.isnan(lost.mean["a"]).all()
+    assert np.isnan(lost.sd["b"])
+    bare = ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, 5, keep=None, moments=ewsg.moments(), progress=False)
+    for name in ("mean", "sd"):
+        with pytest.raises(AttributeError, match=r"no draws.*samples\.moments"):
+            getattr(bare, name)
