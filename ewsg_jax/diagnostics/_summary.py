@@ -13,7 +13,7 @@ from ewsg_jax import _check
 from ewsg_jax.diagnostics import table
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.convergence import CONVERGED, array_statistics
-from ewsg_jax.sampling.coordinates import Names, coordinates
+from ewsg_jax.sampling.coordinates import Names, coordinates, with_digits
 from ewsg_jax.sampling.heat import HEATED
 
 FEWEST_DRAWS = 4
@@ -110,9 +110,9 @@ class Summary:
         shown = self.worst()
         for i in shown:
             lines.append(
-                f"{self.names[i]:{width}}  {self.mean[i]:9.4g} {self.sd[i]:9.4g} {self.mcse[i]:9.2g} "
-                f"{self.rhat[i]:7.4f} {self.ess_bulk[i]:9.0f} {self.ess_tail[i]:9.0f}"
-                + "".join(f" {quantile[i]:9.4g}" for quantile in self.quantiles)
+                f"{self.names[i]:{width}}  {with_digits(self.mean[i], self.sd[i]):>9} {self.sd[i]:9.4g} "
+                f"{self.mcse[i]:9.2g} {self.rhat[i]:7.4f} {self.ess_bulk[i]:9.0f} {self.ess_tail[i]:9.0f}"
+                + "".join(f" {with_digits(quantile[i], self.sd[i]):>9}" for quantile in self.quantiles)
             )
         if len(shown) < len(self.names):
             which = "of largest R-hat" if np.isfinite(self.worst_rhat) else "first"

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -42,3 +43,10 @@ def flattened(leaves: dict[str, np.ndarray], names: Names = None) -> tuple[np.nd
     if names is not None and len(names) != len(own):
         raise ValueError(f"names must be {len(own)}, one for each coordinate; got {len(names)}")
     return np.concatenate(parts, axis=2), tuple(own if names is None else names)
+
+
+def with_digits(value: Any, sd: Any) -> str:
+    """Return a number in four digits, or as many as it takes to see a tenth of its standard deviation."""
+    with np.errstate(all="ignore"):
+        wanted = np.ceil(np.log10(np.abs(np.float64(value)) / np.float64(sd))) + 2
+    return f"{value:.{int(np.clip(wanted, 4, 12)) if np.isfinite(wanted) else 4}g}"

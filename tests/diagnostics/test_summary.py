@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from ewsg_jax.sampling.coordinates import with_digits
 
 
 @pytest.fixture(scope="module")
@@ -186,3 +187,19 @@ def test_distance(run):
     assert "ratio of sds 1.500" in str(distance)
     with pytest.raises(ValueError, match="same coordinates"):
         ewsg.diagnostics.distance(ewsg.diagnostics.summary(run, ["a", "b", "c"]), reference)
+
+
+@pytest.mark.parametrize(
+    ("mean", "sd", "text"),
+    [
+        (10_000.0123, 0.05, "10000.012"),
+        (1.234567, 1.0, "1.235"),
+        (-123_456.7890123, 1e-6, "-123456.789012"),
+        (0.001234567, 5.0, "0.001235"),
+        (0.0, 1.0, "0"),
+        (5.0, 0.0, "5"),
+        (np.nan, 1.0, "nan"),
+    ],
+)
+def test_a_mean_has_the_digits_that_its_spread_asks_for(mean, sd, text):
+    assert with_digits(mean, sd) == text
