@@ -5,6 +5,7 @@ identities). What draws lack of them is a bias of the run, once it is more than 
 the draws should have are found.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from ewsg_jax._types import Data, Key, PyTree
 from ewsg_jax.checking import coordinatewise, stein
 from ewsg_jax.checking.affine import between, root_of
 from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION
-from ewsg_jax.checking.brascamp_lieb import prior_widths, too_wide
+from ewsg_jax.checking.brascamp_lieb import as_wide, prior_widths, too_wide
 from ewsg_jax.checking.correction import TINY, Correction
 from ewsg_jax.checking.draws import Draws, draws_of
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
@@ -33,6 +34,10 @@ from ewsg_jax.sampling.coordinates import Names
 
 NEAR = 0.1
 """The effect, no chance, above which draws are moved before they are corrected again."""
+LOOKS = (4_000, 16_000, 64_000)
+"""Draws that are looked at, and how many where so many cannot tell."""
+MOST_NUMBERS = 16
+"""Numbers of gradients of a look, each with a key of its own."""
 MOST_RHATS = 256
 """Coordinates, evenly spaced, whose R-hat is looked at."""
 
@@ -47,7 +52,7 @@ def check(
     temperature: float = 1.0,
     tolerance: float = 0.05,
     error_rate: float = 0.02,
-    max_draws: int = 4_000,
+    max_draws: int | None = None,
     batch_size: int = 1_000,
     rows: Rows | None = None,
     names: Names = None,
@@ -69,7 +74,8 @@ def check(
         temperature: T of the target exp(−V/T).
         tolerance: how far off, relatively, a standard deviation may be; a mean twice as many of them.
         error_rate: how often a right run is called wrong.
-        max_draws: draws of all chains together that are looked at, evenly spaced.
+        max_draws: draws of all chains together that are looked at, evenly spaced. Default: 4,000; where so many
+            cannot tell, four times as many, and again.
         batch_size: rows for each draw, in two batches; all rows where there are no more.
         rows: how they are drawn, as `gradients.uniform` takes it. Default: by their norms in the draws' own metric
             where data enter through linear predictors, else uniformly.
@@ -98,27 +104,39 @@ def check(
         _check.positive(name, value)
     _check.decay("tolerance", tolerance)
     _check.decay("error_rate", error_rate)
-    _check.integer("max_draws", max_draws, minimum=64)
+    if max_draws is not None:
+        _check.integer("max_draws", max_draws, minimum=64)
     _check.integer("batch_size", batch_size, minimum=2)
     if names is not None:
         _check.texts("names", names)
     if shared_minibatch is not None:
         _check.boolean("shared_minibatch", shared_minibatch)
-    draws = draws_of(samples, names, max_draws, shared_minibatch)
-    if mode is not None:
-        draws.check_mode(mode)
     data = jax.tree.map(jnp.asarray, data)
 
-    def gradients(number: int, draws: Draws) -> Fresh:
-        return fresh_gradients(
-            jax.random.fold_in(key, number), posterior, draws, data, batch_size, rows, float(temperature)
-        )
+    def looked(look: int, most: int) -> Report:
+        draws = draws_of(samples, names, most, shared_minibatch)
+        if mode is not None:
+            draws.check_mode(mode)
 
-    first = gradients(0, draws)
-    first.check()
-    metric = None if mode is None else metric_of(mode, float(temperature))
-    widths = prior_widths(posterior, draws, float(temperature))
-    return _judged(draws, first, gradients, metric, widths, float(tolerance), float(error_rate))
+        def gradients(number: int, draws: Draws) -> Fresh:
+            own = jax.random.fold_in(key, MOST_NUMBERS * look + number)
+            return fresh_gradients(own, posterior, draws, data, batch_size, rows, float(temperature))
+
+        first = gradients(0, draws)
+        first.check()
+        metric = None if mode is None else metric_of(mode, float(temperature))
+        widths = prior_widths(posterior, draws, float(temperature))
+        bounds = widths if posterior.log_concave else None
+        report = _judged(draws, first, gradients, metric, bounds, float(tolerance), float(error_rate))
+        return dataclasses.replace(report, note=as_wide(draws, widths))
+
+    report, passes = looked(0, max_draws or LOOKS[0]), 0.0
+    for look, most in enumerate(LOOKS[1:], 1):
+        if max_draws is not None or report.outcome != "unsure" or not report.num_unseen:
+            break
+        passes += report.data_passes
+        report = looked(look, most)
+    return dataclasses.replace(report, data_passes=passes + report.data_passes)
 
 
 def _judged(
@@ -126,7 +144,7 @@ def _judged(
     first: Fresh,
     gradients: Callable[[int, Draws], Fresh],
     metric: tuple[np.ndarray, np.ndarray] | None,
-    widths: np.ndarray | None,
+    bounds: np.ndarray | None,
     tolerance: float,
     error_rate: float,
 ) -> Report:
@@ -147,7 +165,7 @@ def _judged(
             if end.slopes is not None:
                 own = found.mean, root_of(found.covariance, symmetric=True)
                 rest = _scores(here, end.slopes, own, error_rate)
-    mean, sd = draws.flat.mean(0), np.maximum(draws.flat.std(0), TINY)
+    mean, sd = draws.mean, np.maximum(draws.sd, TINY)
     right = np.sqrt(np.diag(found.covariance) if is_dense else found.covariance)
     corrected = Corrected(
         mean=draws.told(found.mean),
@@ -165,7 +183,7 @@ def _judged(
         corrected=corrected,
         scores=scores,
         rest=rest,
-        impossible=too_wide(draws, widths, tolerance, error_rate),
+        impossible=too_wide(draws, bounds, tolerance, error_rate),
         rhat=_worst_rhat(draws.values),
         num_chains=len(draws.values) + draws.num_lost,
         num_lost=draws.num_lost,

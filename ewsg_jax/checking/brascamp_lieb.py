@@ -1,4 +1,4 @@
-"""What no run can be right with: where a likelihood is log-concave, draws that are wider than a normal prior.
+"""Draws beside a normal prior: no wider under a log-concave likelihood, and as wide where the data say nothing.
 
 Of exp(−V) with V = V₀ + Σᵢ Vᵢ, all convex and V₀ a quadratic, no direction has a larger variance than under
 exp(−V₀) (Brascamp & Lieb 1976). It takes no gradient of the likelihood, and holds however far off the draws are.
@@ -19,18 +19,22 @@ from ewsg_jax.posterior import Posterior
 
 SAME = 1e-3
 """Relative difference of curvatures that is rounding."""
+AS_WIDE, MOST_NAMED = 0.95, 3
+"""Part of the prior's width from which on a coordinate is as wide; and how many of them are named."""
 
 
 def prior_widths(posterior: Posterior, draws: Draws, temperature: float) -> np.ndarray | None:
-    """Return the prior's standard deviations, shape (d,), where no posterior is wider; else None.
+    """Return the standard deviations of a normal prior, shape (d,); None of another one, or above 1,000 numbers.
 
     The prior is a normal one where its curvature is the same at two places.
     """
-    if not posterior.log_concave or draws.size > MOST_DENSE:
+    if draws.size > MOST_DENSE:
         return None
     places = np.stack([draws.flat.mean(0), draws.flat[np.argmax(np.linalg.norm(draws.flat, axis=1))]])
     points = jnp.asarray(places, jnp.result_type(jnp.float32, *draws.layout.dtypes))
     here, there = np.asarray(prior_curvatures(posterior, draws.layout, points), np.float64)
+    if not np.isfinite([here, there]).all():
+        return None
     values, vectors = np.linalg.eigh(here)
     if not values[0] > SAME * values[-1] or np.abs(here - there).max() > SAME * values[-1]:
         return None
@@ -62,6 +66,25 @@ def too_wide(draws: Draws, widths: np.ndarray | None, tolerance: float, error_ra
     return (
         f"impossible: {ratio[k]:.3g} ± {ratio[k] * error[k]:.2g} times as wide as the prior ({draws.names[k]}), "
         "which no posterior of a log-concave likelihood is (Brascamp–Lieb)"
+    )
+
+
+def as_wide(draws: Draws, widths: np.ndarray | None) -> str:
+    """Return which coordinates are as wide as the prior, in words; nothing where none is.
+
+    Args:
+        draws: which.
+        widths: the prior's standard deviations, shape (d,); None where they are not known.
+    """
+    if widths is None:
+        return ""
+    names = [draws.names[k] for k in np.flatnonzero(draws.sd >= AS_WIDE * widths)]
+    if not names:
+        return ""
+    told = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if names[MOST_NAMED:] else "")
+    return (
+        f"as wide as the prior alone: {told}; the data say nothing of them, or the likelihood is not what it "
+        "should be (its sign, a mean over rows)"
     )
 
 

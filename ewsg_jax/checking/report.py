@@ -17,6 +17,7 @@ from ewsg_jax.checking.plot import Panel, plot
 from ewsg_jax.checking.stein import Scores
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.sampling import Samples
+from ewsg_jax.sampling.coordinates import with_digits
 
 MOST_SHOWN = 12
 """Coordinates of which the table shows a row each: those with the largest bias."""
@@ -53,9 +54,9 @@ class Report:
     """How wrong draws are. Trees are like the position.
 
     Attributes:
-        sd_ratio: the draws' standard deviations over the target's.
+        sd_ratio: the draws' standard deviations over the target's: of all draws, those that were not looked at too.
         sd_ratio_error: its standard error, of the target's side: of these draws, not of others of the kind.
-        mean_shift: the draws' mean less the target's, in standard deviations of the target.
+        mean_shift: the draws' mean less the target's, likewise, in standard deviations of the target.
         mean_shift_error: its standard error.
         corrected: the moments that the draws should have.
         scores: Stein's identities: whether what is wrong is more than chance.
@@ -71,6 +72,7 @@ class Report:
         data_passes: what the gradients cost, in passes over the data.
         tolerance: as given.
         names: of the coordinates.
+        note: in words, which coordinates are as wide as a normal prior alone; empty where none is.
     """
 
     sd_ratio: Position
@@ -93,6 +95,7 @@ class Report:
     draws: Draws = field(repr=False)
     map: Affine = field(repr=False)
     settled: Affine = field(repr=False)
+    note: str = ""
 
     @property
     def outcome(self) -> Literal["right", "wrong", "unsure"]:
@@ -103,6 +106,11 @@ class Report:
     def verdict(self) -> str:
         """The same in words, with what to do."""
         return self._found.text
+
+    @property
+    def num_unseen(self) -> int:
+        """Draws of the chains that count that were not looked at."""
+        return (self.num_chains - self.num_lost) * self.num_draws - self.num_used
 
     @property
     def _found(self) -> verdicts.Verdict:
@@ -117,6 +125,7 @@ class Report:
             self.tolerance,
             self.num_lost,
             self.impossible,
+            self.num_unseen > 0,
         )
 
     def expectation(self, function: Callable[[Any], PyTree]) -> tuple[PyTree, PyTree]:
@@ -211,9 +220,9 @@ class Report:
         lines.append(f"{'coordinate':{width}}  sd / target's     mean shift (sd)   corrected mean         sd")
         lines += [
             f"{self.names[i]:{width}}  {ratio[i]:6.3f} ± {ratio_error[i]:5.3f}  "
-            f"{shift[i]:7.3f} ± {shift_error[i]:5.3f}  {mean[i]:14.4g} {sd[i]:10.4g}"
+            f"{shift[i]:7.3f} ± {shift_error[i]:5.3f}  {with_digits(mean[i], sd[i]):>14} {sd[i]:10.4g}"
             for i in shown
         ]
         if len(shown) < len(ratio):
             lines.append(f"({len(ratio)} coordinates, the {len(shown)} with the largest bias shown)")
-        return "\n".join(lines)
+        return "\n".join(lines + [f"note: {self.note}"] * bool(self.note))

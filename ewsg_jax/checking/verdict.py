@@ -36,15 +36,18 @@ def of(
     tolerance: float,
     num_lost: int,
     impossible: str = "",
+    has_more: bool = False,
 ) -> Verdict:
     """Judge draws.
 
     A bias is what Stein's identities see beyond chance. It matters where it is more than the tolerance, in a
     standard deviation or twice that in a mean; draws without one are right where their moments are near enough to
-    the target's, which finite draws need not be. What is impossible is wrong, whatever the identities see.
+    the target's, which finite draws need not be. What is impossible is wrong, whatever the identities see. Where
+    nothing can be told, draws that were not looked at come before a longer run.
     """
     seen = {name: score for name, score in scores.worst.items() if score.z > scores.bound}
     large = {name: score for name, score in seen.items() if _is_large(name, score, tolerance)}
+    longer = "Look at more of the draws (max_draws=)" if has_more else "Run longer"
     lost = f"; {num_lost} chains are lost, and left out" if num_lost else ""
     # The largest of many is not the most certain: what it is beyond its error.
     by_ratio = np.maximum(np.abs(ratio - 1) - SURE * ratio_error, 0) / tolerance
@@ -56,7 +59,7 @@ def of(
         return Verdict("wrong", f"{text}. Compare the chains; run longer, or start them elsewhere")
     is_wrong = bool(impossible) or bool(large) or (bool(seen) and max(by_ratio[i], by_shift[j]) >= 1)
     if scores.ess < FEWEST and not is_wrong:
-        return Verdict("unsure", f"not enough draws to tell (ESS {scores.ess:.0f}){lost}. Run longer")
+        return Verdict("unsure", f"not enough draws to tell (ESS {scores.ess:.0f}){lost}. {longer}")
     if is_wrong:
         parts = [impossible] if impossible else []
         if by_ratio[i] >= 1:
@@ -83,7 +86,7 @@ def of(
     k = int(np.argmax(off if off.max() > 1 else error))
     text = f"no bias seen, but not enough draws to tell: sd × {ratio[k]:.3g} ± {ratio_error[k]:.2g}, mean off by "
     text += f"{shift[k]:.2g} ± {shift_error[k]:.2g} sd ({names[k]}){lost}"
-    return Verdict("unsure", f"{text}. Run longer, or take report.corrected")
+    return Verdict("unsure", f"{text}. {longer}, or take report.corrected")
 
 
 def _is_large(name: str, score: Score, tolerance: float) -> bool:

@@ -79,7 +79,7 @@ def plan(
         ...     jax.random.key(2), plan.kernel, plan.start, x, data_passes=plan.data_passes(ess=1_000),
         ...     num_chains=8, burn_in=plan.burn_in
         ... )
-        >>> bool(jnp.allclose(samples.position.std((0, 1)), 400**-0.5, rtol=0.1))
+        >>> bool(jnp.allclose(samples.sd, 400**-0.5, rtol=0.1))
         True
     """
     options = {"tolerance": tolerance, "max_passes": max_passes}
@@ -130,6 +130,7 @@ def plan(
     search = Search(posterior, data, position, mode, found, wanted, float(max_passes))
     ended = search.around_mode(for_search) if has_widths else climb(for_search, search)
     cost = ended.kernel.evaluations(data)
+    told = [report.note for report in (ended.gaussian and ended.gaussian.report, ended.report) if report]
     return Plan(
         kernel=ended.kernel,
         start=ended.start,
@@ -139,7 +140,7 @@ def plan(
         gaussian=ended.gaussian,
         mode=mode,
         report=ended.report,
-        notes=tuple(notes + ended.notes),
+        notes=tuple(notes + ended.notes + [note for note in dict.fromkeys(told) if note]),
         tolerance=float(tolerance),
         num_chains=num_chains,
         data_passes_spent=spent + ended.data_passes,

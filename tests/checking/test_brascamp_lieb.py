@@ -38,17 +38,15 @@ def test_the_prior_of_ones_own_is_its_inverse_curvature():
 @pytest.mark.parametrize(
     "posterior",
     [
-        ewsg.Posterior(logistic, normal_prior),
         ewsg.Posterior(logistic, lambda w: -jnp.sum(jnp.sqrt(1 + w**2)), log_concave=True),
         ewsg.Posterior(logistic, lambda w: -jnp.sum(w[:2] ** 2), log_concave=True),
         ewsg.models.logistic_regression(prior_scale=np.inf),
-        ewsg.models.normal(),
+        ewsg.Posterior(logistic, lambda w: jnp.sum(jnp.log(w))),
     ],
-    ids=["not known", "no normal prior", "flat in a direction", "flat", "no log-concave likelihood"],
+    ids=["no normal prior", "flat in a direction", "flat", "not finite"],
 )
 def test_where_nothing_is_known(posterior):
-    draws = NORMAL[..., :2] if posterior == ewsg.models.normal() else NORMAL
-    assert prior_widths(posterior, draws_of(draws, None, 1000), 1.0) is None
+    assert prior_widths(posterior, draws_of(NORMAL, None, 1000), 1.0) is None
 
 
 def test_what_is_impossible_is_said_and_what_may_be_chance_is_not():
@@ -76,3 +74,25 @@ def test_draws_of_the_prior_are_seldom_impossible():
             found[scale] += bool(too_wide(draws, np.ones(5), 1e-9, 0.02))
     assert found[1.0] <= 10
     assert found[1.2] >= 90
+
+
+def test_without_a_log_concave_likelihood_nothing_is_impossible():
+    wide = NORMAL * [0.7, 3.0, 0.8]
+    assert ewsg.check(KEY, wide, ewsg.Posterior(logistic, normal_prior, log_concave=True), DATA).impossible
+    assert not ewsg.check(KEY, wide, ewsg.Posterior(logistic, normal_prior), DATA).impossible
+
+
+@pytest.mark.parametrize("seen", [(), (1,), (0, 2)])
+def test_what_is_as_wide_as_the_prior_is_named(seen):
+    """Rows that say nothing of some coordinates: their posterior is the prior."""
+    x = np.random.default_rng(1).normal(size=(400, 3))
+    x[:, list(seen)] = 0.0
+    rows = {"x": x, "y": x @ [0.5, 0.2, -1.0]}
+    model = ewsg.models.linear_regression(noise_scale=1.0, prior_scale=2.0)
+    mode = ewsg.find_mode(KEY, model, jnp.zeros(3), rows, progress=False)
+    draws = jax.vmap(jax.vmap(lambda key: mode.start(key, 1.0)))(jax.random.split(KEY, (4, 1_000)))
+    report = ewsg.check(KEY, draws, model, rows)
+    assert bool(report.note) is bool(seen)
+    for k in range(3):
+        assert (f"position[{k}]" in report.note) is (k in seen)
+    assert (f"note: {report.note}" in repr(report)) is bool(seen)

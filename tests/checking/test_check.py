@@ -310,6 +310,7 @@ class Said:
     ess: float = 2_000.0
     lost: int = 0
     impossible: str = ""
+    has_more: bool = False
 
     def verdict(self):
         """What is said."""
@@ -319,7 +320,17 @@ class Said:
         errors = np.full(2, self.error)
         ratio, shift = np.array(self.ratio), np.array(self.shift)
         return verdict.of(
-            scores, ratio, errors, shift, errors, ("a", "b"), self.rhat, 0.05, self.lost, self.impossible
+            scores,
+            ratio,
+            errors,
+            shift,
+            errors,
+            ("a", "b"),
+            self.rhat,
+            0.05,
+            self.lost,
+            self.impossible,
+            self.has_more,
         )
 
 
@@ -336,6 +347,8 @@ class Said:
         (Said(z=5.0, shift=(0.15, 0.0)), "wrong", "mean off by 0.15 ± 0.01 sd (a)"),
         (Said(ratio=(1.12, 1.0)), "unsure", "not enough draws to tell: sd × 1.12"),
         (Said(error=0.08), "unsure", "not enough draws to tell: sd × 1.01 ± 0.08"),
+        (Said(error=0.08), "unsure", "Run longer"),
+        (Said(error=0.08, has_more=True), "unsure", "Look at more of the draws (max_draws=)"),
         (Said(ess=20.0), "unsure", "not enough draws to tell (ESS 20)"),
         (Said(rhat=1.6), "wrong", "chains do not agree (R-hat 1.60)"),
         (Said(lost=2), "right", "2 chains are lost"),
@@ -375,3 +388,48 @@ def test_lost_chains_are_left_out():
     assert (report.num_chains, report.num_lost) == (5, 1)
     assert "1 chains are lost" in report.verdict
     np.testing.assert_array_equal(report.corrected.mean, whole.corrected.mean)
+
+
+def of_target(num_chains, num_draws):
+    normal = np.random.default_rng(8).standard_normal((num_chains, num_draws, 4))
+    return normal @ np.linalg.cholesky(COVARIANCE).T + MEAN
+
+
+def test_what_is_off_is_that_of_all_draws():
+    """The first half is too wide, and every 25th draw is looked at: of neither has the ratio the chance."""
+    draws = of_target(4, 2_500)
+    draws[:, :1_250] += 0.3 * (draws[:, :1_250] - MEAN)
+    report = ewsg.check(KEY, draws, LINEAR, ROWS, max_draws=400)
+    assert report.num_used == 400
+    assert report.num_unseen == 9_600
+    flat = draws.reshape(-1, 4)
+    np.testing.assert_allclose(report.sd_ratio, flat.std(0) / SD, rtol=1e-3)
+    np.testing.assert_allclose(report.mean_shift, (flat.mean(0) - MEAN) / SD, atol=2e-3)
+
+
+def test_more_draws_are_looked_at_while_nothing_can_be_told(monkeypatch):
+    """Batches of two rows are so noisy that a hundred draws tell nothing."""
+    monkeypatch.setattr(ewsg.checking._check, "LOOKS", (128, 1_024, 8_192))
+    draws = of_target(8, 1_000)
+
+    def ask(**options):
+        return ewsg.check(KEY, draws, LINEAR, ROWS, batch_size=4, rows="random", **options)
+
+    few = ask(max_draws=128)
+    assert few.outcome == "unsure"
+    assert "max_draws=" in few.verdict
+    found = ask()
+    assert found.outcome == "right"
+    assert found.num_used > 128
+    assert found.data_passes > found.num_used * 4 / 60
+    # One that is wrong at first sight is not looked at again.
+    draws *= 3.0
+    assert ask().num_used == 128
+
+
+def test_a_chain_that_is_not_finite_where_nobody_looks_is_left_out():
+    draws = of_target(4, 500)
+    draws[2, 3] = np.nan
+    report = ewsg.check(KEY, draws, LINEAR, ROWS, max_draws=80)
+    assert report.num_lost == 1
+    assert np.isfinite(report.sd_ratio).all()

@@ -185,4 +185,32 @@ MUTANTS = [
         TESTS + "test_a_report_is_a_table_with_the_largest_bias_first",
         sweep=True,
     ),
+    Mutant(
+        "check: what is off is that of the draws that are looked at",
+        "ewsg_jax/checking/_check.py",
+        "mean, sd = draws.mean, np.maximum(draws.sd, TINY)",
+        "mean, sd = draws.flat.mean(0), np.maximum(draws.flat.std(0), TINY)",
+        TESTS + "test_what_is_off_is_that_of_all_draws",
+    ),
+    Mutant(
+        "check: one look",
+        "ewsg_jax/checking/_check.py",
+        'or report.outcome != "unsure" or',
+        'or report.outcome != "wrong" or',
+        TESTS + "test_more_draws_are_looked_at_while_nothing_can_be_told",
+    ),
+    Mutant(
+        "check: a lost chain is looked for where one looks",
+        "ewsg_jax/checking/draws.py",
+        "all(np.isfinite(x[c]).all() for x in leaves)",
+        "all(np.isfinite(x[c, kept]).all() for x in leaves)",
+        TESTS + "test_a_chain_that_is_not_finite_where_nobody_looks_is_left_out",
+    ),
+    Mutant(
+        "check: what is as wide as the prior is not said",
+        "ewsg_jax/checking/brascamp_lieb.py",
+        "draws.sd >= AS_WIDE * widths",
+        "draws.sd >= widths / AS_WIDE",
+        "tests/checking/test_brascamp_lieb.py::test_what_is_as_wide_as_the_prior_is_named",
+    ),
 ]
