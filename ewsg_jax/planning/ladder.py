@@ -51,5 +51,8 @@ def climb(key: Key, asked: Asked) -> Ended:
         notes.append(f"none of {RUNGS} trials was right: the one whose heat is least is taken")
         last = min(tried, key=lambda each: each.heat)
         if last.report is None:
-            raise ValueError("position must be one where chains stay; got one that all of them left")
+            raise ValueError(
+                "position must be one where chains stay; got one that all of them left, at every step size: is the "
+                "density bounded, and has the likelihood the right sign?"
+            )
     return Ended(last.kernel, position, burn_in_of(last.time), last.time, [], None, last.report, spent, notes)

@@ -9,13 +9,17 @@ from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
 from ewsg_jax.checking import Report
 from ewsg_jax.gradients.protocol import Evaluations
-from ewsg_jax.planning.choice import Candidate, steps_of
+from ewsg_jax.planning.choice import OVERHEAD, Candidate, steps_of
 from ewsg_jax.planning.gaussian import Gaussian
 from ewsg_jax.planning.plot import plot
 from ewsg_jax.preparation import Mode
 
 SURE = 3.3
 """Standard errors by which chance moves a sd of some hundreds at most."""
+LONGER = 1.05
+"""Times as slow as foretold, from which on a trial is slower than that."""
+LEAST = 1e-4
+"""The least relative error that is shown."""
 MOST_SHOWN = 12
 """Candidates of which the table shows a row each."""
 
@@ -95,11 +99,15 @@ class Plan:
         if self.gaussian is not None:
             lines.append(f"without a chain: {self.gaussian.verdict}")
         passes = f"{self.data_passes():.3g} passes over the data by each of {self.num_chains} chains"
-        lines.append(f"burn-in {self.burn_in} steps; {self.autocorrelation_time:.3g} steps an effective draw")
+        slower = self.table and self.autocorrelation_time > LONGER * self.table[0].time
+        by = ", by its trial (the table's are told of a normal law)" if slower else ""
+        lines.append(f"burn-in {self.burn_in} steps; {self.autocorrelation_time:.3g} steps an effective draw{by}")
         lines.append(f"{passes} for {self.ess:,.0f} effective draws")
         lines.append(f"planning took {self.data_passes_spent:.3g} passes")
         if self.report is not None:
-            lines.append(f"its trial: {self.report.verdict}")
+            # A trial is as short as may be: that it leaves means uncertain is no news.
+            few = f"no bias seen in its {self.report.scores.ess:.0f} effective draws"
+            lines.append(f"its trial: {few if self.report.outcome == 'unsure' else self.report.verdict}")
         lines += [f"note: {note}" for note in self.notes]
         if self.table:
             width = max(len(str(each.way)) for each in self.table)
@@ -107,6 +115,9 @@ class Plan:
             lines += [_row(each, width, self.table[0]) for each in self.table[:MOST_SHOWN]]
             if len(self.table) > MOST_SHOWN:
                 lines.append(f"({len(self.table)} candidates, the best {MOST_SHOWN} shown)")
+            lines.append(
+                f"passes: of all {self.num_chains} chains; a step costs as many rows as it has, and {OVERHEAD} more"
+            )
         return "\n".join(lines)
 
 
@@ -128,5 +139,6 @@ def _row(each: Candidate, width: int, best: Candidate) -> str:
     if not each.batch_size:
         return f"{each.way!s:{width}}  {why(each, best)}"
     friction = f"{each.friction:.3g}" if each.friction else ""
-    sizes = f"{each.batch_size:6d}  {each.step_size:8.3g}  {friction:>8}  {100 * each.sd_error:5.2g} %"
+    off = f"{100 * each.sd_error:.2g}" if each.sd_error >= LEAST else f"<{100 * LEAST:g}"
+    sizes = f"{each.batch_size:6d}  {each.step_size:8.3g}  {friction:>8}  {off:>5} %"
     return f"{each.way!s:{width}}  {sizes}  {each.time:10.3g}  {each.passes:8.3g}  {why(each, best)}"

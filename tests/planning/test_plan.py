@@ -378,6 +378,20 @@ def test_a_plan_prints_and_draws(planned, tmp_path):
     assert "Gaussian: " in repr(planned.gaussian)
 
 
+def test_a_trial_that_is_too_short_to_tell_is_no_alarm(planned):
+    """And a header that says more steps than the table says why."""
+    assert "by its trial" not in repr(planned)
+    report = planned.gaussian.report
+    unsure = dataclasses.replace(report, sd_ratio_error=report.sd_ratio_error + 0.1)
+    wrong = dataclasses.replace(report, rhat=1.5)
+    assert (unsure.outcome, wrong.outcome) == ("unsure", "wrong")
+    tried = dataclasses.replace(planned, report=unsure, autocorrelation_time=2 * planned.autocorrelation_time)
+    assert f"its trial: no bias seen in its {report.scores.ess:.0f} effective draws" in repr(tried)
+    assert "Run longer" not in repr(tried).split("candidate")[0]
+    assert "steps an effective draw, by its trial" in repr(tried)
+    assert wrong.verdict in repr(dataclasses.replace(planned, report=wrong))
+
+
 def test_a_plan_is_the_same_again(planned):
     again = ewsg.plan(KEY, LINEAR, jnp.zeros(3), ROWS)
     assert again.kernel == planned.kernel
