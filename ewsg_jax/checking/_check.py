@@ -17,7 +17,7 @@ from ewsg_jax import _check
 from ewsg_jax._types import Data, Key, PyTree
 from ewsg_jax.checking import coordinatewise, stein
 from ewsg_jax.checking.affine import between, root_of
-from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION
+from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION, most_functions
 from ewsg_jax.checking.brascamp_lieb import as_wide, prior_widths, too_wide
 from ewsg_jax.checking.correction import TINY, Correction
 from ewsg_jax.checking.draws import Draws, draws_of
@@ -34,8 +34,10 @@ from ewsg_jax.sampling.coordinates import Names
 
 NEAR = 0.1
 """The effect, no chance, above which draws are moved before they are corrected again."""
-LOOKS = (4_000, 16_000, 64_000)
+LOOKS = (4_000, 16_000)
 """Draws that are looked at, and how many where so many cannot tell."""
+MOST_BYTES = 2**30
+"""Of Stein functions at the draws, above which no more draws are looked at."""
 MOST_NUMBERS = 16
 """Numbers of gradients of a look, each with a key of its own."""
 MOST_RHATS = 256
@@ -74,8 +76,8 @@ def check(
         temperature: T of the target exp(−V/T).
         tolerance: how far off, relatively, a standard deviation may be; a mean twice as many of them.
         error_rate: how often a right run is called wrong.
-        max_draws: draws of all chains together that are looked at, evenly spaced. Default: 4,000; where so many
-            cannot tell, four times as many, and again.
+        max_draws: draws of all chains together that are looked at, evenly spaced. Default: 4,000, or 16,000
+            where so many cannot tell.
         batch_size: rows for each draw, in two batches; all rows where there are no more.
         rows: how they are drawn, as `gradients.uniform` takes it. Default: by their norms in the draws' own metric
             where data enter through linear predictors, else uniformly.
@@ -133,6 +135,8 @@ def check(
     report, passes = looked(0, max_draws or LOOKS[0]), 0.0
     for look, most in enumerate(LOOKS[1:], 1):
         if max_draws is not None or report.outcome != "unsure" or not report.num_unseen:
+            break
+        if 16 * most * most_functions(most, report.draws.size) > MOST_BYTES:
             break
         passes += report.data_passes
         report = looked(look, most)

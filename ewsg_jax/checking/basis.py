@@ -80,6 +80,11 @@ def candidates(white: White) -> list[Basis]:
     return found
 
 
+def most_functions(count: int, d: int) -> int:
+    """Return the size of the largest basis that so many draws of d numbers may have."""
+    return max(1 + d, min(count // DRAWS_OF_FUNCTION, 1 + d + d * (d + 1) // 2))
+
+
 def linear(d: int) -> Basis:
     """Return the functions −h of d numbers."""
     numbers = np.arange(0)
