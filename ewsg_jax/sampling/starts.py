@@ -149,7 +149,12 @@ def make_starts(
         of_keys = getattr(position, "of_keys", None) or jax.vmap(position)
         return of_keys(chain_keys(key, num_chains, 0, first))
     checked = _check.position(position)
-    return checked if stacked else jax.tree.map(lambda x: jnp.broadcast_to(x, (num_chains, *x.shape)), checked)
+    return checked if stacked else _repeated(checked, num_chains)
+
+
+@functools.partial(jax.jit, static_argnums=1, compiler_options=QUICK)
+def _repeated(tree: PyTree, num_chains: int) -> PyTree:
+    return jax.tree.map(lambda x: jnp.broadcast_to(x, (num_chains, *x.shape)), tree)
 
 
 def _of_each_chain(tree: PyTree, num_chains: int) -> PyTree:
