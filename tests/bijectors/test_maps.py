@@ -121,6 +121,14 @@ def test_extreme_points(x64, name, dtype):
         assert (np.diff(theta) >= 0).all()
 
 
+@pytest.mark.parametrize(("low", "high", "u"), [(-2.0, 0.0, 200.0), (0.0, 2.0, -200.0)])
+def test_a_bound_of_zero_is_not_reached(low, high, u):
+    """Nor a number so small that it counts as zero in a program."""
+    theta = bijectors.interval(low, high).forward(jnp.float32(u))
+    assert low < float(theta) < high
+    assert np.isfinite(jax.jit(jnp.log)(jnp.abs(theta)))
+
+
 def test_small_numbers_keep_their_digits():
     """In float32 far out: exp(u) for positive, the distance from either bound, the last stick."""
     u, small = jnp.float32(-40.0), np.exp(-40.0)

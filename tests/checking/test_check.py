@@ -199,6 +199,18 @@ def test_directions_of_the_same_draws_would_raise_alarm():
     assert scores.worst["u"].z < scores.bound
 
 
+def test_each_half_has_the_directions_of_the_other():
+    """Those of its mean and its covariance, in both ways."""
+    values, slopes = np.random.default_rng(9).standard_normal((2, 4, 30, 3))
+    found = stein.by_halves(values, slopes, True)
+    for mine, other in ((slice(0, 2), slice(2, 4)), (slice(2, 4), slice(0, 2))):
+        flat = values[other].reshape(-1, 3)
+        root = affine.root_of(np.cov(flat.T, ddof=0), symmetric=True)
+        expected = stein.by_root(values[mine], slopes[mine], flat.mean(0), root)
+        np.testing.assert_allclose(found.draws[mine], expected.draws, rtol=1e-9)
+        np.testing.assert_allclose(found.gradients[mine], expected.gradients, rtol=1e-9)
+
+
 def test_two_batches_undo_the_attenuation_by_their_noise():
     """Of a normal target: with one noisy gradient twice the means would be a tenth of the shift off."""
     rng = np.random.default_rng(5)
@@ -250,7 +262,8 @@ def test_a_hot_run_of_a_skewed_posterior():
         ewsg.dynamics.splitting(0.4, friction=1.5, inverse_mass=mode.inverse_mass),
         ewsg.gradients.uniform(model, batch_size=8),
     )
-    run = ewsg.sample(KEY, kernel, mode.start, data, 3_000, num_chains=8, burn_in=200, thin=7, progress=False)
+    options = {"num_chains": 8, "burn_in": 200, "thin": 7, "moments": ewsg.moments(), "progress": False}
+    run = ewsg.sample(KEY, kernel, mode.start, data, 3_000, **options)
     raw = run.position.std((0, 1)) / known.sd
     assert raw.min() > 1.2
     report = ewsg.check(KEY, run, model, data, mode=mode)
@@ -274,6 +287,7 @@ def test_a_hot_run_of_a_skewed_posterior():
     moved = report.correct(run)
     assert moved.num_draws == run.num_draws
     assert moved.state is run.state
+    assert moved.moments is None, "they are those of the draws that were not right"
     np.testing.assert_allclose(moved.position.std((0, 1)), right.sd, rtol=2e-3)
 
 

@@ -106,10 +106,12 @@ def test_the_way_back_of_several_classes():
     np.testing.assert_allclose(x @ w + b, (x - x.mean(0)) / x.std(0) @ weights + intercept, rtol=1e-10)
 
 
-def test_whiten_gives_the_identity_and_drops_null_directions():
+@pytest.mark.parametrize("unit", [1.0, 1e-6, 1e6])
+def test_whiten_gives_the_identity_and_drops_null_directions(unit):
+    """Whatever the unit of the features."""
     generator = np.random.default_rng(1)
     x = generator.normal(size=(400, 5)) @ generator.normal(size=(5, 5))
-    x = np.column_stack([x, x[:, 0] - x[:, 1], np.full(400, 3.0)])
+    x = unit * np.column_stack([x, x[:, 0] - x[:, 1], np.full(400, 3.0)])
     train, test, dropped = ewsg.datasets.whiten(made(x[:300]), made(x[300:]))
     assert dropped == 2
     assert train.feature_names == tuple(f"component_{i}" for i in range(1, 6))

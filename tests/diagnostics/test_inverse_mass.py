@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.diagnostics._inverse_mass import _unspread
+from ewsg_jax.diagnostics._inverse_mass import _eigen, _unspread
 from ewsg_jax.dynamics import LowRank, mass_of
 
 D = 6
@@ -93,6 +93,13 @@ def test_a_spread_that_is_of_few_draws_is_taken_off(x64):
         assert made.values.shape == (1,)
         got.append(made.values[0])
     assert abs(np.mean(got) - 5) < 4 * 5 * np.sqrt(2 / n / len(got)) < 0.6
+
+
+def test_eigenvectors_of_more_numbers_than_draws():
+    flat = np.random.default_rng(4).normal(size=(4, 9))
+    values, vectors = _eigen(flat)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(4), atol=1e-12)
+    np.testing.assert_allclose((vectors * values) @ vectors.T, flat.T @ flat / 4, atol=1e-12)
 
 
 CASES = [(4, 250, 1, 0.0), (4, 250, 5, 0.5), (2, 25, 60, 0.5), (8, 100, 50, 0.9), (4, 100, 20, 0.97)]

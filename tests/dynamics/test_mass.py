@@ -174,6 +174,19 @@ def test_a_given_covariance_is_turned_too(x64):
     np.testing.assert_allclose(flat(moved.position), START + h * L @ momentum, rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", DYNAMICS[:-1])
+def test_a_restart_takes_the_gradient_where_it_is_told(x64, name):
+    """Of the splitting that is half a drift ahead of the position, and the momentum stays."""
+    own = dynamics_of(name, inverse_mass=jnp.asarray(DENSE))
+    state, there = own.init(jax.random.key(0), tree(jnp.asarray(START))), tree(jnp.linspace(-1.0, 1.0, D))
+    if name != "langevin":
+        state = state._replace(momentum=tree(jnp.linspace(2.0, 3.0, D)))
+    restarted = own.restarted(state, there)
+    np.testing.assert_allclose(flat(own.wanted_at(restarted)), flat(there), rtol=1e-12, atol=1e-14)
+    moved = restarted._replace(position=state.position)
+    jax.tree.map(np.testing.assert_array_equal, moved, state)
+
+
 # The law.
 
 

@@ -177,6 +177,8 @@ def test_noise_may_be_signs_and_probes_are_signs(correction):
     drawn = made.draw(jax.random.key(0), made.init(jax.random.key(0), jnp.zeros(64)))
     assert made.probes == int(correction)
     assert all(set(part.tolist()) == {-1.0, 1.0} for part in jax.tree.leaves(drawn))
+    if correction:
+        assert drawn[0].tolist() != drawn[1].tolist(), "they have keys of their own"
     gaussian = dynamics_of(True)
     noise, signs = gaussian.draw(jax.random.key(0), gaussian.init(jax.random.key(0), jnp.zeros(64)))
     assert len(set(noise.tolist())) == 64

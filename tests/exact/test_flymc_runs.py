@@ -147,17 +147,21 @@ def test_a_start_that_does_not_fit_is_told():
     assert not np.asarray(samples.state.dynamics.overflow).any(), "told once"
 
 
-@pytest.mark.parametrize("chunk_size", [4096, 7])
-def test_the_start_is_drawn_from_its_law(chunk_size):
-    """Each datum bright with probability (L − B)/L, whatever the chunks; the gaps are those of its position."""
+@pytest.mark.parametrize(
+    ("chunk_size", "temperature"), [(4096, 1.0), (7, 1.0), (4096, 0.6)], ids=["4096", "7", "another temperature"]
+)
+def test_the_start_is_drawn_from_its_law(chunk_size, temperature):
+    """Each datum bright with probability 1 − (B/L)^(1/T), whatever the chunks; gaps are those of its position."""
     theta = np.array([-0.3, 0.5])
-    kernel = ewsg.flymc(POSTERIOR, 0.1, capacity=ROWS, center=CENTER_32, chunk_size=chunk_size)
+    kernel = ewsg.flymc(
+        POSTERIOR, 0.1, capacity=ROWS, center=CENTER_32, chunk_size=chunk_size, temperature=temperature
+    )
     keys = jax.random.split(jax.random.key(1), 20_000)
     init = jax.jit(jax.vmap(lambda key: kernel.init(key, jnp.asarray(theta, jnp.float32), DATA).dynamics))
     bright = init(keys).bright
     rows = np.asarray(bright.rows)
     found = np.stack([(rows == i).any(axis=1) for i in range(ROWS)], axis=1)
-    odds = flymc.odds(MODEL, theta, CENTER)
+    odds = flymc.odds(MODEL, theta, CENTER, temperature)
     p = odds / (1 + odds)
     often = p * len(keys) > 100
     assert often.sum() > 10
@@ -168,7 +172,9 @@ def test_the_start_is_drawn_from_its_law(chunk_size):
     assert np.abs(products - np.diag(np.diag(products))).max() < laws.Z / np.sqrt(len(keys))
     assert found[:, ~often].mean() < 100 / len(keys)
     used = rows >= 0
-    np.testing.assert_allclose(np.asarray(bright.gaps)[used], np.log1p(odds)[rows[used]], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        np.asarray(bright.gaps)[used], temperature * np.log1p(odds)[rows[used]], rtol=1e-4, atol=1e-6
+    )
     np.testing.assert_array_equal(np.asarray(bright.gaps)[~used], 0)
 
 

@@ -109,6 +109,8 @@ def test_a_column_that_is_not_there():
         (lambda p: ewsg.sghmc(p, 1e-2, friction=4.0, batch_size=3), 1e-2 / (2 * 4.0)),
         (lambda p: ewsg.sghmc(p, 1e-2, friction=4.0, batch_size=3, integrator="splitting"), 1e-2 / (2 * 4.0)),
         (lambda p: ewsg.sghmc(p, 1e-2, friction=4.0, batch_size=3, temperature=2.0), 1e-2 / (2 * 4.0 * 2.0)),
+        # Exact in a potential without slope, however long the step: there the momentum is heated by less.
+        (lambda p: ewsg.sghmc(p, 1.0, friction=4.0, batch_size=3, integrator="exact"), 1.0 / (2 * 4.0)),
     ],
 )
 def test_heat_is_the_formula(rows, kernel, factor):

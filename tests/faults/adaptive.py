@@ -245,4 +245,11 @@ MUTANTS = [
         f"{AD}test_named_methods_hand_on_their_options[psgld]",
         sweep=True,
     ),
+    Mutant(
+        "preconditioned: signs of the noise's key",
+        "ewsg_jax/dynamics/_preconditioned.py",
+        "_random.noise(signs_key, ",
+        "_random.noise(noise_key, ",
+        "tests/dynamics/test_preconditioned.py::test_noise_may_be_signs_and_probes_are_signs[True]",
+    ),
 ]

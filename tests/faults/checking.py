@@ -213,4 +213,32 @@ MUTANTS = [
         "draws.sd >= widths / AS_WIDE",
         "tests/checking/test_brascamp_lieb.py::test_what_is_as_wide_as_the_prior_is_named",
     ),
+    Mutant(
+        "check: a basis judged by the draws it was fitted to",
+        "ewsg_jax/checking/correction.py",
+        "self._left(other, targets, ",
+        "self._left(mine, targets, ",
+        "tests/checking/test_check.py::test_two_batches_undo_the_attenuation_by_their_noise",
+    ),
+    Mutant(
+        "check: gradients of chains that share batches in the order of chains",
+        "ewsg_jax/checking/draws.py",
+        "return rows.reshape(draws, chains, -1).swapaxes(0, 1)",
+        "return rows.reshape(chains, draws, -1)",
+        "tests/checking/test_check.py::test_copies_of_a_chain_say_what_one_says",
+    ),
+    Mutant(
+        "check: directions of the same half",
+        "ewsg_jax/checking/stein.py",
+        "flat = others.reshape(-1, others.shape[-1])",
+        "flat = draws.reshape(-1, others.shape[-1])",
+        "tests/checking/test_check.py::test_each_half_has_the_directions_of_the_other",
+    ),
+    Mutant(
+        "check: moments of the draws beside corrected draws",
+        "ewsg_jax/checking/report.py",
+        "draws=like(samples.draws, values), moments=None)",
+        "draws=like(samples.draws, values))",
+        "tests/checking/test_check.py::test_a_hot_run_of_a_skewed_posterior",
+    ),
 ]

@@ -276,4 +276,18 @@ MUTANTS = [
         "basis",
         CT + "test_the_covariance_at_a_point[False-low_rank]",
     ),
+    Mutant(
+        "tracking: a reset counted as one pass",
+        "ewsg_jax/gradients/_covariance_tracking.py",
+        "jnp.where(due, self.passes * n, 0)",
+        "jnp.where(due, n, 0)",
+        "tests/gradients/test_variance_reduced.py::test_steps_report_what_evaluations_say_beforehand[low_rank-None]",
+    ),
+    Mutant(
+        "kept covariance: a dense one of low rank",
+        "ewsg_jax/gradients/_kept_covariance.py",
+        'rank = self.rank if self.structure == "low_rank" else row.shape[0]',
+        "rank = self.rank",
+        "tests/gradients/test_covariance_tracking.py::test_a_kept_covariance_is_that_of_the_last_reset[dense]",
+    ),
 ]

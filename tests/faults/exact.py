@@ -212,4 +212,26 @@ MUTANTS = [
         f"{METROPOLIS}test_where_the_density_is_0_or_no_number",
         sweep=True,
     ),
+    Mutant(
+        "bounds: the series of small changes for larger ones",
+        "ewsg_jax/bounds/remainders.py",
+        "jnp.max(jnp.abs(d), axis=-1) < 1,",
+        "jnp.max(jnp.abs(d), axis=-1) < 2,",
+        "tests/exact/test_bounds.py::test_gaps_are_the_published_ones_and_never_negative[logistic_regression-1.0]",
+    ),
+    Mutant(
+        "flymc: the first bright data at temperature 1",
+        "ewsg_jax/exact/_flymc.py",
+        "            self.temperature(jnp.int32(0)),\n",
+        "            1.0,\n",
+        "tests/exact/test_flymc_runs.py::test_the_start_is_drawn_from_its_law[another temperature]",
+    ),
+    Mutant(
+        "flymc: one key for the direction and what accepts",
+        "ewsg_jax/exact/_flymc.py",
+        "_random.log_uniform(uniform_key, ",
+        "_random.log_uniform(direction_key, ",
+        "tests/exact/test_flymc_runs.py::test_it_stays_in_the_posterior[1.0]",
+        sweep=True,
+    ),
 ]

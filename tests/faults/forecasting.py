@@ -203,4 +203,25 @@ MUTANTS = [
         '("walls", self.posterior, self._temperature)',
         "tests/forecasting/test_forecast.py::test_a_mode_is_looked_at_once",
     ),
+    Mutant(
+        "forecast: a row may have been seen in the step itself",
+        "ewsg_jax/forecasting/anchors.py",
+        "np.ceil(np.log1p(-middles)",
+        "np.floor(np.log1p(-middles)",
+        "tests/forecasting/test_forecast.py::test_anchors_of_rows_against_sums",
+    ),
+    Mutant(
+        "forecast: the curvature in a mass turned the other way",
+        "ewsg_jax/forecasting/stability.py",
+        "curvature = turned @ curvature @ turned.T",
+        "curvature = turned.T @ curvature @ turned",
+        "tests/forecasting/test_forecast.py::test_with_a_mass_the_coordinates_do_not_matter[dense]",
+    ),
+    Mutant(
+        "forecast: passes of the fastest coordinate",
+        "ewsg_jax/forecasting/result.py",
+        "float(np.max(np.asarray(x)))",
+        "float(np.min(np.asarray(x)))",
+        "tests/forecasting/test_forecast.py::test_the_exact_law[regression in 2-D, ld-0.125-1e-06]",
+    ),
 ]

@@ -146,4 +146,11 @@ MUTANTS = [
         "tests/gradients/test_index_chain.py::test_log_weights_are_the_papers[euler-zero-gaussian_location]",
         sweep=True,
     ),
+    Mutant(
+        "index chain: the frozen batch counted as a proposal",
+        "ewsg_jax/gradients/_exponentially_weighted.py",
+        "accepted.astype(jnp.float32) / length",
+        "accepted.astype(jnp.float32) / (length + 1)",
+        "tests/gradients/test_index_chain.py::test_acceptance_has_metropolis_threshold[gaussian_location-1-True-together]",
+    ),
 ]

@@ -362,4 +362,11 @@ MUTANTS = [
         "tests/dynamics/test_exact_integrator.py::test_step_is_that_of_many_small_steps_in_float64",
         sweep=True,
     ),
+    Mutant(
+        "combined: the normal of the position moves the momentum",
+        "ewsg_jax/dynamics/combined.py",
+        "(state.momentum, gradient, normals[0])",
+        "(state.momentum, gradient, normals[-1])",
+        "tests/dynamics/test_palindrome.py::test_a_step_is_that_of_its_letters[BUB]",
+    ),
 ]

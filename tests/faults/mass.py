@@ -86,4 +86,11 @@ MUTANTS = [
         "tests/wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[dynamics: an inverse mass that does not fit: a low rank]",
         sweep=True,
     ),
+    Mutant(
+        "a restart with a mass takes the position for where the gradient is wanted",
+        "ewsg_jax/dynamics/protocol.py",
+        "(1, point), (-1, self.wanted_at(state))",
+        "(1, point), (-1, state.position)",
+        "tests/dynamics/test_mass.py::test_a_restart_takes_the_gradient_where_it_is_told[splitting]",
+    ),
 ]

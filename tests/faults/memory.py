@@ -246,4 +246,18 @@ MUTANTS = [
         WM + "test_a_step_commits_once_and_counts_every_candidate[covariance_tracking-one_by_one]",
         True,
     ),
+    Mutant(
+        "saga: what rounding took from the first sum is forgotten",
+        "ewsg_jax/gradients/_saga.py",
+        "return SAGAMemory(table, gradient, error, self.law.init(key))",
+        "return SAGAMemory(table, gradient, zero, self.law.init(key))",
+        "tests/gradients/test_variance_reduced.py::test_the_first_sum_is_that_of_the_table_as_it_is_stored[float32]",
+    ),
+    Mutant(
+        "saga: a probe without the prior",
+        "ewsg_jax/gradients/_saga.py",
+        "(1, self.posterior.prior_gradient(position)),",
+        "(0, self.posterior.prior_gradient(position)),",
+        "tests/gradients/test_variance_reduced.py::test_probe_is_the_same_batch_and_memory_elsewhere[linear_regression-saga]",
+    ),
 ]

@@ -221,4 +221,19 @@ MUTANTS = [
         "mode._replace(position=mode.position)",
         CANDIDATES + "test_positions_of_half_precision_are_planned_in_float32",
     ),
+    Mutant(
+        "plan: walls without the prior",
+        "ewsg_jax/planning/walls.py",
+        "whole = rows + np.asarray(prior_curvatures(posterior, frame.layout, center[None]), np.float64)[0]",
+        "whole = rows",
+        "tests/planning/test_plan.py::test_a_prior_is_steep_too",
+    ),
+    Mutant(
+        "plan: looking at the mode is free",
+        "ewsg_jax/planning/search.py",
+        "choice.candidates, normal.report.data_passes\n",
+        "choice.candidates, 0.0\n",
+        "tests/planning/test_plan.py::test_a_normal_posterior_needs_no_chain",
+        sweep=True,
+    ),
 ]

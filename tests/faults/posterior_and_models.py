@@ -125,4 +125,18 @@ MUTANTS = [
         "tests/wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[Posterior.gradient: a mean that would broadcast]",
         sweep=True,
     ),
+    Mutant(
+        "linear regression: values of another noise than the gradient's",
+        "ewsg_jax/models/_linear_regression.py",
+        "        _LogLikelihood(precision),\n",
+        "        _LogLikelihood(1.0),\n",
+        "tests/models/test_models.py::test_linear_regression_has_its_conjugate_posterior[0.7]",
+    ),
+    Mutant(
+        "interval: an end at zero is a number too small to be one",
+        "ewsg_jax/bijectors/_interval.py",
+        "    last = -tiny if abs(last) < tiny else last\n",
+        "",
+        "tests/bijectors/test_maps.py::test_a_bound_of_zero_is_not_reached[-2.0-0.0-200.0]",
+    ),
 ]

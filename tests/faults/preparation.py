@@ -172,4 +172,25 @@ MUTANTS = [
         "-self.gain",
         "tests/preparation/test_widths.py::test_affine_is_one_to_one[low_rank]",
     ),
+    Mutant(
+        "widths: a low rank added to the diagonal",
+        "ewsg_jax/preparation/mode.py",
+        "1 + basis**2 @ (values - 1)",
+        "1 + basis**2 @ values",
+        "tests/preparation/test_widths.py::test_many_numbers_have_a_low_rank",
+    ),
+    Mutant(
+        "products: the least curvature of a shifted recurrence",
+        "ewsg_jax/preparation/probes.py",
+        "beta[:-1] / alpha[:-1]]",
+        "beta[:-1] / alpha[1:]]",
+        "tests/preparation/test_no_mode.py::test_products_tell_the_distance_and_its_error",
+    ),
+    Mutant(
+        "starts: the width of a call is not heeded",
+        "ewsg_jax/preparation/start.py",
+        "self.width if width is None else width",
+        "self.width",
+        "tests/preparation/test_widths.py::test_starts_are_as_wide_as_asked",
+    ),
 ]

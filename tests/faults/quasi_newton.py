@@ -169,4 +169,11 @@ MUTANTS = [
         "def probes(self) -> int:\n        return 0\n",
         TEST + "test_hamcmc_is_the_dynamics_over_uniform_rows",
     ),
+    Mutant(
+        "quasi-newton: the points before the start are zeros",
+        "ewsg_jax/dynamics/_quasi_newton.py",
+        "jnp.repeat(x[None], size, axis=0)",
+        "jnp.zeros((size, *x.shape), x.dtype)",
+        "tests/dynamics/test_quasi_newton.py::test_steps_are_those_of_the_oracle",
+    ),
 ]

@@ -84,4 +84,11 @@ MUTANTS = [
         "jnp.arange(32, dtype=jnp.uint32) // 2) & 1",
         "tests/test_random.py::test_signs_are_the_bits_of_the_words[shape2]",
     ),
+    Mutant(
+        "row numbers: a carry is lost",
+        "ewsg_jax/_random.py",
+        "cross = (middle & mask) + a_low * b_high",
+        "cross = a_low * b_high",
+        "tests/test_random.py::test_one_word_against_whole_numbers[399999]",
+    ),
 ]

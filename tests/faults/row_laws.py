@@ -312,4 +312,25 @@ MUTANTS = [
         "if True:",
         "tests/gradients/test_row_probability.py::test_strata_of_a_law_that_is_made_under_a_trace",
     ),
+    Mutant(
+        "rows: epochs of blocks go back, sweeps do not",
+        "ewsg_jax/rows/named.py",
+        'mirrored=rows == "block_sweeps"',
+        'mirrored=rows == "block_epochs"',
+        "tests/gradients/test_block_epochs.py::test_every_block_comes_once_in_an_epoch[7-3-block_epochs]",
+    ),
+    Mutant(
+        "a block does not go around where one row is left over",
+        "ewsg_jax/rows/block_epochs.py",
+        "around = self._left_out(data) > 0",
+        "around = self._left_out(data) > 1",
+        "tests/gradients/test_block_epochs.py::test_in_the_long_run_all_rows_come_as_often[block_epochs]",
+    ),
+    Mutant(
+        "strata: places taken for row numbers",
+        "ewsg_jax/gradients/_stratified.py",
+        "indices = _tree.take(memory.order, memory.first + place)",
+        "indices = memory.first + place",
+        "tests/gradients/test_stratified.py::test_over_all_batches[linear_regression-by size]",
+    ),
 ]

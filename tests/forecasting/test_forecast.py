@@ -223,6 +223,8 @@ def test_anchors_of_rows_against_sums():
     assert set(anchors.uniform_lags(5).values) == {0, 1, 2, 3, 4}
     np.testing.assert_allclose(anchors.uniform_lags(1000).values.mean(), 499.5, rtol=2e-3)
     np.testing.assert_allclose(anchors.geometric_lags(0.01).values.mean(), 100, rtol=0.1)
+    # Half of the rows were last seen one step ago, a quarter two: a step does not know what it sees itself.
+    assert np.bincount(anchors.geometric_lags(0.5).values)[:4].tolist() == [0, 8, 4, 2]
 
 
 def test_the_index_chain_on_a_few_batches():

@@ -220,6 +220,8 @@ def test_a_normal_posterior_needs_no_chain(planned):
     np.testing.assert_allclose((np.asarray(gaussian.mean) - MEAN) / SD, 0, atol=0.01)
     np.testing.assert_allclose(np.asarray(gaussian.sd) / SD, 1, atol=0.01)
     assert "without a chain" in repr(planned)
+    # What it took: the search for the mode, and gradients at draws of the approximation.
+    assert planned.data_passes_spent == planned.mode.data_passes + gaussian.report.data_passes > 0
 
 
 def test_a_planned_run_is_right(planned):
@@ -294,6 +296,15 @@ def test_the_rows_own_curvatures_bound_the_steepest():
     # And where a model has no predictor the curvature itself is looked at, at some of them.
     plain = ewsg.Posterior(LOGISTIC.log_likelihood, LOGISTIC.log_prior)
     assert walls.steepest(plain, frame, places, labels).curvature <= met * (1 + 1e-3)
+
+
+def test_a_prior_is_steep_too():
+    """A linear regression is as steep anywhere as at its mode, 1 in its coordinates: here that is the prior's."""
+    model = ewsg.models.linear_regression(prior_scale=1e-3)
+    mode = a_mode(model, jnp.zeros(3), ROWS)
+    frame = Frame(mode.position, mode.inverse_mass, mode)
+    found = walls.steepest(model, frame, frame.places(KEY, 8, 1.0), ROWS).curvature
+    assert found == pytest.approx(1.0, rel=1e-4)
 
 
 def quadrature(potential, axes):

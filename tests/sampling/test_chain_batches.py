@@ -77,6 +77,23 @@ def test_moments_are_those_of_all_at_once():
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
+def test_costs_that_steps_tell_are_means_over_all_chains():
+    """Of five chains as three and two: FlyMC's, of which the last two see most rows in every step."""
+    data = {"x": DATA, "y": (DATA[:, 0] > 1).astype(float)}
+    kernel = ewsg.flymc(
+        ewsg.models.logistic_regression(),
+        1e-3,
+        capacity=40,
+        resample_probability=0.1,
+        proposal_capacity=40,
+        center=jnp.zeros(D),
+    )
+    starts = jnp.zeros((C, D)).at[3:].set(4.0)
+    options = {"stacked": True, "chain_batch_size": 3, "progress": False}
+    samples = ewsg.sample(KEY, kernel, starts, data, 30, **options)
+    assert abs(samples.evaluations[-1] - samples.gradient_evaluations / C) <= 1
+
+
 def test_a_batch_that_is_lost_rests_to_the_end():
     """And the others are what they are; also where it is the first one."""
     steep = ewsg.Posterior(lambda p, row: -jnp.sum((p - row) ** 4), lambda p: 0.0)

@@ -11,6 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
 from ewsg_jax.sampling import chunks, layout, loop, parts
+from ewsg_jax.sampling._moments import Moments
 
 KEY = jax.random.key(2)
 DATA = {"x": jnp.arange(12.0).reshape(6, 2) / 10, "t": jnp.arange(6.0) / 5}
@@ -121,6 +122,24 @@ def test_moments_are_those_of_the_draws(monkeypatch, pieces):
     mean_only = run(keep=None, moments=ewsg.moments(covariance="none"), **options).moments
     assert mean_only.variance is None
     np.testing.assert_allclose(mean_only.mean["b"], draws[..., 0].mean(1), rtol=1e-5, atol=1e-7)
+
+
+def test_pooled_moments_are_those_of_all_draws_together():
+    """Of chains of three draws and of nine, elsewhere; one without weight drops, whatever it holds."""
+    rng = np.random.default_rng(0)
+    draws = [rng.normal(size=(n, 2)) + n for n in (3, 9)]
+    lost = np.full((2, 2), np.nan)
+    each = Moments(
+        np.array([3.0, 9.0, 0.0]),
+        np.array([*(chain.mean(0) for chain in draws), lost[0]]),
+        np.array([*(chain.var(0) for chain in draws), lost[0]]),
+        np.array([*(np.cov(chain.T, ddof=0) for chain in draws), lost]),
+    )
+    pooled, whole = each.pooled(), np.concatenate(draws)
+    assert pooled.weight == 12
+    np.testing.assert_allclose(pooled.mean, whole.mean(0), rtol=1e-12)
+    np.testing.assert_allclose(pooled.variance, whole.var(0), rtol=1e-12)
+    np.testing.assert_allclose(pooled.covariance, np.cov(whole.T, ddof=0), rtol=1e-5)
 
 
 def test_moments_of_a_function_and_of_few_bits():
