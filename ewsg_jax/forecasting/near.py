@@ -236,10 +236,9 @@ class Near:
         """Return the largest stable step, NaN where it depends on the position."""
         if not self.dynamics.translates:
             return np.nan
-        heat = 0.0
+        heat, mass = 0.0, self.dynamics.mass
         if self.dynamics.needs_covariance or getattr(self.dynamics, "covariance", None) is not None:
-            gradient = self.linear_step(noise).gradient
-            size = np.abs(gradient).max()
-            heat = float(np.linalg.eigvalsh(gradient @ noise.covariance @ gradient.T)[-1]) / size**2
+            # The largest of it beside the largest curvature, though their directions may differ: on the safe side.
+            heat = stability.in_mass(mass, self.unit[:, None] * noise.covariance * self.unit, self.layout)
         state = state_at(self.dynamics, jnp.zeros(1), self.step, None)
-        return stability.largest_step(self.dynamics, state, self.target.steepest(self.dynamics.mass), heat)
+        return stability.largest_step(self.dynamics, state, self.target.steepest(mass), heat)

@@ -224,4 +224,11 @@ MUTANTS = [
         "float(np.min(np.asarray(x)))",
         "tests/forecasting/test_forecast.py::test_the_exact_law[regression in 2-D, ld-0.125-1e-06]",
     ),
+    Mutant(
+        "forecast: the friction of batches in other units",
+        "ewsg_jax/forecasting/near.py",
+        "stability.in_mass(mass, self.unit[:, None] * noise.covariance * self.unit, self.layout)",
+        "stability.in_mass(mass, noise.covariance, self.layout)",
+        "tests/forecasting/test_forecast.py::test_the_friction_of_batches_bounds_the_step",
+    ),
 ]

@@ -374,3 +374,23 @@ def test_temperatures_of_one_mode():
         for t in (1.0, 0.25)
     ]
     np.testing.assert_allclose(targets[1], targets[0] / 4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("curvature", [1.0, 100.0, 1e4])
+@pytest.mark.parametrize("is_massive", [False, True])
+def test_the_friction_of_batches_bounds_the_step(curvature, is_massive):
+    """With friction γ + hC/2 a step on a parabola is stable where h²λ < 4 − 2h(γ + hC/2); a mass makes λ one."""
+    n, friction = 10, 1.0
+    scale = (n / curvature) ** 0.5
+    data = jnp.asarray(2 * scale * np.linspace(-1, 1, n)[:, None])
+    model = ewsg.models.gaussian_location(noise_scale=scale)
+    mode = a_mode(model, jnp.zeros(1), data)
+    noise = n**2 / 2 * np.var(np.asarray(data, float)) / scale**4
+    unit = curvature if is_massive else 1.0
+    bound = np.roots([(curvature + noise) / unit, 2 * friction, -4]).max()
+    estimator = ewsg.gradients.kept_covariance(model, batch_size=2)
+    for part in (0.3, 0.97, 1.03):
+        dynamics = ewsg.dynamics.noise_corrected(part * bound, friction=friction, inverse_mass=1 / unit)
+        told = ewsg.forecast(ewsg.kernel(dynamics, estimator), mode, data)
+        np.testing.assert_allclose(told.largest_step, bound, rtol=0.015)
+        assert told.is_stable is (part < 1)
