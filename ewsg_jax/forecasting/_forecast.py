@@ -65,13 +65,13 @@ def _checked(kernel: Kernel, mode: Mode, data: Data) -> tuple[Pair, Curvature | 
     _check.instance("kernel", kernel, Kernel, "a method or ewsg_jax.kernel(…)")
     if not isinstance(kernel, Pair):
         raise ValueError(f"kernel must be a dynamics with an estimator for a forecast; got {kernel}, an exact one")
-    fields = kernel.dynamics.init(jax.random.key(0), jnp.zeros(1))._fields
+    _check.instance("mode", mode, Mode, "made by ewsg_jax.find_mode")
+    fields = jax.eval_shape(kernel.dynamics.init, jax.random.key(0), mode.position)._fields
     if set(fields) - {*MOVING, *HELD} or kernel.dynamics.probes:
         raise ValueError(
             "kernel must have a dynamics that remembers no more than a momentum and a thermostat for a forecast; "
             f"got {type(kernel.dynamics).__name__}. Run it for some steps instead"
         )
-    _check.instance("mode", mode, Mode, "made by ewsg_jax.find_mode")
     _ = mode.covariance
     _check.data(data)
     kernel.check(mode.position, data)

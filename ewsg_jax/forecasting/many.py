@@ -33,8 +33,8 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
         ValueError: the dynamics, its mass or the estimator has none for so many numbers.
     """
     dynamics, told, layout = kernel.dynamics, known(kernel.estimator, data), Layout.of(mode.position)
-    has_thermostat = "thermostat" in single.at_rest(dynamics, step)._fields
-    if not dynamics.translates or dynamics.needs_covariance or has_thermostat:
+    has_matrix = dynamics.needs_covariance or getattr(dynamics, "covariance", None) is not None
+    if not dynamics.translates or has_matrix or "thermostat" in single.at_rest(dynamics, step)._fields:
         raise _too_many(f"the dynamics {type(dynamics).__name__}")
     if told.lags is not None or told.chain_length is not None:
         raise _too_many(f"the estimator {type(kernel.estimator).__name__}")

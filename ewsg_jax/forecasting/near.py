@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from ewsg_jax._module import Constant
 from ewsg_jax._types import Data
@@ -23,6 +24,7 @@ from ewsg_jax.forecasting.step import (
     weight_terms,
 )
 from ewsg_jax.forecasting.target import Target
+from ewsg_jax.gradients.covariance import Covariance
 from ewsg_jax.pair import Pair
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.curvature import Curvature
@@ -236,9 +238,17 @@ class Near:
         """Return the largest stable step, NaN where it depends on the position."""
         if not self.dynamics.translates:
             return np.nan
-        heat, mass = 0.0, self.dynamics.mass
-        if self.dynamics.needs_covariance or getattr(self.dynamics, "covariance", None) is not None:
+        heat, mass, plain = 0.0, self.dynamics.mass, self.dynamics
+        given: Covariance | None = getattr(plain, "covariance", None)
+        matrix = self.unit[:, None] * noise.covariance * self.unit
+        if given is not None:
+            plain = dataclasses.replace(plain, covariance=None)  # pyright: ignore[reportCallIssue]
+            matrix = np.asarray(jax.vmap(self._given(given))(jnp.eye(self.d)), float)
+        if plain.needs_covariance:
             # The largest of it beside the largest curvature, though their directions may differ: on the safe side.
-            heat = stability.in_mass(mass, self.unit[:, None] * noise.covariance * self.unit, self.layout)
-        state = state_at(self.dynamics, jnp.zeros(1), self.step, None)
-        return stability.largest_step(self.dynamics, state, self.target.steepest(mass), heat)
+            heat = stability.in_mass(mass, matrix, self.layout)
+        state = state_at(plain, jnp.zeros(1), self.step, None)
+        return stability.largest_step(plain, state, self.target.steepest(mass), heat)
+
+    def _given(self, covariance: Covariance) -> Any:
+        return lambda row: ravel_pytree(covariance.times(self.layout.tree(row)))[0]

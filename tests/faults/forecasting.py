@@ -227,8 +227,8 @@ MUTANTS = [
     Mutant(
         "forecast: the friction of batches in other units",
         "ewsg_jax/forecasting/near.py",
-        "stability.in_mass(mass, self.unit[:, None] * noise.covariance * self.unit, self.layout)",
-        "stability.in_mass(mass, noise.covariance, self.layout)",
+        "matrix = self.unit[:, None] * noise.covariance * self.unit",
+        "matrix = noise.covariance",
         "tests/forecasting/test_forecast.py::test_the_friction_of_batches_bounds_the_step",
     ),
 ]

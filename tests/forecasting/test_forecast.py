@@ -378,7 +378,8 @@ def test_temperatures_of_one_mode():
 
 @pytest.mark.parametrize("curvature", [1.0, 100.0, 1e4])
 @pytest.mark.parametrize("is_massive", [False, True])
-def test_the_friction_of_batches_bounds_the_step(curvature, is_massive):
+@pytest.mark.parametrize("is_given", [False, True])
+def test_the_friction_of_batches_bounds_the_step(curvature, is_massive, is_given):
     """With friction γ + hC/2 a step on a parabola is stable where h²λ < 4 − 2h(γ + hC/2); a mass makes λ one."""
     n, friction = 10, 1.0
     scale = (n / curvature) ** 0.5
@@ -388,9 +389,35 @@ def test_the_friction_of_batches_bounds_the_step(curvature, is_massive):
     noise = n**2 / 2 * np.var(np.asarray(data, float)) / scale**4
     unit = curvature if is_massive else 1.0
     bound = np.roots([(curvature + noise) / unit, 2 * friction, -4]).max()
-    estimator = ewsg.gradients.kept_covariance(model, batch_size=2)
+    estimator, covariance = ewsg.gradients.kept_covariance(model, batch_size=2), None
+    if is_given:
+        estimator = ewsg.gradients.uniform(model, batch_size=2)
+        covariance = ewsg.gradients.covariance_at(model, mode.position, data, batch_size=2)
     for part in (0.3, 0.97, 1.03):
-        dynamics = ewsg.dynamics.noise_corrected(part * bound, friction=friction, inverse_mass=1 / unit)
+        dynamics = ewsg.dynamics.noise_corrected(
+            part * bound, friction=friction, inverse_mass=1 / unit, covariance=covariance
+        )
         told = ewsg.forecast(ewsg.kernel(dynamics, estimator), mode, data)
         np.testing.assert_allclose(told.largest_step, bound, rtol=0.015)
         assert told.is_stable is (part < 1)
+
+
+def test_a_covariance_that_is_given_is_told_like_one_that_is_kept():
+    """Of a location it is the same everywhere, so that the laws are the same."""
+    data = jax.random.normal(jax.random.key(4), (30, 2)) * jnp.array([1.0, 5.0])
+    model = ewsg.models.gaussian_location()
+    mode = a_mode(model, jnp.zeros(2), data)
+    given = ewsg.gradients.covariance_at(model, mode.position, data, batch_size=3)
+    kept, told = (
+        ewsg.forecast(
+            ewsg.kernel(ewsg.dynamics.noise_corrected(0.03, friction=3.0, covariance=covariance), estimator),
+            mode,
+            data,
+        )
+        for covariance, estimator in (
+            (None, ewsg.gradients.kept_covariance(model, batch_size=3)),
+            (given, ewsg.gradients.uniform(model, batch_size=3)),
+        )
+    )
+    np.testing.assert_allclose(told.variance_ratio, kept.variance_ratio, rtol=0.02)
+    np.testing.assert_allclose(told.largest_step, kept.largest_step, rtol=0.02)

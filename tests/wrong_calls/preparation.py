@@ -273,6 +273,20 @@ of(
         lambda: told(ewsg.sgnht(MODEL, 0.1, friction=1.0, batch_size=1), MANY),
     ),
     (
+        "a given covariance of many",
+        V,
+        "kernel",
+        "the dynamics NoiseCorrected",
+        "more than 1,000 numbers",
+        lambda: told(
+            ewsg.kernel(
+                ewsg.dynamics.noise_corrected(0.1, friction=1.0, covariance=np.ones(MANY.position.size)),
+                ewsg.gradients.uniform(MODEL, batch_size=1),
+            ),
+            MANY,
+        ),
+    ),
+    (
         "another mass of many",
         V,
         "kernel",
