@@ -50,11 +50,13 @@ def shapes(program: Any, kernel: object, data: PyTree, *arguments: Any) -> Any:
         program: made by `jax.jit`.
         kernel: an object.
         data: a tree of arrays.
-        arguments: trees of shapes, and values that can be hashed.
+        arguments: trees of arrays or their shapes, and values that can be hashed.
     """
     leaves, structure = jax.tree.flatten(arguments)
-    question = program, structure, tuple(leaves)
-    return remembered(question, lambda: program.eval_shape(kernel, data, *arguments), data, kernel)
+    told = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) if isinstance(x, jax.Array) else x for x in leaves)
+    return remembered(
+        (program, structure, told), lambda: program.eval_shape(kernel, data, *arguments), data, kernel
+    )
 
 
 def once(question: Hashable, look: Callable[[], None], tree: PyTree) -> None:
