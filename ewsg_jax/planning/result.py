@@ -115,9 +115,7 @@ class Plan:
             lines += [_row(each, width, self.table[0]) for each in self.table[:MOST_SHOWN]]
             if len(self.table) > MOST_SHOWN:
                 lines.append(f"({len(self.table)} candidates, the best {MOST_SHOWN} shown)")
-            lines.append(
-                f"passes: of all {self.num_chains} chains; a step costs as many rows as it has, and {OVERHEAD} more"
-            )
+            lines.append(f"passes: of all {self.num_chains} chains; cost: rows, and {OVERHEAD} more for each step")
         return "\n".join(lines)
 
 
