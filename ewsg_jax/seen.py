@@ -54,9 +54,8 @@ def shapes(program: Any, kernel: object, data: PyTree, *arguments: Any) -> Any:
     """
     leaves, structure = jax.tree.flatten(arguments)
     told = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) if isinstance(x, jax.Array) else x for x in leaves)
-    return remembered(
-        (program, structure, told), lambda: program.eval_shape(kernel, data, *arguments), data, kernel
-    )
+    question = program, structure, told, bool(jax.config.read("jax_enable_x64"))
+    return remembered(question, lambda: program.eval_shape(kernel, data, *arguments), data, kernel)
 
 
 def once(question: Hashable, look: Callable[[], None], tree: PyTree) -> None:
