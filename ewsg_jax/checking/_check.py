@@ -29,6 +29,7 @@ from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.sampling import Samples
+from ewsg_jax.sampling.averages import mean_of, sd_of
 from ewsg_jax.sampling.convergence import array_statistics
 from ewsg_jax.sampling.coordinates import Names
 
@@ -124,13 +125,16 @@ def check(
             own = jax.random.fold_in(key, MOST_NUMBERS * look + number)
             return fresh_gradients(own, posterior, draws, data, batch_size, rows, float(temperature))
 
+        tree = samples.draws if isinstance(samples, Samples) else samples
+        mean = mean_of(tree, draws.chains)
+        whole = vector(mean), vector(sd_of(tree, draws.chains, mean))
         first = gradients(0, draws)
         first.check()
         metric = None if mode is None else metric_of(mode, float(temperature))
         widths = prior_widths(posterior, draws, float(temperature))
         bounds = widths if posterior.log_concave else None
-        report = _judged(draws, first, gradients, metric, bounds, float(tolerance), float(error_rate))
-        return dataclasses.replace(report, note=as_wide(draws, widths))
+        report = _judged(draws, whole, first, gradients, metric, bounds, float(tolerance), float(error_rate))
+        return dataclasses.replace(report, note=as_wide(whole[1], widths, draws.names))
 
     report, passes = looked(0, max_draws or LOOKS[0]), 0.0
     for look, most in enumerate(LOOKS[1:], 1):
@@ -145,6 +149,7 @@ def check(
 
 def _judged(
     draws: Draws,
+    whole: tuple[np.ndarray, np.ndarray],
     first: Fresh,
     gradients: Callable[[int, Draws], Fresh],
     metric: tuple[np.ndarray, np.ndarray] | None,
@@ -152,7 +157,7 @@ def _judged(
     tolerance: float,
     error_rate: float,
 ) -> Report:
-    """Judge draws, and find what is right."""
+    """Judge draws, and find what is right; `whole` are mean and sd of all, those that are not looked at too."""
     is_dense = draws.size <= min(coordinatewise.MOST_DENSE, len(draws.flat) // DRAWS_OF_FUNCTION - 1)
     scores = _scores(draws, first.mean, metric, error_rate)
     if draws.shared:
@@ -169,7 +174,7 @@ def _judged(
             if end.slopes is not None:
                 own = found.mean, root_of(found.covariance, symmetric=True)
                 rest = _scores(here, end.slopes, own, error_rate)
-    mean, sd = draws.mean, np.maximum(draws.sd, TINY)
+    mean, sd = whole[0], np.maximum(whole[1], TINY)
     right = np.sqrt(np.diag(found.covariance) if is_dense else found.covariance)
     corrected = Corrected(
         mean=draws.told(found.mean),

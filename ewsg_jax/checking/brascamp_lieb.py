@@ -69,16 +69,17 @@ def too_wide(draws: Draws, widths: np.ndarray | None, tolerance: float, error_ra
     )
 
 
-def as_wide(draws: Draws, widths: np.ndarray | None) -> str:
+def as_wide(sd: np.ndarray, widths: np.ndarray | None, own_names: tuple[str, ...]) -> str:
     """Return which coordinates are as wide as the prior, in words; nothing where none is.
 
     Args:
-        draws: which.
-        widths: the prior's standard deviations, shape (d,); None where they are not known.
+        sd: standard deviations of draws, shape (d,).
+        widths: the prior's, shape (d,); None where they are not known.
+        own_names: of the coordinates.
     """
     if widths is None:
         return ""
-    names = [draws.names[k] for k in np.flatnonzero(draws.sd >= AS_WIDE * widths)]
+    names = [own_names[k] for k in np.flatnonzero(sd >= AS_WIDE * widths)]
     if not names:
         return ""
     told = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if names[MOST_NAMED:] else "")

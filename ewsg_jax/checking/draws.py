@@ -11,9 +11,8 @@ from ewsg_jax._types import Position, PyTree
 from ewsg_jax.checking.affine import Affine
 from ewsg_jax.checking.correction import GROUPS
 from ewsg_jax.preparation import Mode
-from ewsg_jax.preparation.programs import Layout, vector
+from ewsg_jax.preparation.programs import Layout
 from ewsg_jax.sampling import Samples
-from ewsg_jax.sampling.averages import mean_and_sd
 from ewsg_jax.sampling.coordinates import Names, flattened
 from ewsg_jax.sampling.samples import named
 
@@ -39,7 +38,6 @@ class Draws(NamedTuple):
         chains: which of them these are, shape (chain,).
         kept: which draws of each, shape (draw,).
         shared: whether chains share their batches, so that only blocks of time are independent.
-        mean, sd: of all draws of these chains, those that are not looked at too, shape (d,).
         num_groups: groups of successive rows of `flat`, nearly independent of each other.
     """
 
@@ -51,8 +49,6 @@ class Draws(NamedTuple):
     chains: np.ndarray
     kept: np.ndarray
     shared: bool
-    mean: np.ndarray
-    sd: np.ndarray
     num_groups: int = GROUPS
 
     @property
@@ -135,7 +131,6 @@ def draws_of(samples: Samples | PyTree, names: Names, most: int, shared: bool | 
     finite = np.array([all(np.isfinite(x[c]).all() for x in leaves) for c in range(num_chains)])
     if isinstance(samples, Samples):
         finite &= samples.is_finite
-    mean, sd = (vector(each) for each in mean_and_sd(tree, np.flatnonzero(finite)))
     if not finite.any():
         raise ValueError("samples must have a chain that stayed finite; got none")
     values = values[finite]
@@ -157,8 +152,6 @@ def draws_of(samples: Samples | PyTree, names: Names, most: int, shared: bool | 
         np.flatnonzero(finite),
         kept,
         shared and len(values) > 1,
-        mean,
-        sd,
     )
 
 

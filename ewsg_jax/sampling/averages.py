@@ -6,8 +6,8 @@ import numpy as np
 from ewsg_jax._types import PyTree
 
 
-def mean_and_sd(draws: PyTree, chains: np.ndarray) -> tuple[PyTree, PyTree]:
-    """Return the mean and the standard deviation over chains and draws, trees like one draw, in float64.
+def mean_of(draws: PyTree, chains: np.ndarray) -> PyTree:
+    """Return the mean over chains and draws, a tree like one draw, in float64.
 
     Float32 has 24 bits: of some thousand draws whose mean is a thousand times their spread, NumPy's own sums, in
     their precision, have lost the spread.
@@ -20,14 +20,18 @@ def mean_and_sd(draws: PyTree, chains: np.ndarray) -> tuple[PyTree, PyTree]:
     def mean(leaf: np.ndarray) -> np.ndarray:
         if not len(chains):
             return np.full(leaf.shape[2:], np.nan)
+        # One chain at a time: float64 takes twice the room.
         return np.mean([leaf[c].mean(0, dtype=np.float64) for c in chains], axis=0)
+
+    return jax.tree.map(lambda leaf: mean(np.asarray(leaf)), draws)
+
+
+def sd_of(draws: PyTree, chains: np.ndarray, means: PyTree) -> PyTree:
+    """Return the standard deviation about these means; else as `mean_of`."""
 
     def sd(leaf: np.ndarray, center: np.ndarray) -> np.ndarray:
         if not len(chains):
             return center
         return np.sqrt(np.mean([np.square(leaf[c] - center).mean(0) for c in chains], axis=0))
 
-    # One chain at a time: float64 takes twice the room.
-    known = jax.tree.map(np.asarray, draws)
-    means = jax.tree.map(mean, known)
-    return means, jax.tree.map(sd, known, means)
+    return jax.tree.map(lambda leaf, center: sd(np.asarray(leaf), center), draws, means)

@@ -14,7 +14,7 @@ from ewsg_jax._kernel import KernelState
 from ewsg_jax._types import P, PyTree
 from ewsg_jax.sampling import archive
 from ewsg_jax.sampling._moments import Moments
-from ewsg_jax.sampling.averages import mean_and_sd
+from ewsg_jax.sampling.averages import mean_of, sd_of
 from ewsg_jax.sampling.heat import HEATED
 from ewsg_jax.sampling.joining import concatenated
 from ewsg_jax.sampling.predict import predict
@@ -136,7 +136,7 @@ class Samples(Generic[P]):
         Raises:
             AttributeError: the run kept no draws.
         """
-        return self._mean_and_sd()[0]
+        return mean_of(self._checked_draws(), np.flatnonzero(self.is_finite))
 
     @property
     def sd(self) -> PyTree:
@@ -145,12 +145,12 @@ class Samples(Generic[P]):
         Raises:
             AttributeError: the run kept no draws.
         """
-        return self._mean_and_sd()[1]
+        return sd_of(self._checked_draws(), np.flatnonzero(self.is_finite), self.mean)
 
-    def _mean_and_sd(self) -> tuple[PyTree, PyTree]:
+    def _checked_draws(self) -> PyTree:
         if self.draws is None:
             raise AttributeError("these samples hold no draws: the run was given keep=None (samples.moments)")
-        return mean_and_sd(self.draws, np.flatnonzero(self.is_finite))
+        return self.draws
 
     def named(self) -> dict[str, np.ndarray]:
         """Return the draws as a flat dictionary of arrays (chain, draw, …), named by their place in the tree.

@@ -188,7 +188,7 @@ MUTANTS = [
     Mutant(
         "check: what is off is that of the draws that are looked at",
         "ewsg_jax/checking/_check.py",
-        "mean, sd = draws.mean, np.maximum(draws.sd, TINY)",
+        "mean, sd = whole[0], np.maximum(whole[1], TINY)",
         "mean, sd = draws.flat.mean(0), np.maximum(draws.flat.std(0), TINY)",
         TESTS + "test_what_is_off_is_that_of_all_draws",
     ),
@@ -209,8 +209,8 @@ MUTANTS = [
     Mutant(
         "check: what is as wide as the prior is not said",
         "ewsg_jax/checking/brascamp_lieb.py",
-        "draws.sd >= AS_WIDE * widths",
-        "draws.sd >= widths / AS_WIDE",
+        "sd >= AS_WIDE * widths",
+        "sd >= widths / AS_WIDE",
         "tests/checking/test_brascamp_lieb.py::test_what_is_as_wide_as_the_prior_is_named",
     ),
     Mutant(
