@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from ewsg_jax._module import Constant
 from ewsg_jax._types import Data
@@ -243,12 +242,9 @@ class Near:
         matrix = self.unit[:, None] * noise.covariance * self.unit
         if given is not None:
             plain = dataclasses.replace(plain, covariance=None)  # pyright: ignore[reportCallIssue]
-            matrix = np.asarray(jax.vmap(self._given(given))(jnp.eye(self.d)), float)
+            matrix = np.asarray(self.layout.mapped(given.times, jnp.eye(self.d)), float)
         if plain.needs_covariance:
             # The largest of it beside the largest curvature, though their directions may differ: on the safe side.
             heat = stability.in_mass(mass, matrix, self.layout)
         state = state_at(plain, jnp.zeros(1), self.step, None)
         return stability.largest_step(plain, state, self.target.steepest(mass), heat)
-
-    def _given(self, covariance: Covariance) -> Any:
-        return lambda row: ravel_pytree(covariance.times(self.layout.tree(row)))[0]

@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.compiling import QUICK
@@ -106,15 +105,11 @@ class Frame:
 @functools.partial(jax.jit, static_argnums=(0, 1, 2), compiler_options=QUICK)
 def _places(layout: Layout, count: int, size: int, factor: Factor, width: Any, key: Key) -> Array:
     normal = jax.random.normal(key, (count, size), jnp.float32)
-    return width * _mapped(layout, factor.times, normal)
+    return width * layout.mapped(factor.times, normal)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 2), compiler_options=QUICK)
 def _turned(layout: Layout, factor: Factor, is_back: bool, gradients: Array) -> Array:
     """Return Lᵀ g of gradients (count, d); with `is_back` L Lᵀ g."""
-    turned = _mapped(layout, factor.transposed, gradients)
-    return _mapped(layout, factor.times, turned) if is_back else turned
-
-
-def _mapped(layout: Layout, function: Any, values: Array) -> Array:
-    return jax.vmap(lambda x: ravel_pytree(function(layout.tree(x)))[0])(values)
+    turned = layout.mapped(factor.transposed, gradients)
+    return layout.mapped(factor.times, turned) if is_back else turned

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import products
 from ewsg_jax._types import Array, Data, Position
@@ -37,6 +38,10 @@ class Layout(NamedTuple):
         """Return that of a position."""
         leaves, structure = jax.tree.flatten(position)
         return cls(structure, tuple(x.shape for x in leaves), tuple(x.dtype for x in leaves))
+
+    def mapped(self, function: Callable[[Position], Position], values: Array) -> Array:
+        """Return a function of positions of each row of numbers, shape (rows, d)."""
+        return jax.vmap(lambda flat: ravel_pytree(function(self.tree(flat)))[0])(values)
 
     def tree(self, flat: Any, dtype: Any = None) -> Position:
         """Return the position of a vector, of one dtype or of those that it has."""

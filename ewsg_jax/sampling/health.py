@@ -113,7 +113,7 @@ class Watch:
             first = lost[np.argmin(self.diverged_at[lost])]
             why = causes.of_schedules(kernel, int(self.diverged_at[first]) - 1) or "a smaller step_size may help"
             all_lost = lost.size == self.alive.size
-            if all_lost and causes.falls(kernel, self.start, _tree.take(state.position, 0), data):
+            if all_lost and causes.falls(kernel, self.start, _first(state.position), data):
                 why += "; the potential falls without bound along the chain: has the likelihood the right sign?"
             warnings.warn(
                 f"{lost.size} of {self.alive.size} chains diverged, the first (chain {first}) at step "

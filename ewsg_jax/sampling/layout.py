@@ -110,6 +110,7 @@ def choose_layout(
         steps = min(steps, (memory if accelerator else min(memory, ROWS_PER_BLOCK)) // rows)
     steps = int(max(1, steps))
     small = not accelerator and work // num_chains * (total or num_chains) <= SMALL
-    where = {"accelerator": accelerator, "small": small}
-    layout = Layout(steps, gather_ahead, shared_minibatch, shared_memory, **where, **kept)
+    layout = Layout(
+        steps, gather_ahead, shared_minibatch, shared_memory, accelerator=accelerator, small=small, **kept
+    )
     return layout, steps * (_tree.num_bytes(one) + gather_ahead * rows)

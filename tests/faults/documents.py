@@ -100,8 +100,8 @@ MUTANTS = [
     Mutant(
         "an import as long as the library's own",
         "ewsg_jax/forecasting/near.py",
-        "import numpy as np\nfrom jax",
-        "import numpy as np\nimport scipy.optimize\nfrom jax",
+        "import numpy as np\n\n",
+        "import numpy as np\nimport scipy.optimize\n\n",
         "tests/test_docs.py::test_import_is_light",
         sweep=True,
     ),
