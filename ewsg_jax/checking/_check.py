@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check
+from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Data, Key, PyTree
 from ewsg_jax.checking import coordinatewise, stein
 from ewsg_jax.checking.affine import between, root_of
@@ -22,6 +23,7 @@ from ewsg_jax.checking.brascamp_lieb import as_wide, prior_widths, too_wide
 from ewsg_jax.checking.correction import TINY, Correction
 from ewsg_jax.checking.draws import Draws, draws_of
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
+from ewsg_jax.checking.kinetic import check_kernel, kinetic
 from ewsg_jax.checking.report import Corrected, Report
 from ewsg_jax.checking.rounds import nearer
 from ewsg_jax.posterior import Posterior
@@ -52,6 +54,7 @@ def check(
     data: Data,
     *,
     mode: Mode | None = None,
+    kernel: Kernel | None = None,
     temperature: float = 1.0,
     tolerance: float = 0.05,
     error_rate: float = 0.02,
@@ -74,6 +77,8 @@ def check(
         data: all n rows.
         mode: what `find_mode` returned for it, whose covariance gives the directions that are looked at; None: each
             half of the draws gives those of the other half.
+        kernel: of the run that made the samples, of a dynamics with a momentum: the run goes on for a tenth of its
+            steps to tell the kinetic temperature, by direction (`report.kinetic`). None: it is not told.
         temperature: T of the target exp(−V/T).
         tolerance: how far off, relatively, a standard deviation may be; a mean twice as many of them.
         error_rate: how often a right run is called wrong.
@@ -114,6 +119,8 @@ def check(
         _check.texts("names", names)
     if shared_minibatch is not None:
         _check.boolean("shared_minibatch", shared_minibatch)
+    if kernel is not None:
+        check_kernel(kernel, samples)
     data = jax.tree.map(jnp.asarray, data)
 
     def looked(look: int, most: int) -> Report:
@@ -144,7 +151,12 @@ def check(
             break
         passes += report.data_passes
         report = looked(look, most)
-    return dataclasses.replace(report, data_passes=passes + report.data_passes)
+    report = dataclasses.replace(report, data_passes=passes + report.data_passes)
+    if kernel is None:
+        return report
+    own = jax.random.fold_in(key, MOST_NUMBERS * len(LOOKS))
+    heat, passes = kinetic(own, kernel, samples, data, float(temperature))
+    return dataclasses.replace(report, kinetic=heat, data_passes=report.data_passes + passes)
 
 
 def _judged(

@@ -13,6 +13,7 @@ from ewsg_jax.checking.affine import Affine
 from ewsg_jax.checking.correction import Correction, averages
 from ewsg_jax.checking.draws import Draws, draws_of, like
 from ewsg_jax.checking.functions import values_at
+from ewsg_jax.checking.kinetic import Kinetic
 from ewsg_jax.checking.plot import Panel, plot
 from ewsg_jax.checking.stein import Scores
 from ewsg_jax.preparation.programs import vector
@@ -73,6 +74,7 @@ class Report:
         tolerance: as given.
         names: of the coordinates.
         note: in words, which coordinates are as wide as a normal prior alone; empty where none is.
+        kinetic: the kinetic temperature of the run over the target's, where its kernel was given.
     """
 
     sd_ratio: Position
@@ -96,6 +98,7 @@ class Report:
     map: Affine = field(repr=False)
     settled: Affine = field(repr=False)
     note: str = ""
+    kinetic: Kinetic | None = None
 
     @property
     def outcome(self) -> Literal["right", "wrong", "unsure"]:
@@ -214,7 +217,7 @@ class Report:
             f"Stein's identities, worst |z| ({scores}); above {self.scores.bound:.1f} is no chance",
             f"heat: the target's temperature times {1 + self.scores.excess:.3f} ± {self.scores.excess_error:.3f}, "
             "averaged over directions",
-        ]
+        ] + [str(self.kinetic)] * (self.kinetic is not None)
         shown = self.worst()
         width = max(len("coordinate"), *(len(self.names[i]) for i in shown))
         lines.append(f"{'coordinate':{width}}  sd / target's     mean shift (sd)   corrected mean         sd")

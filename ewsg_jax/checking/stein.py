@@ -161,7 +161,7 @@ def scores_of(directions: Directions, error_rate: float, shared: bool = False) -
     bound = -float(stdtrit(count - 1, error_rate / 2 / (len(FUNCTIONS) * (u.shape[2] + 1))))
     worst, excess = {}, (0.0, 0.0)
     for name, function in FUNCTIONS.items():
-        means = _of_blocks(rows((g * function.value(u) - function.slope(u)) / function.size), count)
+        means = of_blocks(rows((g * function.value(u) - function.slope(u)) / function.size), count)
         means = np.column_stack([means, means[:, : directions.whole].mean(1)])
         effect = means.mean(0)
         error = np.maximum(means.std(0, ddof=1) / np.sqrt(count * share), np.finfo(float).tiny)
@@ -222,7 +222,7 @@ def _share(draws: float) -> float:
     return 1 + float(np.expm1(-twice)) / twice
 
 
-def _of_blocks(values: np.ndarray, count: int) -> np.ndarray:
+def of_blocks(values: np.ndarray, count: int) -> np.ndarray:
     """Return the means of so many blocks of successive rows, shape (count, d)."""
     ends = np.linspace(0, len(values), count + 1).astype(int)
     return np.add.reduceat(values, ends[:-1], axis=0) / np.diff(ends)[:, None]

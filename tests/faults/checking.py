@@ -3,6 +3,7 @@
 from tests.faults.mutant import Mutant
 
 TESTS = "tests/checking/test_check.py::"
+KINETIC = "tests/checking/test_kinetic.py::"
 BRASCAMP = "tests/checking/test_brascamp_lieb.py::"
 MUTANTS = [
     Mutant(
@@ -240,5 +241,61 @@ MUTANTS = [
         "draws=like(samples.draws, values), moments=None)",
         "draws=like(samples.draws, values))",
         "tests/checking/test_check.py::test_a_hot_run_of_a_skewed_posterior",
+    ),
+    Mutant(
+        "kinetic temperature: a velocity of variance uT taken for one of variance T",
+        "ewsg_jax/checking/kinetic.py",
+        "np.sqrt(scale * temperature)",
+        "np.sqrt(temperature)",
+        KINETIC + "test_it_is_that_of_the_stationary_law",
+    ),
+    Mutant(
+        "kinetic temperature: over 1, whatever the temperature",
+        "ewsg_jax/checking/kinetic.py",
+        "np.sqrt(scale * temperature)",
+        "np.sqrt(scale)",
+        KINETIC + "test_it_is_that_of_the_stationary_law",
+    ),
+    Mutant(
+        "kinetic temperature: a half says where it is hottest and how hot",
+        "ewsg_jax/checking/kinetic.py",
+        "in (halves, halves[::-1])]",
+        "in zip(halves, halves, strict=True)]",
+        KINETIC + "test_what_is_hottest_by_chance_is_not_called_so",
+    ),
+    Mutant(
+        "kinetic temperature: hottest and coldest in each other's place",
+        "ewsg_jax/checking/kinetic.py",
+        "full_matrices=False)[2][[0, -1]].T",
+        "full_matrices=False)[2][[-1, 0]].T",
+        KINETIC + "test_squares_of_momenta_by_direction",
+    ),
+    Mutant(
+        "kinetic temperature: of many coordinates the ends in each other's place",
+        "ewsg_jax/checking/kinetic.py",
+        "np.argsort(-np.mean(momenta**2, axis=0))",
+        "np.argsort(np.mean(momenta**2, axis=0))",
+        KINETIC + "test_squares_of_momenta_by_direction",
+    ),
+    Mutant(
+        "kinetic temperature: with chains that are lost",
+        "ewsg_jax/checking/kinetic.py",
+        "told(momenta[alive] /",
+        "told(np.nan_to_num(momenta) /",
+        KINETIC + "test_a_report_tells_it_and_chains_that_are_lost_are_left_out",
+    ),
+    Mutant(
+        "kinetic temperature: always of the same states",
+        "ewsg_jax/checking/kinetic.py",
+        "found.append(_some_of(samples))",
+        "found.append(found[0] if found else _some_of(samples))",
+        KINETIC + "test_it_is_that_of_the_stationary_law",
+    ),
+    Mutant(
+        "kinetic temperature: a draw's error for the mean's",
+        "ewsg_jax/checking/kinetic.py",
+        "np.sqrt(count * share)",
+        "np.sqrt(share)",
+        KINETIC + "test_what_is_hottest_by_chance_is_not_called_so",
     ),
 ]

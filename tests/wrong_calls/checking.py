@@ -29,8 +29,41 @@ def norms():
     return ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 20, keep=jnp.linalg.norm, progress=False)
 
 
+def run(kernel, data=DATA):
+    """A run of few draws."""
+    return ewsg.sample(KEY, kernel, jnp.zeros(2), data, 20, num_chains=2, progress=False)
+
+
+LANGEVIN, UNDERDAMPED = ewsg.ld(MODEL, 0.01), ewsg.uld(MODEL, 0.01, friction=1.0)
+WITH_MOMENTUM = "of a dynamics with a momentum"
+
 of(
     "check",
+    ("no kernel", T, "kernel", "'uld' (str)", WITH_MOMENTUM, lambda: checked(run(UNDERDAMPED), kernel="uld")),
+    (
+        "a kernel without momentum",
+        V,
+        "kernel",
+        "langevin(",
+        WITH_MOMENTUM,
+        lambda: checked(run(LANGEVIN), kernel=LANGEVIN),
+    ),
+    (
+        "a kernel and mere draws",
+        T,
+        "samples",
+        "(2, 20, 2)",
+        "where kernel is given",
+        lambda: checked(kernel=UNDERDAMPED),
+    ),
+    (
+        "another kernel",
+        V,
+        "state",
+        "memory",
+        "of this kernel",
+        lambda: checked(run(UNDERDAMPED), kernel=ewsg.svrg_hmc(MODEL, 0.01, friction=1.0, batch_size=2)),
+    ),
     ("legacy key", T, "key", "uint32", A_KEY, lambda: checked(key=OLD_KEY)),
     ("a kernel", T, "posterior", "kernel(", A_POSTERIOR, lambda: checked(posterior=ewsg.ld(MODEL, 0.1))),
     ("a text", T, "samples", "'draws' (str)", TREE, lambda: checked("draws")),
