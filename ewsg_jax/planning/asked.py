@@ -46,6 +46,7 @@ class Asked:
         ways: that may be taken.
         wanted: of the run.
         max_passes: of each chain of a trial.
+        measured: seconds of a step of all chains, of what was measured.
     """
 
     posterior: Posterior
@@ -55,6 +56,7 @@ class Asked:
     ways: list[Way]
     wanted: Wanted
     max_passes: float
+    measured: dict[tuple[str, str, bool, int], float] = field(default_factory=dict)
 
     def tried(self, key: Key, kernel: Kernel, start: Any, time: float) -> Trial:
         """Return a trial of a kernel."""

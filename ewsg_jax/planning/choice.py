@@ -1,6 +1,7 @@
 """Every way at its best batch and step, and the one that costs least among those that are right."""
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,6 +26,8 @@ SHARE = 0.5
 """Of the tolerance, what a forecast may take: chance takes the rest."""
 MEASURED, LEAST = 256, 8
 """Rows of the batches whose noise is measured, and the least that are taken."""
+MOST_COST = 20
+"""Times the least cost at which steps are measured still: rows in a row are read quicker than others."""
 MEMORIES_OF_BURN_IN = 8
 """Steps over which a chain forgets that it runs before draws are kept."""
 
@@ -48,6 +51,7 @@ class Wanted:
     batch_size: int | None
     memory_limit: int
     careful: float = 1.0
+    by_seconds: bool = False
 
 
 class Candidate(NamedTuple):
@@ -64,6 +68,7 @@ class Candidate(NamedTuple):
         passes: over the data, of all chains, for all effective draws that are asked for.
         cost: the same in rows, with what steps take by themselves.
         why_not: in words, where nothing fits; else empty.
+        seconds: of the run on this machine, NaN where no step was measured.
     """
 
     way: Way
@@ -76,6 +81,7 @@ class Candidate(NamedTuple):
     passes: float
     cost: float
     why_not: str = ""
+    seconds: float = float("nan")
 
 
 def burn_in_of(time: float) -> int:
@@ -120,6 +126,24 @@ class Choice:
         self._too_large = functools.cache(self._too_large_of)
         found = [self._best(way) for way in ways]
         self.candidates = sorted(found, key=lambda each: each.cost)
+
+    def measure(self, seconds_of: Callable[[Candidate], float]) -> None:
+        """Measure the best candidate of each estimator and law of rows, and put the quickest first.
+
+        Args:
+            seconds_of: a step of a candidate.
+        """
+        first: dict[tuple[str, str], Candidate] = {}
+        for each in self.candidates:
+            if not each.why_not and each.cost <= MOST_COST * self.candidates[0].cost:
+                first.setdefault((each.way.estimator, each.way.rows), each)
+        measured = [each._replace(seconds=seconds_of(each) * self._steps(each.time)) for each in first.values()]
+        others = [each for each in self.candidates if each not in first.values()]
+        self.candidates = sorted(measured, key=lambda each: each.seconds) + others
+
+    def _steps(self, time: float) -> int:
+        """Return the steps of a run, its burn-in included."""
+        return burn_in_of(time) + steps_of(time, self.wanted.ess, self.wanted.num_chains)
 
     @property
     def best(self) -> Candidate | None:
@@ -211,7 +235,7 @@ class Choice:
         # A scheme that is too cold is not mended by noise: errors are added.
         sd_error = law.error + largest**0.5 - law.variance**0.5
         mean_error = (abs(law.seen - 1) + mean - law.variance) * self.frame.shift
-        steps = burn_in_of(law.time) + steps_of(law.time, self.wanted.ess, self.wanted.num_chains)
+        steps = self._steps(law.time)
         evaluations = self.wanted.num_chains * (cost.at_init + cost.of_steps(0, steps))
         total = evaluations + self.wanted.num_chains * steps * OVERHEAD
         limit, why_not = SHARE * self.wanted.tolerance, ""

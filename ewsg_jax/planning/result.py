@@ -9,7 +9,7 @@ from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
 from ewsg_jax.checking import Report
 from ewsg_jax.gradients.protocol import Evaluations
-from ewsg_jax.planning.choice import OVERHEAD, Candidate, steps_of
+from ewsg_jax.planning.choice import OVERHEAD, Candidate, burn_in_of, steps_of
 from ewsg_jax.planning.gaussian import Gaussian
 from ewsg_jax.planning.plot import plot
 from ewsg_jax.preparation import Mode
@@ -76,11 +76,34 @@ class Plan:
         Raises:
             TypeError, ValueError: it is no positive number.
         """
+        steps = self._steps(ess)
+        return (self.cost.at_init + self.cost.of_steps(0, steps)) / self.num_rows
+
+    def seconds(self, ess: float | None = None) -> float:
+        """Return the seconds that such a run takes on this machine, compiling apart.
+
+        Args:
+            ess: as of `data_passes`.
+
+        Raises:
+            TypeError, ValueError: it is no positive number; the plan was not made with `by="seconds"`, or knows no
+                candidates.
+        """
+        if not self.table or not np.isfinite(self.table[0].seconds):
+            raise ValueError(
+                "by must be 'seconds' in ewsg_jax.plan for a plan to know how long a step takes; got 'rows', or a "
+                "search without candidates"
+            )
+        best = self.table[0]
+        of_step = best.seconds / (burn_in_of(best.time) + steps_of(best.time, self.ess, self.num_chains))
+        return of_step * self._steps(ess)
+
+    def _steps(self, ess: float | None) -> int:
+        """Return the steps of each chain, its burn-in included."""
         if ess is not None:
             _check.positive("ess", ess)
         wanted = self.ess if ess is None else float(ess)
-        steps = self.burn_in + steps_of(self.autocorrelation_time, wanted, self.num_chains)
-        return (self.cost.at_init + self.cost.of_steps(0, steps)) / self.num_rows
+        return self.burn_in + steps_of(self.autocorrelation_time, wanted, self.num_chains)
 
     def plot(self, path: Any = None) -> Any:
         """Draw passes and errors of all candidates; return the matplotlib figure.
@@ -111,11 +134,17 @@ class Plan:
         lines += [f"note: {note}" for note in self.notes]
         if self.table:
             width = max(len(str(each.way)) for each in self.table)
-            lines.append(f"{'candidate':{width}}   batch      step  friction  sds off  steps/draw    passes")
+            seconds = "   seconds" if np.isfinite(self.table[0].seconds) else ""
+            lines.append(
+                f"{'candidate':{width}}   batch      step  friction  sds off  steps/draw    passes{seconds}"
+            )
             lines += [_row(each, width, self.table[0]) for each in self.table[:MOST_SHOWN]]
             if len(self.table) > MOST_SHOWN:
                 lines.append(f"({len(self.table)} candidates, the best {MOST_SHOWN} shown)")
-            lines.append(f"passes: of all {self.num_chains} chains; cost: rows, and {OVERHEAD} more for each step")
+            cost = (
+                "seconds: of steps measured here" if seconds else f"cost: rows, and {OVERHEAD} more for each step"
+            )
+            lines.append(f"passes: of all {self.num_chains} chains; {cost}")
         return "\n".join(lines)
 
 
@@ -130,6 +159,10 @@ def why(candidate: Candidate, best: Candidate) -> str:
         return candidate.why_not
     if candidate is best:
         return "taken"
+    if np.isfinite(candidate.seconds):
+        return f"{candidate.seconds / best.seconds:.2g} times the time"
+    if np.isfinite(best.seconds):
+        return "not measured"
     return f"{candidate.cost / best.cost:.2g} times the cost"
 
 
@@ -139,4 +172,7 @@ def _row(each: Candidate, width: int, best: Candidate) -> str:
     friction = f"{each.friction:.3g}" if each.friction else ""
     off = f"{100 * each.sd_error:.2g}" if each.sd_error >= LEAST else f"<{100 * LEAST:g}"
     sizes = f"{each.batch_size:6d}  {each.step_size:8.3g}  {friction:>8}  {off:>5} %"
-    return f"{each.way!s:{width}}  {sizes}  {each.time:10.3g}  {each.passes:8.3g}  {why(each, best)}"
+    seconds = ""
+    if np.isfinite(best.seconds):
+        seconds = f"{each.seconds:10.3g}" if np.isfinite(each.seconds) else " " * 10
+    return f"{each.way!s:{width}}  {sizes}  {each.time:10.3g}  {each.passes:8.3g}{seconds}  {why(each, best)}"

@@ -13,6 +13,7 @@ from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.gaussian import Gaussian, gaussian
 from ewsg_jax.planning.ladder import climb
 from ewsg_jax.planning.laws import laws
+from ewsg_jax.planning.pilot import seconds_of_step
 from ewsg_jax.planning.trial import Trial
 from ewsg_jax.planning.walls import STEEP, Wall, steepest
 from ewsg_jax.planning.ways import DYNAMICS, ESTIMATORS, Way
@@ -49,7 +50,7 @@ class Search(Asked):
         for_gaussian, for_places, for_trials = jax.random.split(key, 3)
         normal = gaussian(for_gaussian, self.posterior, self.mode, self.data, self.wanted.tolerance)
         frame = Frame.of(self.mode, normal)
-        for_near, for_far = jax.random.split(for_places)
+        for_near, for_far, for_steps = jax.random.split(for_places, 3)
         wall = steepest(self.posterior, frame, frame.places(for_far, NUM_POINTS, WIDE), self.data)
         if not (normal.is_right and normal.is_normal):
             if wall.curvature > STEEPEST:
@@ -57,16 +58,30 @@ class Search(Asked):
                 return replace(ended, data_passes=ended.data_passes + normal.report.data_passes)
             return self.by_trials(for_trials, normal, frame, wall)
         near = frame.places(for_near, NUM_POINTS, 1.0)
-        choice = self.choice(frame, near, wall.curvature, self.wanted)
+        choice = self.choice(for_steps, frame, near, wall.curvature, self.wanted)
         best = self.best(choice)
         burn_in, table, spent = burn_in_of(best.time), choice.candidates, normal.report.data_passes
         return Ended(choice.kernel(best), frame.start, burn_in, best.time, table, normal, None, spent)
 
-    def choice(self, frame: Frame, places: Array, wall: float, wanted: Wanted) -> Choice:
-        """Return all candidates."""
+    def choice(self, key: Key, frame: Frame, places: Array, wall: float, wanted: Wanted) -> Choice:
+        """Return all candidates; the key is for the steps that are measured."""
         # On such a wall few rows make most of the noise, which batches at random seldom show.
         sure = [way for way in self.ways if way.rows != "random"] if wall > OF_FEW_ROWS else []
-        return Choice(self.posterior, frame, self.data, places, sure or self.ways, wall, wanted)
+        choice = Choice(self.posterior, frame, self.data, places, sure or self.ways, wall, wanted)
+        if wanted.by_seconds and choice.best is not None:
+            choice.measure(lambda each: self.seconds_of(key, choice, each))
+        return choice
+
+    def seconds_of(self, key: Key, choice: Choice, each: Candidate) -> float:
+        """Return what a step of a candidate takes; of one that was measured before, what it took then."""
+        way = each.way
+        alike = way.estimator, way.rows, way.has_friction, each.batch_size
+        if alike not in self.measured:
+            kernel, number = choice.kernel(each), len(self.measured)
+            self.measured[alike] = seconds_of_step(
+                jax.random.fold_in(key, number), kernel, choice.frame.start, self.data, self.wanted.num_chains
+            )
+        return self.measured[alike]
 
     def best(self, choice: Choice) -> Candidate:
         """Return the best candidate.
@@ -90,13 +105,13 @@ class Search(Asked):
         last = self.tried(first, *self.scout(frame, wall.curvature))
         spent, least, ended = normal.report.data_passes + last.data_passes, 0.0, None
         for number, own in enumerate(keys):
-            for_seen, for_far, for_trial = jax.random.split(own, 3)
+            for_seen, for_far, for_trial, for_steps = jax.random.split(own, 4)
             frame, places = self.seen(for_seen, frame, last)
             # Draws on a wall are rare: what is as far out as they may go is looked at too.
             near = jnp.concatenate([places, frame.places(for_far, NUM_POINTS, WIDE)])
             steep = max(least, steepest(self.posterior, frame, near, self.data).curvature)
             strict = replace(self.wanted, tolerance=self.wanted.tolerance / 2**number, careful=CAREFUL)
-            choice = self.choice(frame, places, steep, strict)
+            choice = self.choice(for_steps, frame, places, steep, strict)
             best = self.best(choice)
             kernel, start = choice.kernel(best), frame.start
             last = self.tried(for_trial, kernel, start, best.time)

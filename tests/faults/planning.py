@@ -3,6 +3,7 @@
 from tests.faults.mutant import Mutant
 
 PLANS, CANDIDATES = "tests/planning/test_plan.py::", "tests/planning/test_candidates.py::"
+SECONDS = "tests/planning/test_seconds.py::"
 MUTANTS = [
     Mutant(
         "laws: of other steps than they are told of",
@@ -235,5 +236,47 @@ MUTANTS = [
         "choice.candidates, 0.0\n",
         "tests/planning/test_plan.py::test_a_normal_posterior_needs_no_chain",
         sweep=True,
+    ),
+    Mutant(
+        "plan: the time of a step for that of a run",
+        "ewsg_jax/planning/choice.py",
+        "seconds=seconds_of(each) * self._steps(each.time)",
+        "seconds=seconds_of(each)",
+        SECONDS + "test_the_quickest_run_is_taken",
+    ),
+    Mutant(
+        "plan: the first of those that were measured, not the quickest",
+        "ewsg_jax/planning/choice.py",
+        "sorted(measured, key=lambda each: each.seconds)",
+        "measured",
+        SECONDS + "test_the_quickest_run_is_taken",
+    ),
+    Mutant(
+        "plan: a step of one estimator for that of every other",
+        "ewsg_jax/planning/search.py",
+        "alike = way.estimator, way.rows,",
+        "alike = way.rows,",
+        SECONDS + "test_the_quickest_run_is_taken",
+    ),
+    Mutant(
+        "plan: seconds of the table's run, whatever draws are asked for",
+        "ewsg_jax/planning/result.py",
+        "return of_step * self._steps(ess)",
+        "return best.seconds",
+        SECONDS + "test_the_quickest_run_is_taken",
+    ),
+    Mutant(
+        "plan: a step's time with its compilation",
+        "ewsg_jax/planning/pilot.py",
+        "for own in others:",
+        "for own in ():",
+        SECONDS + "test_a_step_is_measured_for_long_enough",
+    ),
+    Mutant(
+        "plan: a step timed by a clock that is too coarse for it",
+        "ewsg_jax/planning/pilot.py",
+        "if samples.run_seconds >= SECONDS:",
+        "if samples.run_seconds:",
+        SECONDS + "test_a_step_is_measured_for_long_enough",
     ),
 ]

@@ -127,6 +127,8 @@ of(
     "plan",
     ("no memory", V, "memory_limit", "got 0", WHOLE, lambda: planned(memory_limit=0)),
     ("memory as text", T, "memory_limit", "'1 GB'", WHOLE, lambda: planned(memory_limit="1 GB")),
+    ("by passes", V, "by", "'passes'", "must be one of 'rows', 'seconds'", lambda: planned(by="passes")),
+    ("by a function", V, "by", "function", "must be one of 'rows', 'seconds'", lambda: planned(by=len)),
     ("no passes", V, "max_passes", "got 0", POSITIVE, lambda: planned(max_passes=0)),
     ("passes without end", V, "max_passes", "inf", POSITIVE, lambda: planned(max_passes=INF)),
     ("jitted data", T, "data", "traced", OUTSIDE, lambda: jax.jit(lambda x: planned(data=x).burn_in)(DATA)),
@@ -169,6 +171,10 @@ of(
     ("no draws", V, "ess", "got 0", POSITIVE, lambda: a_plan().data_passes(ess=0)),
     ("draws as text", T, "ess", "'many'", POSITIVE, lambda: a_plan().data_passes(ess="many")),
     ("draws without end", V, "ess", "inf", POSITIVE, lambda: a_plan().data_passes(INF)),
+)
+of(
+    "Plan.seconds",
+    ("a plan by rows", V, "by", "'rows'", "'seconds'", lambda: a_plan().seconds()),
 )
 of("Plan.plot", ("a number", T, "path", "3 (int)", PATH, lambda: a_plan().plot(3)))
 of("Report.plot", ("a number", T, "path", "3 (int)", PATH, lambda: a_plan().gaussian.report.plot(3)))

@@ -1,0 +1,53 @@
+"""What a step takes on this machine: measured, not counted in rows."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from ewsg_jax._kernel import Kernel
+from ewsg_jax._types import Data, Key
+from ewsg_jax.sampling import sample
+
+SECONDS = 0.05
+"""Of sampling, at least, that a measurement lasts."""
+STEPS, LONGER, MOST = 64, 8, 6
+"""Steps to begin with, how many times as many are made where these take less, and how often."""
+
+
+def seconds_of_step(key: Key, kernel: Kernel, start: Callable[[Key], Any], data: Data, num_chains: int) -> float:
+    """Return the seconds that a step of all chains takes, its compilation apart.
+
+    Args:
+        key: a typed PRNG key.
+        kernel: which.
+        start: where chains start.
+        data: the rows.
+        num_chains: chains.
+    """
+
+    def run(own: Key, steps: int, state: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return sample(
+                own,
+                kernel,
+                start if state is None else None,
+                data,
+                steps,
+                num_chains=num_chains if state is None else 1,
+                keep=None,
+                state=state,
+                progress=False,
+                check_data=False,
+            )
+
+    first, *others = jax.random.split(key, 1 + MOST)
+    samples, steps = run(first, STEPS, None), STEPS
+    for own in others:
+        samples = run(own, steps, samples.state)
+        if samples.run_seconds >= SECONDS:
+            break
+        steps *= LONGER
+    return samples.run_seconds / samples.num_steps
