@@ -80,8 +80,8 @@ MUTANTS = [
     Mutant(
         "plan: burn-in left out of what a candidate costs",
         "ewsg_jax/planning/choice.py",
-        "burn_in_of(law.time) + steps_of(law.time,",
-        "steps_of(law.time,",
+        "burn_in_of(time) + steps_of(time,",
+        "steps_of(time,",
         CANDIDATES + "test_a_way_is_at_its_cheapest_batch_and_step",
     ),
     Mutant(
@@ -186,8 +186,8 @@ MUTANTS = [
     Mutant(
         "plan: burn-in left out of a run's passes",
         "ewsg_jax/planning/result.py",
-        "steps = self.burn_in + steps_of(",
-        "steps = steps_of(",
+        "return self.burn_in + steps_of(",
+        "return steps_of(",
         PLANS + "test_passes_follow_from_the_draws_that_are_asked_for",
         sweep=True,
     ),
