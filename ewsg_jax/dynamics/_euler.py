@@ -39,6 +39,7 @@ class Euler(Underdamped):
     """The dynamics of `euler`."""
 
     translates: ClassVar = True
+    bias_order: ClassVar = 1
 
     noise: NoiseLaw = static(default="gaussian")
 

@@ -45,6 +45,7 @@ class Functions(NamedTuple):
 class Exact(Combined):
     """The dynamics of `exact`."""
 
+    bias_order: ClassVar = 1
     frozen_noise: ClassVar = ("momentum", "zero", "one")
 
     inverse_mass: Any

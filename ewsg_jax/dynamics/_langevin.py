@@ -41,6 +41,7 @@ class Langevin(Dynamics[LangevinState]):
     """The dynamics of `langevin`."""
 
     translates: ClassVar = True
+    bias_order: ClassVar = 1
 
     frozen_noise: ClassVar = ("momentum", "zero", "one")
 

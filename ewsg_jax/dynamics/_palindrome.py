@@ -29,7 +29,7 @@ half as much, for twice the gradients.
 """
 
 import itertools
-from typing import Any
+from typing import Any, ClassVar
 
 from ewsg_jax import _check
 from ewsg_jax._module import module, namespace, static
@@ -47,6 +47,8 @@ Row = dict[Any, Any]
 @module
 class Palindrome(Combined):
     """The dynamics of `palindrome`."""
+
+    bias_order: ClassVar = 2
 
     letters: str = static()
 

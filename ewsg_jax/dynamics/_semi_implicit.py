@@ -40,6 +40,7 @@ class SemiImplicit(Underdamped):
     """The dynamics of `semi_implicit`."""
 
     translates: ClassVar = True
+    bias_order: ClassVar = 2
 
     noise: NoiseLaw = static(default="gaussian")
 

@@ -9,6 +9,8 @@ h²λ < 4 cosh(γh/2)). One gradient a step, as the first-order schemes. `palind
 is the same step with the noise of exact friction, sinh(γh)/(γh) times this one's variance.
 """
 
+from typing import ClassVar
+
 from ewsg_jax._module import module, namespace
 from ewsg_jax._types import Hyperparameter
 from ewsg_jax.dynamics.combined import Combined, Terms
@@ -19,6 +21,8 @@ from ewsg_jax.dynamics.underdamped import Scales, WeightTerms, checked
 @module
 class Splitting(Combined):
     """The dynamics of `splitting`."""
+
+    bias_order: ClassVar = 2
 
     def terms(self, scales: Scales) -> Terms:
         h, xp = scales.step_size, namespace(scales.step_size, scales.friction)

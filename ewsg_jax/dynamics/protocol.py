@@ -47,6 +47,9 @@ class Dynamics(Part, abc.ABC, Generic[State]):
     frozen_noise: ClassVar[tuple[str, ...]] = ()
     """The names of x that `weight` takes."""
 
+    bias_order: ClassVar[int | None] = None
+    """Of which order in h the bias of the position's law is with exact gradients; None where it is not known."""
+
     step_size: Constant | Schedule
     constants: Any = dataclasses.field(default=None, repr=False)
     # A `Mass` or None; not annotated so, for a type checker would refuse `**hyperparameters(…)`.

@@ -52,6 +52,9 @@ class ControlVariate(OfRows[P]):
         gradient = self.posterior.likelihood_gradient(chosen, data, self.chunk_size, widened=True)
         return ControlVariateMemory(chosen, gradient, self.law.init(key))
 
+    def bias_order(self, data: Data) -> float | None:
+        return self.law.bias_order(data)
+
     def law_memory(self, memory: ControlVariateMemory) -> Any:
         return memory.rows
 

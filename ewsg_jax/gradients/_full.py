@@ -1,5 +1,7 @@
 """The full gradient: ∇V = ∇V₀ + Σᵢ ∇Vᵢ. Exact, n evaluations a step, no memory."""
 
+import math
+
 from ewsg_jax import _check
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Data, Key, P, Position
@@ -19,6 +21,9 @@ class Full(GradientEstimator[P]):
     @property
     def takes_padded(self) -> bool:
         return True
+
+    def bias_order(self, data: Data) -> float | None:
+        return math.inf
 
     def draw(self, key: Key, data: Data) -> tuple[()]:
         return ()

@@ -55,6 +55,9 @@ class Stratified(GradientEstimator[P]):
     def sharing(self) -> Sharing:
         return Sharing("data")
 
+    def bias_order(self, data: Data) -> float | None:
+        return 1
+
     def check(self, position: Position, data: Data) -> None:
         self.posterior.check(position, data)
         _check_labels(lambda data: _labels(self.labels, data), data, self.num_strata)

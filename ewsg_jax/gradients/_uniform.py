@@ -21,6 +21,9 @@ class Uniform(OfRows[P]):
     def init(self, key: Key, position: Position, data: Data) -> Any:
         return self.law.init(key)
 
+    def bias_order(self, data: Data) -> float | None:
+        return self.law.bias_order(data)
+
     def law_memory(self, memory: Any) -> Any:
         return memory
 

@@ -145,6 +145,10 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
         """Whose the memory is."""
         return Sharing()
 
+    def bias_order(self, data: Data) -> float | None:
+        """Return of which order in h the bias is that its noise adds to a law: ∞ without any; None: not known."""
+        return None
+
     def prior_gradient(self, position: P) -> P:
         """Return ∇V₀, the part of every estimate that is no estimate."""
         return self.posterior.prior_gradient(position)

@@ -1,6 +1,7 @@
 """What a law of rows is: how the b rows of each step are chosen."""
 
 import abc
+import math
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -40,6 +41,12 @@ class RowLaw(Part, abc.ABC, Generic[RowMemory]):
     def has_memory(self) -> bool:
         """Whether a chain's batches depend on its earlier ones."""
         return type(self).init is not RowLaw.init
+
+    def bias_order(self, data: Data) -> float | None:
+        """Return of which order in h the heat of unbiased batches is; None where they depend on earlier ones."""
+        if self.has_memory:
+            return None
+        return math.inf if self.distinct and self.batch_size >= fewest(data) else 1
 
     @property
     def name(self) -> str:
