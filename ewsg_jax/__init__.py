@@ -9,13 +9,14 @@ stack, stack_data: many kernels, or many data sets, in one run.
 sample, moments, resume, load: run, go on with a run, and read runs from files.
 plan: which kernel, from where and how long, and whether a chain is needed.
 check: how wrong draws are, and what is right.
+halve: how wrong a step size is, from runs at h and h/2 with one noise, and what is right.
 diagnostics: what a run is worth.
 find_mode, forecast, cluster, from_sgd: before a run.
 datasets: real data.
 module, static, hyperparameters, method, saved_as: for parts of your own.
 Kernel, KernelState, Info, Randomness: what a kernel is and returns.
-Samples, StackedSamples, Stack, StackedData, Moments, Mode, Forecast, Plan, Report, SGDMatch, Method: what functions
-return, and the record of a method.
+Samples, StackedSamples, Stack, StackedData, Moments, Mode, Forecast, Plan, Report, Halved, SGDMatch, Method: what
+functions return, and the record of a method.
 """
 
 from types import ModuleType as _ModuleType
@@ -39,6 +40,8 @@ from ewsg_jax.checking import Report as Report
 from ewsg_jax.checking import check as check
 from ewsg_jax.forecasting import Forecast as Forecast
 from ewsg_jax.forecasting import forecast as forecast
+from ewsg_jax.halving import Halved as Halved
+from ewsg_jax.halving import halve as halve
 from ewsg_jax.methods import *  # noqa: F403 - every method, so that a new one needs no line here
 from ewsg_jax.pair import kernel as kernel
 from ewsg_jax.planning import Plan as Plan

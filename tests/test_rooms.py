@@ -26,7 +26,7 @@ ORDER = [
     ["methods"],
     ["preparation", "sampling"],
     ["forecasting"],
-    ["checking"],
+    ["checking", "halving"],
     ["diagnostics"],
     ["planning"],
     ["experiments"],

@@ -17,6 +17,7 @@ EVER_USED = {
     "block_epoch",
     "bright_set",
     "control_variate_memory",
+    "coupled_state",
     "covariance",
     "epoch",
     "firefly_memory",

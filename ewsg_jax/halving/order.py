@@ -1,0 +1,42 @@
+"""Of which order in the step size the bias of a kernel is."""
+
+from typing import Any
+
+import jax
+
+from ewsg_jax._kernel import Kernel
+from ewsg_jax._module import Schedule
+from ewsg_jax._types import Data
+from ewsg_jax.pair import Pair
+
+KERNELS = (
+    "kernel must be one whose bias has a known order in a constant step size: full gradients, or independent "
+    "unbiased batches (uniform, control_variate, stratified), under langevin, euler, semi_implicit, splitting, "
+    "exact or palindrome, with Gaussian noise"
+)
+
+
+def order_of(kernel: Kernel, data: Data) -> int:
+    """Return the order in h of the bias of a kernel's law of the position.
+
+    Raises:
+        ValueError: it is not known, or the noise is none that is shared.
+    """
+    if not isinstance(kernel, Pair):
+        raise ValueError(f"{KERNELS}; got {text_of(kernel)}")
+    dynamics = kernel.dynamics
+    if any(isinstance(x, Schedule) for x in jax.tree.leaves(dynamics, is_leaf=lambda x: isinstance(x, Schedule))):
+        raise ValueError(f"{KERNELS}; got a schedule, in {text_of(dynamics)}")
+    if dynamics.noise_law != "gaussian":
+        raise ValueError(f"{KERNELS}; got noise={dynamics.noise_law!r}")
+    orders = {dynamics: dynamics.bias_order, kernel.estimator: kernel.estimator.bias_order(data)}
+    for part, order in orders.items():
+        if order is None:
+            raise ValueError(f"{KERNELS}; got {text_of(part)}")
+    return int(min(order for order in orders.values() if order is not None))
+
+
+def text_of(part: Any) -> str:
+    """Return a part as the call that makes it, cut short."""
+    text = repr(part)
+    return text if len(text) <= 120 else f"{text[:117]}…"

@@ -1,0 +1,95 @@
+"""What is said of a step size, in words: right within tolerance, wrong, or not to be told."""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from scipy.special import stdtrit
+
+from ewsg_jax.halving.moments import Extrapolation, Off
+from ewsg_jax.sampling.convergence import CONVERGED
+
+SURE = 2.0
+"""Standard errors within which a number is known."""
+FAR = 0.3
+"""Of an sd, and twice that of a mean: what is off by more is not told by the leading order alone."""
+
+
+class Verdict(NamedTuple):
+    """What is said.
+
+    Attributes:
+        outcome: in one word.
+        text: in words, with what to do.
+    """
+
+    outcome: Literal["right", "wrong", "unsure"]
+    text: str
+
+
+class Size(NamedTuple):
+    """Biases in tolerances, and their errors: of all sds, then of all means, shape (2 d,)."""
+
+    off: np.ndarray
+    error: np.ndarray
+
+
+def size_of(bias: Off, tolerance: float) -> Size:
+    """Return how many tolerances each sd, and twice that each mean, is off."""
+    ratio, shift = bias
+    return Size(
+        np.concatenate([np.abs(ratio.value - 1), np.abs(shift.value) / 2]) / tolerance,
+        np.concatenate([ratio.error, shift.error / 2]) / tolerance,
+    )
+
+
+def right_step(found: Extrapolation, step_size: float, order: int, tolerance: float) -> float:
+    """Return the step at which, to leading order, nothing is off by more than the tolerance."""
+    return step_size / float(np.max(size_of(found.bias, tolerance).off)) ** (1 / order)
+
+
+def of(
+    found: Extrapolation,
+    names: tuple[str, ...],
+    num_pairs: int,
+    num_lost: int,
+    rhat: float,
+    drifts: bool,
+    right: float,
+    tolerance: float,
+    error_rate: float,
+) -> Verdict:
+    """Judge a step size.
+
+    It is wrong where something is off beyond chance and, for sure, beyond the tolerance; right where everything is
+    known to be within it. Chains that have not settled tell nothing.
+    """
+    lost = f"; {num_lost} pairs of chains are lost, and left out" if num_lost else ""
+    if rhat > CONVERGED or drifts:
+        why = f"R-hat {rhat:.2f}" if rhat > CONVERGED else "moments change over the steps that are kept"
+        return Verdict("unsure", f"chains have not settled ({why}){lost}. Burn in longer, and run longer")
+    off, error = size_of(found.bias, tolerance)
+    if not np.isfinite(off).all():
+        return Verdict("wrong", f"h is too large to extrapolate from: a variance would be below 0{lost}. Halve it")
+    bound = -float(stdtrit(num_pairs - 1, error_rate / 2 / len(off)))
+    surely = np.where(off > bound * error, off - SURE * error, 0)
+    if surely.max() >= 1:
+        ratio, shift = found.bias
+        d, parts = len(names), []
+        i, j = int(np.argmax(surely[:d])), int(np.argmax(surely[d:]))
+        if surely[i] >= 1:
+            word, size = "wide" if ratio.value[i] > 1 else "narrow", 100 * abs(ratio.value[i] - 1)
+            parts.append(f"too {word} by {size:.3g} ± {100 * ratio.error[i]:.2g} % ({names[i]})")
+        if surely[d + j] >= 1:
+            parts.append(f"mean off by {abs(shift.value[j]):.2g} ± {shift.error[j]:.2g} sd ({names[j]})")
+        advice = f"Take halved.extrapolated, or a step of {right:.2g}"
+        if off.max() * tolerance > FAR:
+            advice = f"So far off more counts than the leading order: halve from a step of {right:.2g}"
+        return Verdict("wrong", f"wrong at h: {'; '.join(parts)}{lost}. {advice}")
+    if (off + SURE * error).max() <= 1:
+        within = f"({100 * tolerance:.3g} % of sds, {2 * tolerance:.3g} sd of means)"
+        return Verdict("right", f"right at h within tolerance {within}{lost}")
+    k = int(np.argmax(off + SURE * error))
+    longer = max(2.0, np.ceil((SURE * error[k] / max(1 - off[k], 0.25)) ** 2))
+    what = f"{'sd' if k < len(names) else 'mean'} of {names[k % len(names)]}"
+    text = f"not enough steps to tell: the {what} is {off[k]:.2g} ± {error[k]:.2g} tolerances off{lost}"
+    return Verdict("unsure", f"{text}. Run some {longer:.0f} times as long")
