@@ -90,7 +90,10 @@ class Halved:
 
     @property
     def extrapolated(self) -> Estimates:
-        """As the step goes to 0: means and variances (2^p m_{h/2} − m_h)/(2^p − 1), without the leading order."""
+        """As the step goes to 0: means and variances (2^p m_{h/2} − m_h)/(2^p − 1).
+
+        Errors are of chance. What is of a higher order than p stays, about the square of the relative bias at h.
+        """
         return self._told(self.found.right)
 
     @property

@@ -10,8 +10,6 @@ from ewsg_jax.sampling.convergence import CONVERGED
 
 SURE = 2.0
 """Standard errors within which a number is known."""
-FAR = 0.3
-"""Of an sd, and twice that of a mean: what is off by more is not told by the leading order alone."""
 
 
 class Verdict(NamedTuple):
@@ -82,8 +80,9 @@ def of(
         if surely[d + j] >= 1:
             parts.append(f"mean off by {abs(shift.value[j]):.2g} ± {shift.error[j]:.2g} sd ({names[j]})")
         advice = f"Take halved.extrapolated, or a step of {right:.2g}"
-        if off.max() * tolerance > FAR:
-            advice = f"So far off more counts than the leading order: halve from a step of {right:.2g}"
+        # What is beyond the leading order is about as large as its square.
+        if (off.max() * tolerance) ** 2 > tolerance:
+            advice = f"So far off more counts than the leading order: halve a step of {right:.2g}"
         return Verdict("wrong", f"wrong at h: {'; '.join(parts)}{lost}. {advice}")
     if (off + SURE * error).max() <= 1:
         within = f"({100 * tolerance:.3g} % of sds, {2 * tolerance:.3g} sd of means)"

@@ -150,13 +150,22 @@ def extrapolation(ratio, ratio_error, shift=0.0, shift_error=0.0):
         ((1.1, 0.04), "unsure", "the sd of a is 2 ± 0.8 tolerances off"),
         ((1.04, 0.02), "unsure", "not enough steps"),
         ((1.0, 0.01, 0.05, 0.04), "unsure", "the mean of a is 0.5 ± 0.4 tolerances off"),
-        ((1.5, 0.005), "wrong", "counts than the leading order"),
+        ((1.3, 0.005), "wrong", "counts than the leading order: halve a step of 0.017"),
+        ((1.2, 0.005), "wrong", "Take halved.extrapolated, or a step of 0.025"),
     ],
 )
 def test_verdicts(numbers, outcome, says):
     told = judged(extrapolation(*numbers))
     assert told.outcome == outcome
     assert says in told.text
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_the_right_step_is_right_to_leading_order(order):
+    # 4 times the tolerance: a quarter of the step, or half of it.
+    right = verdict.right_step(extrapolation(1.2, 0.005, 0.1, 0.01), 0.8, order, 0.05)
+    assert right == pytest.approx(0.8 / 4 ** (1 / order))
+    assert verdict.right_step(extrapolation(1.0, 0.005, 0.4, 0.01), 0.8, order, 0.05) == pytest.approx(right)
 
 
 def test_chains_that_have_not_settled_tell_nothing():

@@ -26,6 +26,7 @@ UNTESTED = {
     "Method": "made by the library",
     "Moments": "made by `sample`",
     "Randomness": "made by a kernel",
+    "Halved": "made by `halve`",
     "SGDMatch": "made by `from_sgd`",
     "Samples": "made by `sample`",
     "Stack": "made by `stack`",
