@@ -17,6 +17,7 @@ from benchmarks.pages import (
     estimators,
     forecasts,
     generated,
+    halvings,
     many_chains,
     methods,
     plans,
@@ -214,6 +215,21 @@ def test_the_page_of_checks_tells_its_numbers():
     right, wrong = ([row for row in result["calibration"] if (row["off"] == 1) is of] for of in (True, False))
     assert sum(row["wrong"] for row in right) <= 0.02 * sum(row["runs"] for row in right)
     assert sum(row["wrong"] for row in wrong) >= 0.95 * sum(row["runs"] for row in wrong)
+
+
+def test_the_page_of_halving_tells_its_numbers():
+    """The table is that of the stored numbers: what is told is near what is true, and what is left is less."""
+    result, text = json.loads(halvings.NUMBERS.read_text()), halvings.PAGE.read_text()
+    assert halvings.page(text, result) == text, "run python -m benchmarks.pages.halvings --draw"
+    for cells in result.values():
+        assert list(cells) == list(halvings.KERNELS)
+        for cell in cells.values():
+            # The references' errors, chance in a worst of many, and the square of the bias.
+            allowed = 0.01 + 3 * cell["told_error"] + cell["true"] ** 2
+            assert abs(cell["told"] - cell["true"]) < allowed
+            assert cell["extrapolated"]["sd"] < 0.01 + 3 * cell["chance"] + cell["true"] ** 2
+            if abs(cell["true"]) > 0.05:
+                assert cell["extrapolated"]["sd"] < abs(cell["true"]) / 3
 
 
 def test_the_page_of_many_chains_tells_its_numbers():
