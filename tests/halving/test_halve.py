@@ -1,5 +1,8 @@
 """What halving says: exact moments in, and runs whose laws are known by quadrature."""
 
+from dataclasses import replace
+from typing import Any, NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -293,3 +296,46 @@ def test_pairs_that_are_lost_are_left_out_and_told():
     assert np.isfinite(halved.extrapolated.sd).all()
     assert 0.8 < halved.half.sd[0] < 1.3
     assert f"{halved.num_lost} pairs of chains are lost" in repr(halved)
+
+
+def test_a_dynamics_of_ones_own_that_says_its_order_is_taken(x64):
+    """Langevin dynamics typed anew, with two normals a coordinate and one part in its state: the law is its own."""
+    kernel = ewsg.kernel(Doubled(**ewsg.hyperparameters(step_size=0.2)), ewsg.gradients.full(MODEL))
+    weights = np.array(coupled(kernel).weights)
+    np.testing.assert_allclose(weights @ weights.T, np.eye(2), atol=1e-12)
+    data = jnp.linspace(-1.0, 1.0, 5)[:, None]
+    halved = ewsg.halve(jax.random.key(6), kernel, jnp.zeros(1), data, 2_000, num_chains=64, progress=False)
+    lam = 5 / 1.3**2
+    for found, h in ((halved.whole, 0.2), (halved.half, 0.1)):
+        expected = (lam * (1 - h * lam / 2)) ** -0.5
+        assert abs(found.sd[0] - expected) < CHANCE * found.sd_error[0]
+    assert halved.gain > 20
+
+
+class DoubledState(NamedTuple):
+    position: Any
+    step: Any
+
+
+@ewsg.module
+class Doubled(ewsg.dynamics.Dynamics):
+    bias_order = 1
+
+    def init(self, key, position):
+        return DoubledState(position, jnp.int32(0))
+
+    def draw(self, key, state):
+        keys = jax.random.split(key)
+        return tuple(jax.random.normal(own, state.position.shape, state.position.dtype) for own in keys)
+
+    def move(self, noise, prepared, estimate, probe):
+        h = self.step_size(prepared.step)
+        moved = prepared.position - h * estimate.gradient + jnp.sqrt(h) * (noise[0] + noise[1])
+        return DoubledState(moved, prepared.step + 1)
+
+
+def test_a_run_that_is_interrupted_says_nothing(monkeypatch):
+    run = lambda *given, **options: replace(ewsg.sample(*given, **options), interrupted=True)
+    monkeypatch.setattr("ewsg_jax.halving._halve.sample", run)
+    with pytest.raises(KeyboardInterrupt):
+        ewsg.halve(jax.random.key(0), ewsg.ld(MODEL, 0.1), jnp.zeros(1), DATA, 100, progress=False)
