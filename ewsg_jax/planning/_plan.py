@@ -35,7 +35,7 @@ def plan(
     batch_size: int | None = None,
     memory_limit: int | None = None,
     max_passes: float = 2_000.0,
-    by: Literal["rows", "seconds"] = "rows",
+    by: Literal["rows", "passes", "seconds"] = "rows",
 ) -> Plan:
     """Plan a run whose every standard deviation and mean is right within a tolerance, at the least cost.
 
@@ -61,9 +61,9 @@ def plan(
         batch_size: rows of a step, at most n; None: what costs least.
         memory_limit: bytes that the states of all chains may take; None: a quarter of what is free.
         max_passes: over the data, of each chain of a trial, at most.
-        by: what a run costs: `"rows"` that it looks at, and 64 more for each step, whatever the machine; or
-            `"seconds"`: the best candidate of each estimator is run for some steps, and the quickest is taken. That
-            takes a program for each of them.
+        by: what a run costs: `"rows"` that it looks at, and 64 more for each step; `"passes"`, rows alone, as where
+            a row takes much more than a step; or `"seconds"`: the best candidate of each estimator is run for some
+            steps on this machine, a program for each, and the quickest is taken.
 
     Returns:
         The plan: `sample(key, plan.kernel, plan.start, data, data_passes=plan.data_passes(ess=1_000),
@@ -105,7 +105,7 @@ def plan(
         _check.same_tree("mode must be of these positions", "mode.position", mode.position, position)
         _check.finite("mode.position", mode.position)
         mode = mode._replace(position=_tree.widened(mode.position))
-    _check.one_of("by", by, ("rows", "seconds"))
+    _check.one_of("by", by, ("rows", "passes", "seconds"))
     if methods is not None:
         _check_methods(methods)
     if batch_size is not None:
@@ -125,7 +125,7 @@ def plan(
         notes += [str(each.message) for each in caught if issubclass(each.category, RuntimeWarning)]
         spent = mode.data_passes
     limit = memory_limit if memory_limit is not None else (free_on_the_host() or 2**32) // PART_OF_MEMORY
-    wanted = Wanted(float(tolerance), enough(tolerance), num_chains, batch_size, limit, by_seconds=by == "seconds")
+    wanted = Wanted(float(tolerance), enough(tolerance), num_chains, batch_size, limit, by=by)
     found = ways(posterior, methods)
     try:
         _ = mode.covariance
@@ -151,6 +151,7 @@ def plan(
         data_passes_spent=spent + ended.data_passes,
         cost=cost,
         num_rows=n,
+        by=by,
     )
 
 

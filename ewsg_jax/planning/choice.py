@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class Wanted:
     batch_size: int | None
     memory_limit: int
     careful: float = 1.0
-    by_seconds: bool = False
+    by: Literal["rows", "passes", "seconds"] = "rows"
 
 
 class Candidate(NamedTuple):
@@ -237,7 +237,7 @@ class Choice:
         mean_error = (abs(law.seen - 1) + mean - law.variance) * self.frame.shift
         steps = self._steps(law.time)
         evaluations = self.wanted.num_chains * (cost.at_init + cost.of_steps(0, steps))
-        total = evaluations + self.wanted.num_chains * steps * OVERHEAD
+        total = evaluations + self.wanted.num_chains * steps * (0 if self.wanted.by == "passes" else OVERHEAD)
         limit, why_not = SHARE * self.wanted.tolerance, ""
         if sd_error > self.wanted.careful * limit:
             why_not = f"sds off by {100 * sd_error:.2g} %"

@@ -1,7 +1,7 @@
 """What a plan says."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -60,6 +60,7 @@ class Plan:
     data_passes_spent: float
     cost: Evaluations = field(repr=False)
     num_rows: int = field(repr=False)
+    by: Literal["rows", "passes", "seconds"] = field(repr=False)
 
     @property
     def ess(self) -> float:
@@ -91,8 +92,8 @@ class Plan:
         """
         if not self.table or not np.isfinite(self.table[0].seconds):
             raise ValueError(
-                "by must be 'seconds' in ewsg_jax.plan for a plan to know how long a step takes; got 'rows', or a "
-                "search without candidates"
+                f"by must be 'seconds' in ewsg_jax.plan for a plan to know how long a step takes; got {self.by!r}"
+                f"{'' if self.table else ', and no candidates'}"
             )
         best = self.table[0]
         of_step = best.seconds / (burn_in_of(best.time) + steps_of(best.time, self.ess, self.num_chains))
@@ -134,16 +135,15 @@ class Plan:
         lines += [f"note: {note}" for note in self.notes]
         if self.table:
             width = max(len(str(each.way)) for each in self.table)
-            seconds = "   seconds" if np.isfinite(self.table[0].seconds) else ""
+            seconds = "   seconds" if self.by == "seconds" else ""
             lines.append(
                 f"{'candidate':{width}}   batch      step  friction  sds off  steps/draw    passes{seconds}"
             )
             lines += [_row(each, width, self.table[0]) for each in self.table[:MOST_SHOWN]]
             if len(self.table) > MOST_SHOWN:
                 lines.append(f"({len(self.table)} candidates, the best {MOST_SHOWN} shown)")
-            cost = (
-                "seconds: of steps measured here" if seconds else f"cost: rows, and {OVERHEAD} more for each step"
-            )
+            costs = {"rows": f"cost: rows, and {OVERHEAD} more for each step", "passes": "cost: these"}
+            cost = costs.get(self.by, "seconds: of steps measured here")
             lines.append(f"passes: of all {self.num_chains} chains; {cost}")
         return "\n".join(lines)
 

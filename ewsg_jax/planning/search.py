@@ -68,7 +68,7 @@ class Search(Asked):
         # On such a wall few rows make most of the noise, which batches at random seldom show.
         sure = [way for way in self.ways if way.rows != "random"] if wall > OF_FEW_ROWS else []
         choice = Choice(self.posterior, frame, self.data, places, sure or self.ways, wall, wanted)
-        if wanted.by_seconds and choice.best is not None:
+        if wanted.by == "seconds" and choice.best is not None:
             choice.measure(lambda each: self.seconds_of(key, choice, each))
         return choice
 

@@ -279,4 +279,11 @@ MUTANTS = [
         "if samples.run_seconds:",
         SECONDS + "test_a_step_is_measured_for_long_enough",
     ),
+    Mutant(
+        "plan: steps that cost something where rows alone count",
+        "ewsg_jax/planning/choice.py",
+        'steps * (0 if self.wanted.by == "passes" else OVERHEAD)',
+        "steps * OVERHEAD",
+        SECONDS + "test_rows_alone_may_count",
+    ),
 ]

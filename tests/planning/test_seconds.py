@@ -60,6 +60,18 @@ def test_the_quickest_run_is_taken(monkeypatch, quick):
     assert "seconds" not in repr(by_rows)
 
 
+def test_rows_alone_may_count():
+    """Steps are free: batches are no larger, and nothing takes fewer passes than what is taken."""
+    by_rows, plan = planned(), planned(by="passes")
+    sizes = [{each.way: each.batch_size for each in one.table if not each.why_not} for one in (by_rows, plan)]
+    assert all(sizes[1][way] <= size for way, size in sizes[0].items())
+    assert sizes[0] != sizes[1]
+    best = plan.table[0]
+    assert best.passes == min(each.passes for each in plan.table if not each.why_not) < by_rows.table[0].passes
+    assert best.cost == pytest.approx(best.passes * len(X))
+    assert "cost: these" in repr(plan)
+
+
 def test_a_step_is_measured_for_long_enough(monkeypatch):
     """On a clock of 10 µs a step: the first call, which compiles, does not count, and runs go on from states."""
     runs = []

@@ -35,6 +35,7 @@ from tests.wrong_calls.table import (
 )
 
 OUTSIDE, UP_TO_N = "outside of jit", "a whole number, from 1 to 6"
+BY = "must be one of 'rows', 'passes', 'seconds'"
 ONE_OF = "must be one of 'ld', 'uld', 'sgld', 'sghmc', "
 PATH = "the path of a file"
 
@@ -127,8 +128,8 @@ of(
     "plan",
     ("no memory", V, "memory_limit", "got 0", WHOLE, lambda: planned(memory_limit=0)),
     ("memory as text", T, "memory_limit", "'1 GB'", WHOLE, lambda: planned(memory_limit="1 GB")),
-    ("by passes", V, "by", "'passes'", "must be one of 'rows', 'seconds'", lambda: planned(by="passes")),
-    ("by a function", V, "by", "function", "must be one of 'rows', 'seconds'", lambda: planned(by=len)),
+    ("by time", V, "by", "'time'", BY, lambda: planned(by="time")),
+    ("by a function", V, "by", "function", BY, lambda: planned(by=len)),
     ("no passes", V, "max_passes", "got 0", POSITIVE, lambda: planned(max_passes=0)),
     ("passes without end", V, "max_passes", "inf", POSITIVE, lambda: planned(max_passes=INF)),
     ("jitted data", T, "data", "traced", OUTSIDE, lambda: jax.jit(lambda x: planned(data=x).burn_in)(DATA)),
