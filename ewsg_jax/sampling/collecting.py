@@ -2,6 +2,7 @@
 
 import functools
 import time
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -56,7 +57,7 @@ def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, 
     )
 
 
-def _heat(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome) -> float | None:
+def _heat(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome) -> Any:
     if outcome.interrupted:
         return None
     alive = outcome.watch.alive

@@ -23,8 +23,10 @@ from ewsg_jax.sampling import chunks
 from ewsg_jax.sampling.interrupts import Interrupts
 from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import Layout
+from ewsg_jax.sampling.ratios import largest
 from ewsg_jax.sampling.request import Chains, Wanted
 from ewsg_jax.sampling.starts import chain_keys
+from ewsg_jax.stacking.kernels import Stack, StackState
 
 HEATED = 0.05
 """Of the temperature: heat that is told."""
@@ -40,8 +42,8 @@ SHARE = 1 / 4
 """Of the run's steps, those whose randomness may be drawn: less than a step is."""
 MOST_BYTES = 2**28
 """Of copies of the state, all together."""
-MOST_CHAINS, MOST_NUMBERS, MOST_DENSE = 256, 1024, 512
-"""Chains, and coordinates, evenly spaced, that are looked at; and up to which directions are, too."""
+MOST_CHAINS, MOST_NUMBERS = 256, 1024
+"""Chains, and coordinates, evenly spaced, that are looked at."""
 
 
 def of_run(
@@ -53,8 +55,10 @@ def of_run(
     state: KernelState,
     alive: np.ndarray,
     num_steps: int,
-) -> float | None:
+) -> Any:
     """Return the heat in the direction where it is largest, over the temperature; None where it is not known.
+
+    Of a stack it is that of each member, shape (member,), NaN where it is not known.
 
     It is measured once for a kernel, arrays of data and a length, and only where that draws a quarter of the run's
     randomness at most: a call draws that of a block. It is not known of schedules of the temperature, of noise that
@@ -71,29 +75,54 @@ def of_run(
         num_steps: steps that the run made.
     """
     kernel = chains.kernel
+    if not isinstance(kernel, Stack):
+        return _of_each(chains, wanted, layout, key, plan, state, alive[:, None], num_steps)[0]
+    moves = alive[:, None] & (np.asarray(state.dynamics.diverged_at) < 0)
+    found = _of_each(chains, wanted, layout, key, plan, state, moves, num_steps)
+    return np.array([np.nan if one is None else one for one in found])
+
+
+def _of_each(
+    chains: Chains,
+    wanted: Wanted,
+    layout: Layout,
+    key: Key,
+    plan: Plan,
+    state: KernelState,
+    moves: np.ndarray,
+    num_steps: int,
+) -> list[float | None]:
+    """Return the heat of each member, or of the one kernel, of whose chains those are looked at that move."""
+    kernel, (count, size) = chains.kernel, moves.shape
     if not kernel.uses_batches:
-        return 0.0
-    apart = 1 if layout.shared_minibatch else len(alive)
-    enough, least = (max(FEWEST, -(-count // apart)) for count in (BATCHES, COARSE))
+        return [0.0] * size
+    apart = 1 if layout.shared_minibatch else count
+    enough, least = (max(FEWEST, -(-batches // apart)) for batches in (BATCHES, COARSE))
     each = min(enough, int(SHARE * num_steps) // (2 * layout.block_size))
-    is_dear = each < least or 2 * each * _tree.num_bytes(state) > MOST_BYTES
+    is_dear = each < least or 2 * each * _tree.num_bytes(state) > MOST_BYTES * size
     # An accelerator's program of single steps need not be there.
-    if is_dear or layout.accelerator or not alive.any():
-        return None
-    cool = cooled(kernel, state, chains.data)
-    if cool is None or not isinstance(kernel, Pair):
-        return None
-    look = functools.partial(_measured, (kernel, cool), layout, key, chains.data, plan, state, alive, each)
+    cool = None if is_dear or layout.accelerator or not moves.any() else cooled(kernel, state, chains.data)
+    if cool is None:
+        return [None] * size
+    look = functools.partial(_measured, (kernel, cool), layout, key, chains.data, plan, state, moves, each)
     if chains.state is not None:
         found = look()
     else:
-        question = "heat", len(alive), each, wanted.num_steps, wanted.data_passes
+        question = "heat", moves.shape, each, wanted.num_steps, wanted.data_passes
         found = seen.remembered(question, look, chains.data, kernel)
-    return found if found is None or each == enough or found > LARGE else None
+    return [None if one is None or (each < enough and one <= LARGE) else one for one in found]
 
 
-def cooled(kernel: Kernel, state: KernelState, data: Data) -> Pair | None:
+def cooled(kernel: Kernel, state: KernelState, data: Data) -> Pair | Stack | None:
     """Return the kernel near the temperature 0, None where the heat of its batches is no such ratio."""
+    if isinstance(kernel, Stack):
+        # Members are alike but for their numbers.
+        one = _cooled(kernel.kernel, state.dynamics.rest, data)
+        return None if one is None else dataclasses.replace(kernel, kernel=one)
+    return _cooled(kernel, state.dynamics, data)
+
+
+def _cooled(kernel: Kernel, own: Any, data: Data) -> Pair | None:
     # Exponential weights are of no law of rows: what they leave of the noise they make up for.
     if not isinstance(kernel, Pair) or not isinstance(kernel.estimator, OfRows):
         return None
@@ -103,7 +132,7 @@ def cooled(kernel: Kernel, state: KernelState, data: Data) -> Pair | None:
     has_age = kernel.evaluations(data).per_refresh > 0 or not kernel.exchangeable
     if allows_for_it or has_age or dynamics.probes:
         return None
-    if not isinstance(temperature, Constant) or hasattr(state.dynamics, "thermostat"):
+    if not isinstance(temperature, Constant) or hasattr(own, "thermostat"):
         return None
     return dataclasses.replace(
         kernel, dynamics=dataclasses.replace(dynamics, temperature=Constant(value=COOL * temperature.value))
@@ -111,79 +140,49 @@ def cooled(kernel: Kernel, state: KernelState, data: Data) -> Pair | None:
 
 
 def _measured(
-    kernels: tuple[Pair, Pair],
+    kernels: tuple[Kernel, Kernel],
     layout: Layout,
     key: Key,
     data: Data,
     plan: Plan,
     state: KernelState,
-    alive: np.ndarray,
+    moves: np.ndarray,
     each: int,
-) -> float | None:
-    moving, chains = jnp.asarray(alive), np.flatnonzero(alive)[:MOST_CHAINS]
-    size = sum(x.size for x in jax.tree.leaves(state.position)) // len(alive)
-    some = np.unique(np.linspace(0, size - 1, MOST_NUMBERS).astype(int))
+) -> list[float | None]:
+    """Return the heat of each member, None where no chain of it moves or there is no noise."""
+    count, size = moves.shape
+    length = sum(x.size for x in jax.tree.leaves(state.position)) // moves.size
+    some = np.unique(np.linspace(0, length - 1, MOST_NUMBERS).astype(int))
+    looked_at = [np.flatnonzero(moves[:, member])[:MOST_CHAINS] for member in range(size)]
+    moving, found = jnp.asarray(moves.any(axis=1)), [[] for _ in range(size)]
     hoisted = [kernel.hoisted() for kernel in kernels]
-    found = []
     with Interrupts() as interrupts:
         for number in range(each):
             # By programs that are there: the run's own, and one for whole numbers.
             parent, pair = jax.random.fold_in(key, USE - number), []
-            keys, shared = chain_keys(parent, len(alive)), jax.random.fold_in(parent, USE)
+            keys, shared = chain_keys(parent, count), jax.random.fold_in(parent, USE)
             for one in hoisted:
                 made = chunks.call(
                     one, layout, keys, shared, data, plan, 0, 1, _tree.copy(state), moving, counted=False
                 )
-                pair.append(_noisy(made.state.dynamics, len(alive))[chains][:, some])
-            found.append(pair)
+                pair.append(_noisy(made.state.dynamics, moves.shape))
+            for member, those in enumerate(looked_at):
+                found[member].append([values[those, member][:, some] for values in pair])
             if interrupts.requested:
-                return None
-    kind = jnp.result_type(*jax.tree.leaves(state.position))
-    warm, cold = np.moveaxis(np.array(found, np.float64), 1, 0)
-    ratio = largest(cold, warm - cold, 4 * float(jnp.finfo(kind).eps) * np.abs(cold).max((0, 1)))
-    return None if ratio is None else ratio * float(hoisted[0].dynamics.heat_of(jnp.max(state.step)))
+                return [None] * size
+    step, kind = jnp.max(state.step), jnp.result_type(*jax.tree.leaves(state.position))
+    told: list[float | None] = []
+    for member, (those, values) in enumerate(zip(looked_at, found, strict=True)):
+        warm, cold = np.moveaxis(np.array(values, np.float64), 1, 0)
+        rounding = 4 * float(jnp.finfo(kind).eps)
+        ratio = largest(cold, warm - cold, rounding * np.abs(cold).max((0, 1))) if those.size else None
+        one: Any = hoisted[0][member] if isinstance(hoisted[0], Stack) else hoisted[0]
+        told.append(None if ratio is None else ratio * float(one.dynamics.heat_of(step)))
+    return told
 
 
-def _noisy(dynamics: Any, num_chains: int) -> np.ndarray:
-    """Return what a step's noise goes into, shape (chain, numbers)."""
-    leaves = jax.tree.leaves(getattr(dynamics, "momentum", dynamics.position))
-    return np.concatenate([np.asarray(x).reshape(num_chains, -1) for x in leaves], axis=1)
-
-
-def largest(batch: np.ndarray, noise: np.ndarray, least: np.ndarray | float = 0.0) -> float | None:
-    """Return the largest ratio of two variances over coordinates and directions, None where there is no noise.
-
-    Half of the values say where it is largest, and the other half how large it is there: the largest of many
-    estimates would be so by chance.
-
-    Args:
-        batch: values (draw, chain, d), the mean of each chain of no meaning.
-        noise: likewise.
-        least: standard deviation of noise, shape (d,), below which it is rounding, and the coordinate left out.
-    """
-    spread = np.sqrt(np.mean(np.var(noise, axis=0, ddof=1), axis=0))
-    moves = spread > least
-    if not moves.any() or not (np.isfinite(batch).all() and np.isfinite(noise).all()):
-        return None
-    # Of the chains where there are some, else of their values.
-    axis = 1 if batch.shape[1] > 1 else 0
-    parts = (np.array_split(values[..., moves], 2, axis) for values in (batch, noise))
-    halves = [(_off(by_batch), _off(by_noise)) for by_batch, by_noise in zip(*parts, strict=True)]
-    found = []
-    for look, judge in ((0, 1), (1, 0)):
-        by_batch, by_noise = halves[look]
-        scale = np.sqrt(np.maximum(np.mean(by_noise**2, axis=0), np.finfo(float).tiny))
-        relative = by_batch / scale
-        places = [np.eye(1, len(scale), int(np.argmax(np.mean(relative**2, axis=0))))[0]]
-        if len(scale) <= MOST_DENSE:
-            places.append(np.linalg.svd(relative, full_matrices=False)[2][0])
-        along = np.stack(places, axis=1) / scale[:, None]
-        of_batch, of_noise = (np.mean((rows @ along) ** 2, axis=0) for rows in halves[judge])
-        found.append(of_batch / of_noise)
-    return float(np.max(np.mean(found, axis=0)))
-
-
-def _off(values: np.ndarray) -> np.ndarray:
-    """Return values (draw, chain, d) less each chain's mean, of the right variance, one below the other."""
-    count = len(values)
-    return (values - values.mean(0)).reshape(-1, values.shape[2]) * np.sqrt(count / (count - 1))
+def _noisy(dynamics: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Return what a step's noise goes into, shape (chain, member, numbers)."""
+    own = dynamics.rest if isinstance(dynamics, StackState) else dynamics
+    leaves = jax.tree.leaves(getattr(own, "momentum", dynamics.position))
+    return np.concatenate([np.asarray(x).reshape(*shape, -1) for x in leaves], axis=2)
