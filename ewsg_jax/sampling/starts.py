@@ -16,6 +16,8 @@ from ewsg_jax.sampling.chunks import start
 from ewsg_jax.sampling.request import Chains
 from ewsg_jax.stacking.kernels import Stack, StackState
 
+MADE_BY = "samples.state of a run of this kernel on such data"
+
 
 def first_state(
     key: Key,
@@ -60,27 +62,36 @@ def _earlier_state(
     kernel: Kernel, data: Data, state: KernelState, num_chains: int
 ) -> tuple[KernelState, bool, Callable[[], KernelState]]:
     """Check an earlier run's states."""
-    made_by = "samples.state of a run of this kernel on such data"
-    _check.instance("state", state, KernelState, made_by)
-    if isinstance(kernel, Stack) != isinstance(state.dynamics, StackState):
-        what = "a stack" if isinstance(state.dynamics, StackState) else "one kernel"
-        raise ValueError(f"state must be {made_by}; got that of {what}")
-    leaves = jax.tree.leaves(getattr(state.dynamics, "position", ()))
-    chains = jnp.shape(leaves[0])[0] if leaves and jnp.ndim(leaves[0]) else 0
-    if not chains or num_chains not in (1, chains):
-        wanted = "" if num_chains == 1 else f" of num_chains = {num_chains} chains"
-        raise ValueError(f"state must be {made_by}{wanted}; got positions {_check.listed('state', state.position)}")
+    chains = _chains_of(kernel, state, num_chains)
     check_rows(state, data)
     kernel.check(jax.tree.map(lambda x: jnp.asarray(x)[0], state.position), data)
     keys = jax.ShapeDtypeStruct((chains,), jax.random.key(0).dtype)
     shared_memory = shares_memory(kernel, state)
     like = seen.shapes(start, kernel, data, keys, _check.shapes(state.position), shared_memory)
-    _check.same_tree(f"state must be {made_by}", "state", state, like)
+    _check.same_tree(f"state must be {MADE_BY}", "state", state, like)
     # What a member that was lost remembers may not be.
     _check.finite("state", state.dynamics if isinstance(kernel, Stack) else state)
     if len(np.unique(np.asarray(state.step))) > 1:
         raise ValueError(f"state must be of chains at one step; got steps {np.unique(np.asarray(state.step))}")
     return _check.shapes(state), shared_memory, lambda: jax.tree.map(jnp.asarray, state)
+
+
+def _chains_of(kernel: Kernel, state: KernelState, num_chains: int) -> int:
+    """Return of how many chains an earlier run's states are.
+
+    Raises:
+        TypeError, ValueError: they are none of such a kernel, or of another number.
+    """
+    _check.instance("state", state, KernelState, MADE_BY)
+    if isinstance(kernel, Stack) != isinstance(state.dynamics, StackState):
+        what = "a stack" if isinstance(state.dynamics, StackState) else "one kernel"
+        raise ValueError(f"state must be {MADE_BY}; got that of {what}")
+    leaves = jax.tree.leaves(getattr(state.dynamics, "position", ()))
+    chains = jnp.shape(leaves[0])[0] if leaves and jnp.ndim(leaves[0]) else 0
+    if not chains or num_chains not in (1, chains):
+        wanted = "" if num_chains == 1 else f" of num_chains = {num_chains} chains"
+        raise ValueError(f"state must be {MADE_BY}{wanted}; got positions {_check.listed('state', state.position)}")
+    return chains
 
 
 def shares_memory(kernel: Kernel, state: KernelState) -> bool:
@@ -134,10 +145,16 @@ def check_starts(
 
 
 def num_chains_of(chains: Chains) -> int:
-    """Return how many chains there are, of arguments that are right."""
+    """Return how many chains there are.
+
+    Raises:
+        TypeError, ValueError: as of `first_state`.
+    """
     if chains.state is not None:
-        return len(np.asarray(chains.state.step))
-    return jnp.shape(jax.tree.leaves(chains.position)[0])[0] if chains.stacked else chains.num_chains
+        return _chains_of(chains.kernel, chains.state, chains.num_chains)
+    if not chains.stacked or chains.position is None:
+        return chains.num_chains
+    return jax.tree.leaves(check_starts(chains.key, chains.position, chains.num_chains, True))[0].shape[0]
 
 
 def make_starts(
