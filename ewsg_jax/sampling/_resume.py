@@ -10,12 +10,13 @@ import jax.numpy as jnp
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array, Data, P, PyTree
-from ewsg_jax.sampling import checkpoint, whole
+from ewsg_jax.sampling import whole
 from ewsg_jax.sampling._moments import MomentPlan, positions
 from ewsg_jax.sampling.checkpoint import Saving
 from ewsg_jax.sampling.request import Chains, Manner, Wanted
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.stacked import StackedSamples
+from ewsg_jax.sampling.written import Batches, read_any
 from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.stacking.kernels import Stack
 
@@ -70,7 +71,8 @@ def resume(
     """Go on with a run of `ewsg_jax.sample(…, checkpoint=path)` from its last checkpoint, to its end.
 
     Draws are bit for bit those of a run that was never stopped, and running moments the same to rounding. A run
-    that had ended is returned as it is. How long it is, what it keeps of which steps and its key stand in the file.
+    that had ended is returned as it is. How long it is, what it keeps of which steps, its key and its
+    `chain_batch_size` stand in the file; batches of chains that had ended are read, not run.
 
     Args:
         path: of the checkpoint; the run goes on being written there.
@@ -81,7 +83,8 @@ def resume(
         moments: likewise.
         position: as of `ewsg_jax.load`: a tree of the structure of the run's position, where it is of no known
             class.
-        seconds: a bound on the time from here on; default what is left of the run's own bound, if it had one.
+        seconds: a bound on the time from here on; default what is left of the run's own bound, if it had one. Not
+            for runs with a `chain_batch_size`.
         checkpoint_every: seconds between checkpoints.
         progress: show a bar where tqdm is installed.
         memory_limit: as of `sample`.
@@ -104,19 +107,24 @@ def resume(
         True
     """
     _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
-    earlier = checkpoint.read(path, position)
+    earlier = read_any(path, position)
     head = earlier.head
     key = jax.random.wrap_key_data(jnp.asarray(head["key"]["words"]), impl=head["key"]["by"])
-    left = head["seconds"]
-    if seconds is None and left is not None:
-        seconds = max(left - earlier.counts["seconds"][1], 1e-9)
-    asked = Chains(key, kernel, None, data, 1, earlier.state, False)
-    wanted = Wanted(
-        earlier.head["terms"]["num_steps"], None, seconds, head["burn_in"], head["thin"], keep, moments, keep_when
-    )
-    manner = Manner(head["shared_minibatch"], progress, head["randomness_memory"], memory_limit, check_data)
+    if isinstance(earlier, Batches):
+        starts, size = earlier.starts, head["chain_batch_size"]
+        length, num_chains = (head["num_steps"], head["data_passes"]), head["num_chains"]
+    else:
+        starts, size = {"state": earlier.state}, None
+        length, num_chains = (head["terms"]["num_steps"], None), 1
+        if seconds is None and head["seconds"] is not None:
+            seconds = max(head["seconds"] - earlier.counts["seconds"][1], 1e-9)
+    asked = Chains(key, kernel, None, data, num_chains, None, False)
+    wanted = Wanted(*length, seconds, head["burn_in"], head["thin"], keep, moments, keep_when)
+    manner = Manner(head["shared_minibatch"], progress, head["randomness_memory"], memory_limit, check_data, size)
     saving = Saving(path, checkpoint_every)
 
     chains, wanted = whole.checked(asked, wanted, manner, saving)
+    # They are those of a stack's members, where it is one.
+    chains = chains._replace(**starts)
     del asked, data
     return whole.run(chains, wanted, manner, saving, earlier)

@@ -135,14 +135,15 @@ def sample(
             too small (`samples.shared_minibatch` says so; `ewsg_jax.check` allows for it).
         chain_batch_size: run so many chains at a time, one batch after the other, where all at once do not fit in
             the device's memory: the same draws, bit for bit where there are two at a time or more. Draws and states
-            of all are then in the host's memory. Not with `seconds` or `checkpoint`.
+            of all are then in the host's memory. Not with `seconds`.
         progress: show a bar where tqdm is installed.
         randomness_memory: bound in bytes on the randomness drawn ahead and on the rows gathered for it.
         memory_limit: bytes that the run may take beside the data; default what is free. What it needs is worked out
             from shapes, and refused before anything is made.
         check_data: look once for NaN and infinity in the data, and for labels that the model does not know.
         checkpoint: path of a new folder in which the run is written down as it goes, each file whole or not at
-            all: `ewsg_jax.resume(checkpoint, data, kernel=kernel)` goes on after a kill, bit for bit. None: none.
+            all: `ewsg_jax.resume(checkpoint, data, kernel=kernel)` goes on after a kill, bit for bit. Batches of
+            chains have a folder each in it. None: none.
         checkpoint_every: seconds between checkpoints; more where writing takes over a twentieth of the time.
 
     Returns:

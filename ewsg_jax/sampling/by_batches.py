@@ -26,9 +26,7 @@ def of_all(run: Callable[[Chains], Samples], chains: Chains, size: int) -> Sampl
         size: chains at once.
     """
     total, parts, draws = num_chains_of(chains), [], None
-    # As even as can be: a last batch of one chain would round differently.
-    for numbers in np.array_split(np.arange(total), -(-total // size)):
-        first, end = int(numbers[0]), int(numbers[-1]) + 1
+    for first, end in cut(total, size):
         some = _some(chains, first, end)._replace(total=total)
         try:
             part = run(some)
@@ -51,6 +49,13 @@ def of_all(run: Callable[[Chains], Samples], chains: Chains, size: int) -> Sampl
         draws=jax.tree.map(lambda x: x[:done], draws),
         interrupted=done < total,
     )
+
+
+def cut(total: int, size: int) -> list[tuple[int, int]]:
+    """Return the batches of all chains: the numbers of their first ones, and those behind their last ones."""
+    # As even as can be: a last batch of one chain would round differently.
+    parts = np.array_split(np.arange(total), -(-total // size))
+    return [(int(numbers[0]), int(numbers[-1]) + 1) for numbers in parts]
 
 
 def _warn(what: str, done: int, total: int) -> None:

@@ -5,25 +5,22 @@ those there are, and holds the last states, sums and counts. A kill in between l
 """
 
 import functools
-import os
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax._kernel import KernelState
-from ewsg_jax._types import Position, PyTree
 from ewsg_jax.files import path_of
 from ewsg_jax.sampling import archive, keeping
 from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import Layout
 from ewsg_jax.sampling.loop import Outcome
+from ewsg_jax.sampling.written import DRAWS, FORMAT, NAME, RUN, Earlier, check_new
 
-NAME, FORMAT = "checkpoint", "ewsg_jax checkpoint 1"
-RUN, DRAWS = "run.npz", "draws-{:06d}.npz"
 SHARE = 1 / 20
 """What part of a run's time may go into writing, however often it is asked for."""
 
@@ -33,43 +30,22 @@ class Saving(NamedTuple):
 
     checkpoint: Any
     every: float
-
-
-class Earlier(NamedTuple):
-    """What a checkpoint holds.
-
-    Attributes:
-        head: what does not change in a run: what was asked for, and of what.
-        counts: what does: steps made, files of draws, totals, seconds.
-        state: the chains' last states.
-        sums: the leaves of the running moments, None where there are none.
-        pieces: of the draws, in order; leading axes (chain, draw).
-    """
-
-    head: dict[str, Any]
-    counts: dict[str, Any]
-    state: KernelState
-    sums: list[Any] | None
-    pieces: list[PyTree]
+    begun: Callable[[], dict[str, Any]] | None = None
+    """Of a batch of chains: writes what the run is of, where that is not written yet, and returns it."""
 
 
 class Saver:
     """Writes a run's checkpoints."""
 
     def __init__(self, saving: Saving, plan: Plan, head: dict[str, Any], earlier: Earlier | None = None) -> None:
-        """Make the folder, and tidy it.
+        """Look at the folder, and tidy it.
 
         Raises:
             TypeError, ValueError: the path is none, or a run is there already.
-            OSError: the folder cannot be made.
         """
         self._folder, self._plan, self._head = path_of(saving.checkpoint, "checkpoint"), plan, head
-        if earlier is None and (self._folder / RUN).exists():
-            raise ValueError(
-                f"checkpoint must be where no run is yet; got {os.fspath(self._folder)!r}, which "
-                "ewsg_jax.resume(path, data, kernel=kernel) goes on with"
-            )
-        self._folder.mkdir(exist_ok=True)
+        if earlier is None:
+            check_new(self._folder)
         for name in (f".{RUN}.*", ".draws-*"):
             for left in self._folder.glob(name):
                 left.unlink()
@@ -105,8 +81,9 @@ class Saver:
 
         Raises:
             TypeError: the state holds what cannot be saved.
-            OSError: a file cannot be written.
+            OSError: the folder cannot be made, or a file cannot be written.
         """
+        self._folder.mkdir(exist_ok=True)
         first, last = self._plan.kept(self._saved), self._plan.kept(outcome.done)
         position, pieces = outcome.state.position, self._pieces
         if last > first and jax.tree.leaves(outcome.room.draws):
@@ -128,36 +105,6 @@ class Saver:
         whole = {"format": FORMAT, "head": self._head, "counts": counts, "state": outcome.state, "sums": sums}
         archive.write(self._folder / RUN, whole, NAME, position)
         self._pieces, self._saved = pieces, outcome.done
-
-
-def read(path: Any, position: Position | None) -> Earlier:
-    """Return what a checkpoint holds.
-
-    Raises:
-        TypeError, ValueError: the path is none, or not of a checkpoint; a file is missing or damaged; or `position`
-            is missing or does not fit.
-        OSError: a file cannot be read.
-    """
-    folder = path_of(path)
-    file = folder / RUN
-    try:
-        if not file.exists():
-            raise archive.UnreadableError(f"it has no {RUN}")
-        whole = archive.read(file, NAME, position)
-        if not isinstance(whole, dict) or whole.get("format") != FORMAT:
-            raise archive.UnreadableError(f"{RUN} is not in the format {FORMAT!r}")
-        pieces = []
-        for number in range(whole["counts"]["pieces"]):
-            file = folder / DRAWS.format(number)
-            if not file.exists():
-                raise archive.UnreadableError(f"it has no {file.name}")
-            pieces.append(archive.read(file, "draws", position))
-    except archive.UnreadableError as error:
-        raise ValueError(
-            f"path must be a checkpoint of ewsg_jax.sample; got {os.fspath(folder)!r}, which is none, or damaged: "
-            f"{file.name}: {error}"
-        ) from error
-    return Earlier(whole["head"], whole["counts"], whole["state"], whole["sums"], pieces)
 
 
 def take_up(earlier: Earlier, outcome: Outcome, layout: Layout, plan: Plan) -> None:

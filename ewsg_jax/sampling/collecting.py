@@ -58,7 +58,8 @@ def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, 
 
 
 def _heat(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome) -> Any:
-    if outcome.interrupted:
+    # Of batches of chains it is that of the first.
+    if outcome.interrupted or chains.first:
         return None
     alive = outcome.watch.alive
     layout, key, plan = planned.layout, planned.run_key, planned.plan

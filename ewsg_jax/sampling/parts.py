@@ -16,7 +16,7 @@ from ewsg_jax.progress import Progress
 from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.sampling import chunks, fingerprint, loop, memory
 from ewsg_jax.sampling.budget import num_steps_of
-from ewsg_jax.sampling.checkpoint import Earlier, Saver, Saving, take_up
+from ewsg_jax.sampling.checkpoint import Saver, Saving, take_up
 from ewsg_jax.sampling.health import Watch
 from ewsg_jax.sampling.interrupts import Interrupts
 from ewsg_jax.sampling.keeping import Plan
@@ -25,6 +25,7 @@ from ewsg_jax.sampling.loop import Outcome
 from ewsg_jax.sampling.request import Chains, Manner, Wanted, check_kept, check_length
 from ewsg_jax.sampling.room import Room
 from ewsg_jax.sampling.starts import chain_keys, first_state, is_function, split
+from ewsg_jax.sampling.written import Earlier
 
 DRAW_MEMORY = 64 * 2**20
 """Bytes of kept draws that one call holds on the device."""
@@ -150,9 +151,10 @@ def plan(
         take_up(earlier, outcome, layout, kept)
         saver, before = Saver(saving, kept, earlier.head, earlier), earlier.counts["seconds"]
     elif saving.checkpoint is not None:
-        saver = Saver(saving, kept, {"terms": terms._asdict()} | fingerprint.of_run(chains, wanted, manner))
-        # What cannot be written is told before anything is run.
-        saver.write(outcome)
+        head = fingerprint.of_run(chains, wanted, manner) if saving.begun is None else saving.begun()
+        saver = Saver(saving, kept, {"terms": terms._asdict()} | head)
+        # What cannot be written is told before anything is run; of later batches it does not end the run.
+        (saver.save if chains.first else saver.write)(outcome)
     is_part = chains.total is not None
     return Planned(advance, terms, num_chains, kept, layout, cost, began, run_key, saver, before, is_part), outcome
 

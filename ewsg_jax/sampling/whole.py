@@ -6,7 +6,8 @@ import warnings
 from ewsg_jax import _check
 from ewsg_jax.files import path_of
 from ewsg_jax.sampling import by_batches, fingerprint, parts
-from ewsg_jax.sampling.checkpoint import Earlier, Saving
+from ewsg_jax.sampling.batch_files import BatchFiles
+from ewsg_jax.sampling.checkpoint import Saving
 from ewsg_jax.sampling.collecting import collect
 from ewsg_jax.sampling.health import warn_of_overflow
 from ewsg_jax.sampling.request import Chains, Manner, Wanted, check
@@ -14,6 +15,7 @@ from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.spreading import of_data_sets, spread
 from ewsg_jax.sampling.stacked import StackedSamples, told_apart
 from ewsg_jax.sampling.starts import shares_memory
+from ewsg_jax.sampling.written import Batches, Earlier
 from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.stacking.kernels import Stack
 
@@ -26,8 +28,6 @@ def checked(asked: Chains, wanted: Wanted, manner: Manner, saving: Saving) -> tu
     """
     if saving.checkpoint is not None:
         path_of(saving.checkpoint, "checkpoint")
-        if manner.chain_batch_size is not None:
-            raise ValueError(f"checkpoint must be None with chain_batch_size; got {os.fspath(saving.checkpoint)!r}")
     _check.positive("checkpoint_every", saving.every)
     if isinstance(asked.data, StackedData):
         asked = of_data_sets(asked, asked.data)
@@ -37,7 +37,7 @@ def checked(asked: Chains, wanted: Wanted, manner: Manner, saving: Saving) -> tu
 
 
 def run(
-    chains: Chains, wanted: Wanted, manner: Manner, saving: Saving, earlier: Earlier | None = None
+    chains: Chains, wanted: Wanted, manner: Manner, saving: Saving, earlier: Earlier | Batches | None = None
 ) -> Samples | StackedSamples:
     """Plan, run and collect.
 
@@ -46,7 +46,7 @@ def run(
         wanted: how long, and what is kept.
         manner: how.
         saving: where checkpoints go.
-        earlier: the checkpoint from which the run is taken up again, with its states among the chains.
+        earlier: the checkpoint from which the run is taken up again, with its states, or starts, among the chains.
 
     Raises:
         TypeError, ValueError: arguments do not go together; the message names one.
@@ -55,21 +55,26 @@ def run(
     if earlier is not None:
         _check_same(chains, wanted, manner, saving, earlier)
 
-    def run_some(some: Chains) -> Samples:
+    def run_some(some: Chains, saving: Saving, earlier: Earlier | None) -> Samples:
         planned, outcome = parts.plan(some, wanted, manner, saving, earlier)
         compiled = parts.run(planned, outcome, wanted.seconds, manner.progress)
         outcome.watch.warn(kernel, outcome.state, some.data)
         return collect(some, wanted, planned, outcome, compiled)
 
-    size = manner.chain_batch_size
-    samples = run_some(chains) if size is None else by_batches.of_all(run_some, chains, size)
+    if manner.chain_batch_size is None:
+        assert not isinstance(earlier, Batches)
+        samples = run_some(chains, saving, earlier)
+    else:
+        assert not isinstance(earlier, Earlier)
+        files = BatchFiles(chains, wanted, manner, saving, earlier)
+        samples = by_batches.of_all(lambda some: run_some(*files.of(some)), chains, manner.chain_batch_size)
     warn_of_overflow(samples.overflow)
     if not isinstance(kernel, Stack):
         return samples
     return told_apart(kernel, samples, shares_memory(kernel, samples.state), chains.data_sets)
 
 
-def _check_same(chains: Chains, wanted: Wanted, manner: Manner, saving: Saving, earlier: Earlier) -> None:
+def _check_same(chains: Chains, wanted: Wanted, manner: Manner, saving: Saving, earlier: Earlier | Batches) -> None:
     """Check that a run is taken up again with what it was of.
 
     Raises:

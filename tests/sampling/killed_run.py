@@ -25,6 +25,7 @@ if __name__ == "__main__":
     loop.SECONDS_PER_CALL, checkpoint.SHARE = 0.002, 1e9
     kernel, data = parts()
     path, num_steps = Path(sys.argv[1]), int(sys.argv[2])
+    options = OPTIONS | ({"chain_batch_size": int(sys.argv[3])} if len(sys.argv) > 3 else {})
     save = checkpoint.Saver.save
 
     def told(saver, outcome):
@@ -36,4 +37,4 @@ if __name__ == "__main__":
         ewsg.resume(path, data, kernel=kernel, checkpoint_every=1e-6, progress=False)
     else:
         start = jnp.zeros(3)
-        ewsg.sample(KEY, kernel, start, data, num_steps, checkpoint=path, checkpoint_every=1e-6, **OPTIONS)
+        ewsg.sample(KEY, kernel, start, data, num_steps, checkpoint=path, checkpoint_every=1e-6, **options)

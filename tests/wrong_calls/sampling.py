@@ -4,6 +4,7 @@
 # pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
 
 import functools
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.wrong_calls.table import (
     AT_MOST_2_31,
     DATA,
     INF,
+    KERNEL,
     MODEL,
     NAN,
     POINT,
@@ -414,14 +416,6 @@ of(
         "either position or state",
         lambda: sampled(chain_batch_size=2, position=None, stacked=True),
     ),
-    (
-        "a checkpoint",
-        V,
-        "checkpoint",
-        "'run'",
-        "None with chain_batch_size",
-        lambda path: sampled(chain_batch_size=1, checkpoint="run"),
-    ),
 )
 
 of(
@@ -550,6 +544,27 @@ def on_disk(path: Path, **changes: Any) -> Path:
     return path / "run"
 
 
+def in_batches(path: Path, name: str = "run") -> Path:
+    """Return where a run of four chains, two at a time, is written down."""
+    sampled(checkpoint=path / name, num_chains=4, chain_batch_size=2)
+    return path / name
+
+
+def of_two_runs(path: Path) -> Path:
+    """Return where the first batch of a run is that of another one."""
+    there, other = in_batches(path), in_batches(path, "other")
+    shutil.rmtree(there / "chains-000000")
+    (other / "chains-000000").rename(there / "chains-000000")
+    return there
+
+
+def without_draws(path: Path) -> Path:
+    """Return where a batch has lost its draws."""
+    there = in_batches(path)
+    (there / "chains-000002" / "draws-000000.npz").unlink()
+    return there
+
+
 def resumed(path: Path, kernel: Any = GRID[0], data: Any = DATA, **changes: Any) -> Any:
     """Go on with a run of `GRID[0]`, with something wrong."""
     return ewsg.resume(on_disk(path, kernel=GRID[0]), data, kernel=kernel, progress=False, **changes)
@@ -597,6 +612,14 @@ of(
         "must be where no run is yet",
         lambda path: sampled(checkpoint=on_disk(path)),
     ),
+    (
+        "where batches are",
+        V,
+        "checkpoint",
+        "run'",
+        "must be where no run is yet",
+        lambda path: sampled(checkpoint=in_batches(path), num_chains=4, chain_batch_size=4),
+    ),
 )
 
 of(
@@ -639,4 +662,36 @@ of(
         lambda path: resumed(path, moments=ewsg.moments()),
     ),
     ("no time", V, "seconds", "got 0", POSITIVE, lambda path: resumed(path, seconds=0)),
+    (
+        "seconds of a run in batches",
+        V,
+        "seconds",
+        "got 3",
+        "None with chain_batch_size",
+        lambda path: ewsg.resume(in_batches(path), DATA, kernel=KERNEL, seconds=3),
+    ),
+    (
+        "other data of a run in batches",
+        V,
+        "data",
+        "got other numbers",
+        "must be that of the run in",
+        lambda path: ewsg.resume(in_batches(path), DATA + 1, kernel=KERNEL),
+    ),
+    (
+        "another run's batch",
+        V,
+        "path",
+        "chains-000000 is of another run",
+        A_CHECKPOINT,
+        lambda path: ewsg.resume(of_two_runs(path), DATA, kernel=KERNEL),
+    ),
+    (
+        "a batch without its draws",
+        V,
+        "path",
+        "it has no draws-000000.npz",
+        A_CHECKPOINT,
+        lambda path: ewsg.resume(without_draws(path), DATA, kernel=KERNEL),
+    ),
 )
