@@ -9,7 +9,7 @@ from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.sampling import whole
 from ewsg_jax.sampling._moments import MomentPlan, positions
 from ewsg_jax.sampling.checkpoint import Saving
-from ewsg_jax.sampling.request import Chains, Manner, Wanted
+from ewsg_jax.sampling.request import Chains, Manner, Stacked, Wanted
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.stacked import StackedSamples
 from ewsg_jax.stacking.data import StackedData
@@ -28,7 +28,7 @@ class Options(TypedDict, Generic[P], total=False):
     keep_when: Callable[[Array], Any] | None
     moments: MomentPlan | None
     state: KernelState[P] | None
-    stacked: bool
+    stacked: Stacked
     shared_minibatch: bool
     chain_batch_size: int | None
     progress: bool
@@ -88,7 +88,7 @@ def sample(
     keep_when: Callable[[Array], Any] | None = None,
     moments: MomentPlan | None = None,
     state: KernelState[P] | None = None,
-    stacked: bool = False,
+    stacked: Stacked = False,
     shared_minibatch: bool = False,
     chain_batch_size: int | None = None,
     progress: bool = True,
@@ -129,7 +129,9 @@ def sample(
         state: `samples.state` of an earlier run of this kernel, to go on from there; then `position` is None. With
             the same key and data it goes on as if never stopped. A chain that diverged starts again from its last
             finite state.
-        stacked: whether `position` has a leading chain axis.
+        stacked: whether `position` has a leading chain axis. All members of a stack, of kernels or data sets, have
+            the same starts; but "members" says that the tree, or what the function of a key returns, has a leading
+            axis of members, and "chains and members" that the tree has both axes.
         shared_minibatch: draw one batch a step for all chains: much faster for many chains. The law of each
             chain is untouched, but chains are no longer independent, so errors estimated between chains are
             too small (`samples.shared_minibatch` says so; `ewsg_jax.check` allows for it).

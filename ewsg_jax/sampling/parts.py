@@ -101,7 +101,7 @@ def plan(
     init_key, run_key, shared_key = split(chains.key)
     began = time.perf_counter()
     shapes, shared_memory, make_first = first_state(
-        init_key, kernel, chains.position, data, chains.state, chains.num_chains, chains.stacked, chains.first
+        init_key, kernel, chains.position, data, chains.state, chains.num_chains, bool(chains.stacked), chains.first
     )
     num_chains = shapes.step.shape[0]
     cost = kernel.evaluations(data)

@@ -1,7 +1,7 @@
 """What `sample` is asked for, and the checks of it that need no computation, or shapes alone."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,9 @@ from ewsg_jax.sampling._moments import MomentPlan
 from ewsg_jax.sampling._moments import positions as keep_positions
 from ewsg_jax.stacking.data import StackedData
 
+Stacked = bool | Literal["members", "chains and members"]
+"""What leading axes a position has: of chains, of the members of a stack, or of both in this order."""
+
 
 class Chains(NamedTuple):
     """Which chains are run: arguments of `sample`."""
@@ -23,7 +26,7 @@ class Chains(NamedTuple):
     data: Data
     num_chains: int
     state: KernelState | None
-    stacked: bool
+    stacked: Stacked
     data_sets: StackedData | None = None
     """What the data are, where they are several data sets."""
     first: int = 0
@@ -71,6 +74,11 @@ def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
     if _check.boolean("check_data", manner.check_data):
         _check.finite("data", data)
     data = jax.tree.map(jnp.asarray, data)
+    if isinstance(chains.stacked, str):
+        raise ValueError(
+            "stacked must be True or False where no kernels or data sets are stacked; got "
+            f"{_check.describe(chains.stacked)}"
+        )
     _check.boolean("stacked", chains.stacked)
     shared = _check.boolean("shared_minibatch", manner.shared_minibatch)
     if shared and not (kernel.uses_batches and kernel.exchangeable):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -11,11 +12,14 @@ from ewsg_jax._kernel import Kernel
 from ewsg_jax._module import text
 from ewsg_jax._types import Array, Key, Position, PyTree
 from ewsg_jax.sampling._moments import MomentPlan, Sums, positions
-from ewsg_jax.sampling.request import Chains, Wanted
+from ewsg_jax.sampling.request import Chains, Stacked, Wanted
 from ewsg_jax.sampling.starts import is_function
 from ewsg_jax.stacking._stack import over_data
 from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.stacking.kernels import Stack
+
+AXES = "members", "chains and members"
+"""What `stacked` may say of a stack's position beside whether it has an axis of chains."""
 
 
 @dataclass(frozen=True)
@@ -78,18 +82,54 @@ def of_data_sets(asked: Chains, data_sets: StackedData) -> Chains:
 
 def spread(stack: Stack, asked: Chains, wanted: Wanted) -> tuple[Chains, Wanted]:
     """Return what a stack is asked for, of what was asked of each of its members."""
-    position = asked.position
-    if callable(position) and is_function(position):
-        position = position if isinstance(position, type) else Spread(stack, position)
-    elif position is not None:
-        position = _check.position(position)
-        each = jax.vmap(stack.spread) if asked.stacked is True and _has_axes(position) else stack.spread
-        position = each(position)
+    position, stacked = _starts(stack, asked)
     keep, moments = wanted.keep, wanted.moments
-    return asked._replace(position=position), wanted._replace(
+    return asked._replace(position=position, stacked=stacked), wanted._replace(
         keep=keep if keep is positions or not callable(keep) else OfEach(keep),
         moments=MomentsOfEach.by(moments) if isinstance(moments, MomentPlan) else moments,
     )
+
+
+def _starts(stack: Stack, asked: Chains) -> tuple[Any, Stacked]:
+    """Return where members start, with their axis, and whether there is one of chains before it.
+
+    Raises:
+        TypeError, ValueError: positions have not the axes that are said.
+    """
+    position: Any = asked.position
+    stacked = asked.stacked
+    is_one = callable(position) and is_function(position)
+    if isinstance(stacked, str):
+        _check.one_of("stacked", stacked, AXES)
+        if is_one and stacked != "members":
+            raise ValueError(
+                f"stacked must be False or 'members' when position is a function of a key; got {stacked!r}"
+            )
+        if asked.state is not None:
+            raise ValueError(f"stacked must be False where state is given; got {stacked!r}")
+        if not is_one and position is not None:
+            position = _check.position(position)
+            _check_axes(stack, stacked, position)
+        return position, stacked != "members"
+    if is_one:
+        return position if isinstance(position, type) else Spread(stack, position), stacked
+    if position is None:
+        return None, stacked
+    position = _check.position(position)
+    each = jax.vmap(stack.spread) if stacked is True and _has_axes(position) else stack.spread
+    return each(position), stacked
+
+
+def _check_axes(stack: Stack, stacked: str, position: Position) -> None:
+    """Check that every array of a position has an axis of members where it is said to have one."""
+    axis = AXES.index(stacked)
+    for shape in map(np.shape, jax.tree.leaves(position)):
+        if len(shape) <= axis or shape[axis] != len(stack):
+            where = "leading axes of chains and" if axis else "a leading axis"
+            raise ValueError(
+                f"position must have {where} of the {len(stack)} members when stacked={stacked!r}, as jax.tree.map("
+                f"lambda *x: jnp.stack(x), *positions) makes of one for each; got an array of shape {shape}"
+            )
 
 
 def _has_axes(position: Position) -> bool:

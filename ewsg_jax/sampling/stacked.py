@@ -36,8 +36,9 @@ def _unknown(fields: dict[str, Any]) -> np.ndarray:
 class StackedSamples(Generic[P]):
     """What a run of a stack of kernels returns: `runs[i]` are the samples of member i, a `Samples` like any other.
 
-    Members have the same starts. Kernels on the same data have the same batches and noise: they are compared
-    without the noise between runs, and are not independent of each other. Those of several data sets have theirs.
+    Members have the same starts unless they were given their own. Kernels on the same data have the same batches
+    and noise: they are compared without the noise between runs, and are not independent of each other. Those of
+    several data sets have theirs.
 
     Attributes:
         whole: the run as that of one kernel: axes (chain, draw, member) of draws, (chain, member) of what is told

@@ -535,6 +535,95 @@ of(
 )
 
 
+def of_members(position: Any, stacked: Any, **changes: Any) -> Any:
+    """Sample two members, each from its own start, with something wrong."""
+    return sampled(kernel=ewsg.stack(GRID), position=position, stacked=stacked, **changes)
+
+
+def of_two_sets(position: Any, stacked: Any) -> Any:
+    """Likewise two data sets."""
+    return sampled(data=ewsg.stack_data([DATA, DATA]), position=position, stacked=stacked)
+
+
+of(
+    "sample: starts of members",
+    ("of one kernel", V, "stacked", "'members'", "True or False", lambda: sampled(stacked="members")),
+    ("another word", V, "stacked", "'member'", "'chains and members'", lambda: of_members(POINT, "member")),
+    (
+        "of another number",
+        V,
+        "position",
+        "shape (3, 2)",
+        "a leading axis of the 2 members",
+        lambda: of_members(jnp.zeros((3, 2)), "members"),
+    ),
+    (
+        "of another number of data sets",
+        V,
+        "position",
+        "shape (3, 2)",
+        "a leading axis of the 2 members",
+        lambda: of_two_sets(jnp.zeros((3, 2)), "members"),
+    ),
+    (
+        "a list of positions",
+        V,
+        "position",
+        "shape (3,)",
+        "jnp.stack(x), *positions)",
+        lambda: of_two_sets([jnp.zeros(3)] * 300, "members"),
+    ),
+    (
+        "axes in the other order",
+        V,
+        "position",
+        "shape (2, 4, 2)",
+        "leading axes of chains and of the 2 members",
+        lambda: of_members(jnp.zeros((2, 4, 2)), "chains and members"),
+    ),
+    (
+        "other chains",
+        V,
+        "position",
+        "shapes [(4, 2, 2)]",
+        "of length num_chains = 3",
+        lambda: of_members(jnp.zeros((4, 2, 2)), "chains and members", num_chains=3),
+    ),
+    (
+        "a function of chains",
+        V,
+        "stacked",
+        "'chains and members'",
+        "False or 'members'",
+        lambda: of_members(lambda key: jnp.zeros((2, 2)), "chains and members"),
+    ),
+    (
+        "a function of one",
+        V,
+        "position",
+        "shapes [(3,)]",
+        "a leading axis of the 2 members",
+        lambda: of_members(lambda key: jnp.zeros(3), "members"),
+    ),
+    (
+        "beside a state",
+        V,
+        "stacked",
+        "got 'members'",
+        "False where state is given",
+        lambda: of_members(None, "members", state=of_grid().state),
+    ),
+    (
+        "neither",
+        V,
+        "position",
+        "got neither",
+        "either position or state",
+        lambda: of_members(None, "members"),
+    ),
+)
+
+
 A_CHECKPOINT = "a checkpoint of ewsg_jax.sample"
 
 

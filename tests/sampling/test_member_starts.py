@@ -1,0 +1,120 @@
+"""Members of a stack that start each where it is said to: each run is that of all members from its own start."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+
+D, C, M = 3, 4, 3
+KEY = jax.random.key(0)
+ROWS = jax.random.normal(jax.random.key(9), (40, D)) + 1
+SETS = ewsg.stack_data([ROWS[:20], ROWS, ROWS[5:]])
+MODEL = ewsg.models.gaussian_location()
+STARTS = jax.random.normal(jax.random.key(2), (C, M, D))
+STEPS = (0.01, 0.02, 0.03)
+METHODS = {
+    "sgld": ewsg.sgld,
+    "cv_ld": ewsg.cv_ld,
+    "svrg_ld": ewsg.svrg_ld,
+    "saga_ld": ewsg.saga_ld,
+    "sghmc": lambda model, h, batch_size: ewsg.sghmc(model, h, friction=1.0, batch_size=batch_size),
+}
+
+
+def run(kernel, position, data=ROWS, **changes):
+    options = {"num_steps": 30, "num_chains": C, "burn_in": 4, "thin": 2, "progress": False} | changes
+    return ewsg.sample(KEY, kernel, position, data, **options)
+
+
+def grid(name):
+    return [METHODS[name](MODEL, h, batch_size=5) for h in STEPS]
+
+
+def over(name, over_data):
+    """A kernel and its data: over data sets, or of step sizes."""
+    return (METHODS[name](MODEL, 0.01, batch_size=5), SETS) if over_data else (ewsg.stack(grid(name)), ROWS)
+
+
+def draws_of(key):
+    return jax.random.normal(key, (M, D))
+
+
+def same(found, wanted):
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+@pytest.mark.parametrize("over_data", [False, True], ids=["kernels", "data sets"])
+@pytest.mark.parametrize("name", METHODS)
+def test_each_member_is_what_it_is_where_all_start_there(name, over_data):
+    """Bit for bit: draws and last states; also where the start is remembered."""
+    kernel, data = over(name, over_data)
+    one, by_keys, of_all = (
+        run(kernel, STARTS[0], data, stacked="members"),
+        run(kernel, draws_of, data, stacked="members"),
+        run(kernel, STARTS, data, stacked="chains and members", num_chains=1),
+    )
+    for member in range(M):
+        alone = run(kernel, STARTS[0, member], data)[member]
+        same((one[member].position, one[member].state), (alone.position, alone.state))
+        assert one[member].common_start
+        alone = run(kernel, lambda key, member=member: draws_of(key)[member], data)[member]
+        same((by_keys[member].position, by_keys[member].state), (alone.position, alone.state))
+        alone = run(kernel, STARTS[:, member], data, stacked=True, num_chains=1)[member]
+        same((of_all[member].position, of_all[member].state), (alone.position, alone.state))
+        assert not by_keys[member].common_start
+        assert not of_all[member].common_start
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_each_kernel_of_a_stack_does_what_it_does_alone(x64, name):
+    """To rounding: a product of many rows may be summed in another order."""
+    runs = run(ewsg.stack(grid(name)), STARTS[0], stacked="members")
+    for member, kernel in enumerate(grid(name)):
+        alone = run(kernel, STARTS[0, member])
+        np.testing.assert_allclose(runs[member].position, alone.position, rtol=1e-9)
+
+
+def test_positions_may_be_any_tree():
+    model = ewsg.Posterior(
+        lambda p, row: -0.5 * jnp.sum((row - p["a"] - p["b"]) ** 2),
+        lambda p: -0.5 * (jnp.sum(p["a"] ** 2) + p["b"] ** 2),
+    )
+    kernel, start = ewsg.sgld(model, 0.01, batch_size=5), {"a": STARTS[0], "b": jnp.arange(3.0)}
+    runs = run(kernel, start, SETS, stacked="members")
+    alone = run(kernel, jax.tree.map(lambda x: x[1], start), SETS)
+    same(runs[1].position, alone[1].position)
+
+
+@pytest.mark.parametrize("over_data", [False, True], ids=["kernels", "data sets"])
+def test_as_many_members_as_chains_or_numbers(over_data):
+    """Where axes are of one length, they are still told apart."""
+    kernel, data = over("sgld", over_data)
+    starts = jax.random.normal(KEY, (M, M, M))
+    runs = run(kernel, starts, data, stacked="chains and members", num_chains=M)
+    for member in range(M):
+        alone = run(kernel, starts[:, member], data, stacked=True, num_chains=M)
+        same(runs[member].position, alone[member].position)
+
+
+@pytest.mark.parametrize("stacked", ["members", "chains and members", "by keys"])
+def test_in_batches_of_chains_and_after_a_kill(tmp_path, stacked):
+    position = {"members": STARTS[0], "chains and members": STARTS, "by keys": draws_of}[stacked]
+    kernel, data = over("sgld", True)
+    options = {"stacked": stacked if stacked != "by keys" else "members"}
+    whole = run(kernel, position, data, **options)
+    batched = run(kernel, position, data, chain_batch_size=2, checkpoint=tmp_path / "run", **options)
+    again = ewsg.resume(tmp_path / "run", data, kernel=kernel, progress=False)
+    for found in (batched, again):
+        same(found[2].position, whole[2].position)
+
+
+def test_it_begins_at_each_ones_mode():
+    """Steps so small that nothing moves."""
+    modes = [ewsg.find_mode(KEY, MODEL, jnp.zeros(D), rows).position for rows in SETS]
+    kernel = ewsg.sgld(MODEL, 1e-12, batch_size=5)
+    runs = run(kernel, jnp.stack(modes), SETS, stacked="members", num_steps=1, burn_in=0, thin=1)
+    for one, rows in zip(runs, SETS, strict=True):
+        np.testing.assert_allclose(one.position[:, 0], np.broadcast_to(rows.mean(0), (C, D)), atol=1e-4)
