@@ -111,6 +111,24 @@ class Stack(Kernel[P]):
             state.position,
         )
 
+    def ahead(self, randomness: Randomness, state: KernelState[P], steps: np.ndarray, data: Data) -> Randomness:
+        # What chains share chooses no rows.
+        if self.sharing.of != "chain":
+            return randomness
+        # An axis of chains stands before that of members, and in the randomness one of steps before both.
+        place, (members, axes) = jnp.ndim(state.step), self._members(state)
+        places = jax.tree.map(lambda axis: axis + place, axes)
+        if self._one_batch:
+            # Laws that began with one key and made as many steps choose the same rows.
+            return self[0].ahead(randomness, first_along(places, members), steps, data)
+        return self._over(
+            lambda kernel, randomness, own, data: kernel.ahead(randomness, own, steps, data),
+            (randomness, members, data),
+            (place + 1, places, self._data_axis),
+            place + 1,
+            state.position,
+        )
+
     def gather(self, randomness: Randomness, data: Data) -> Randomness:
         # Members whose estimators differ gather theirs in the step.
         return self[0].gather(randomness, data) if self._one_batch else randomness

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _tree
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._module import is_same
 from ewsg_jax._types import PyTree
@@ -53,7 +52,7 @@ def first_of(tree: PyTree) -> PyTree:
 
 
 def first_along(axes: PyTree, tree: PyTree) -> PyTree:
-    """Return the first member's of what has a leading axis of members where its axis is not None."""
+    """Return the first member's of what has an axis of members, where that is not None."""
     return jax.tree.map(_first_along, axes, tree, is_leaf=lambda axis: axis is None)
 
 
@@ -81,4 +80,4 @@ def _merged(x: Any) -> Any:
 
 
 def _first_along(axis: int | None, tree: PyTree) -> PyTree:
-    return tree if axis is None else _tree.take(tree, 0)
+    return tree if axis is None else jax.tree.map(lambda x: x[(slice(None),) * axis + (0,)], tree)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from ewsg_jax.stacking._stack import over_data
 from tests import contract
 
 STEPS = (0.02, 0.05, 0.03)
@@ -90,6 +91,47 @@ def test_a_run_is_that_of_every_member(x64, name):
     same(more[1].position, on.position)
     both = runs.concatenate(more)
     same(both[1].position, np.concatenate([alone.position, on.position], axis=1))
+
+
+@pytest.mark.parametrize("rows", ["epochs", "block_epochs", "block_sweeps"])
+@pytest.mark.parametrize("differ_by", ["step_size", "center", "data"])
+def test_rows_of_epochs_are_known_ahead(rows, differ_by):
+    """Those of each member's own kernel, over the ends of epochs; gathered where they are the same for all."""
+
+    def make(number):
+        h, center = (STEPS[number], 0.0) if differ_by == "step_size" else (0.01, float(number))
+        center = jnp.full(D, center * (differ_by == "center"))
+        return ewsg.cv_ld(MODEL, h, batch_size=7, center=center, rows=rows)
+
+    kernels, keys, steps = [make(number) for number in range(3)], jax.random.split(KEY, C), np.arange(20)
+    stack, data = ewsg.stack(kernels), ROWS
+    if differ_by == "data":
+        stack, data = over_data(kernels[0], 3), jnp.stack([ROWS] * 3, axis=1)
+    starts = jnp.zeros((C, 3, D))
+    state, step = (
+        jax.vmap(stack.init, (0, 0, None))(keys, starts, data),
+        jax.jit(jax.vmap(stack.step, (0, 0, None))),
+    )
+    for t in range(3):
+        own = jax.vmap(jax.random.fold_in, (0, None))(keys, t)
+        state, _ = step(own, state, data)
+    noise = jax.tree.map(
+        lambda x: x[None].repeat(20, 0), jax.vmap(lambda k, s: stack.draw(k, s, data))(keys, state)
+    )
+    told = stack.ahead(noise, state, steps, data)
+    for member, kernel in enumerate(kernels):
+        own = keys if differ_by != "data" else jax.vmap(jax.random.fold_in, (0, None))(keys, member)
+        alone = jax.vmap(kernel.init, (0, 0, None))(own, starts[:, 0], ROWS)
+        law = kernel.estimator.law
+        of_law = alone.memory.rows
+        for _ in range(3):
+            of_law = jax.vmap(law.advance, (0, None))(of_law, ROWS)
+        alone = alone._replace(memory=alone.memory._replace(rows=of_law))
+        wanted = kernel.ahead(noise, alone, steps, ROWS).batch
+        found = told.batch if differ_by == "step_size" else told.batch[:, :, member]
+        np.testing.assert_array_equal(found, wanted)
+    gathered = stack.gather(told, data).batch
+    assert isinstance(gathered, ewsg.rows.Batch) == (differ_by == "step_size")
 
 
 @pytest.mark.parametrize(
