@@ -3,6 +3,11 @@
 Of h² Cov(g) against 2hT under Langevin dynamics, 2γhT under an underdamped one, whatever the kernel: the run's own
 compiled program makes single steps from the last states, each on one batch at the temperature and near 0. What the
 cool ones differ by is the batches', and what a pair differs by the noise's. Nothing is compiled for it.
+
+Of epochs single steps do not tell it. Of what random batches would add a share is left there, 0.01 to 0.96 in
+docs/bias.md, by the time of an epoch beside that in which a direction of the posterior is forgotten: a step's noise
+knows neither that time nor the batches before. All of it would be a bound, a false alarm where epochs are short;
+and a whole run of the cool kernel would have to last until it has forgotten where it began, which is not known.
 """
 
 import dataclasses
