@@ -25,11 +25,14 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import Randomness
+from ewsg_jax.sampling import chunks
 
 # Before the first computation: two devices, so that sharding is tested everywhere.
 jax.config.update("jax_num_cpu_devices", 2)
 # Most programs are run for less time than it takes to compile them: see `optimised`.
 jax.config.update("jax_disable_most_optimizations", True)
+# Which this program's own options would overrule.
+chunks.advance_small = chunks._jit()
 
 
 QUICK = re.compile(
