@@ -31,7 +31,8 @@ PROTOCOL = (
     "inverse mass the inverse of the curvature at the mode, control variates centred there, 1,000 rows a step with "
     "replacement, one batch a step for all eight chains, which start at draws of the Gaussian at the mode; a tenth "
     "of the steps is burn-in. Reference: importance sampling (by_importance.py), judged by its effective number of "
-    "draws and by its halves. sd_ratio: of a run over the reference. mean_off: in the reference's sd."
+    "draws and by its halves. sd_ratio: of a run over the reference. mean_off: in the reference's sd. check: what "
+    "ewsg_jax.check says of the draws, which sees no reference."
 )
 
 
@@ -47,6 +48,7 @@ RUNS = (
     Run("uniform", 0.012, 400_000),
     Run("leverage", 0.012, 400_000),
     Run("leverage", 0.006, 400_000),
+    Run("leverage", 0.03, 200_000),
     Run("leverage", 0.08, 50_000),
 )
 
@@ -100,9 +102,11 @@ def measure(
     )
     found = ewsg.diagnostics.summary(samples)
     ratio, off = found.sd / judged.sd, (found.mean - judged.mean) / judged.sd
+    report = ewsg.check(jax.random.key(4), samples, ewsg.models.logistic_regression(), data)
     print(
         f"{run.rows}, h = {run.step_size}: sd × {ratio.min():.3f} to {ratio.max():.3f}, means up to "
-        f"{np.abs(off).max():.3f} sd off, R-hat {found.worst_rhat:.3f}, {samples.run_seconds:.0f} s",
+        f"{np.abs(off).max():.3f} sd off, R-hat {found.worst_rhat:.3f}, {samples.run_seconds:.0f} s; "
+        f"check: {report.verdict}",
         flush=True,
     )
     return {
@@ -113,6 +117,12 @@ def measure(
         "least_ess": round(found.least_ess),
         "diverged": int((samples.diverged_at >= 0).sum()),
         "certain_rows": len(weighted.of_size(BATCH_SIZE).certain) if run.rows == "leverage" else 0,
+        "check": {
+            "outcome": report.outcome,
+            "verdict": report.verdict,
+            "bound": round(report.scores.bound, 2),
+            "worst": {name: round(score.z, 1) for name, score in report.scores.worst.items()},
+        },
         "seconds": round(samples.run_seconds, 1),
         "load_average": load_average(),
     }

@@ -86,13 +86,17 @@ def runs_table(result: dict[str, Any]) -> str:
         "largest error of a mean, in sd",
         "R-hat",
         "least ESS",
+        "`check` says",
+        "its worst z",
         "seconds",
     ]
     rows = []
     for r in result["runs"]:
         ratio, off = r["sd_ratio"], max(map(abs, r["mean_off"]))
         found = f"{min(ratio):.2f} to {max(ratio):.2f}", f"{off:.3g}", f"{r['worst_rhat']:.3f}"
-        rows.append([r["rows"], r["step_size"], *found, f"{r['least_ess']:,}", f"{r['seconds']:.0f}"])
+        said, worst = r["check"], max(r["check"]["worst"].values())
+        told = said["outcome"], f"{worst:.1f} (chance: {said['bound']:.1f})"
+        rows.append([r["rows"], r["step_size"], *found, f"{r['least_ess']:,}", *told, f"{r['seconds']:.0f}"])
     return as_table(heads, rows)
 
 
