@@ -60,8 +60,11 @@ def shared(coarse: Dynamics, fine: Dynamics) -> Weights:
 def joined(weights: Weights, first: PyTree, second: PyTree, like: PyTree) -> PyTree:
     """Return the normals of a step from those of its halves, of positions shaped like `like`."""
     leaf = jax.tree.structure(like)
-    # Of several normals a coordinate a noise is a tree of trees like the position.
-    is_position = lambda tree: jax.tree.structure(tree) == leaf  # noqa: E731
+
+    def is_position(tree: PyTree) -> bool:
+        # Of several normals a coordinate a noise is a tree of trees like the position.
+        return jax.tree.structure(tree) == leaf
+
     parts, outer = jax.tree.flatten(first, is_leaf=is_position)
     parts = [*parts, *jax.tree.leaves(second, is_leaf=is_position)]
     return outer.unflatten([_tree.combine(*zip(row, parts, strict=True)) for row in weights])

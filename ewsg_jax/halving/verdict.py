@@ -1,27 +1,13 @@
 """What is said of a step size, in words: right within tolerance, wrong, or not to be told."""
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
 
+from ewsg_jax.checking.verdict import SURE, Verdict
 from ewsg_jax.halving.moments import Extrapolation, Off
 from ewsg_jax.sampling.convergence import CONVERGED
-
-SURE = 2.0
-"""Standard errors within which a number is known."""
-
-
-class Verdict(NamedTuple):
-    """What is said.
-
-    Attributes:
-        outcome: in one word.
-        text: in words, with what to do.
-    """
-
-    outcome: Literal["right", "wrong", "unsure"]
-    text: str
 
 
 class Size(NamedTuple):
