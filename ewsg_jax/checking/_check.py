@@ -34,6 +34,7 @@ from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.averages import mean_of, sd_of
 from ewsg_jax.sampling.convergence import array_statistics
 from ewsg_jax.sampling.coordinates import Names
+from ewsg_jax.sampling.spaced import evenly
 
 NEAR = 0.1
 """The effect, no chance, above which draws are moved before they are corrected again."""
@@ -251,7 +252,7 @@ def _worst_rhat(values: np.ndarray) -> float:
     """Return the largest split R-hat of up to so many coordinates, NaN for one chain."""
     if len(values) < 2:
         return float("nan")
-    some = np.unique(np.linspace(0, values.shape[2] - 1, MOST_RHATS).astype(int))
+    some = evenly(values.shape[2], MOST_RHATS)
     with np.errstate(all="ignore"):
         found: Any = array_statistics().rhat(values[..., some], chain_axis=0, draw_axis=1)
     return float(np.nanmax(np.append(np.asarray(found, float), 0.0)))

@@ -15,6 +15,7 @@ from ewsg_jax.preparation.programs import Layout
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.coordinates import Names, flattened
 from ewsg_jax.sampling.samples import named
+from ewsg_jax.sampling.spaced import evenly
 
 FEWEST = 8
 """Draws of a chain."""
@@ -125,7 +126,7 @@ def draws_of(samples: Samples | PyTree, names: Names, most: int, shared: bool | 
         )
     numbers = sum(x[0, 0].size for x in leaves)
     most = min(most, max(FEWEST * num_chains, MOST_NUMBERS // max(1, numbers)))
-    kept = np.unique(np.linspace(0, num_draws - 1, min(num_draws, max(FEWEST, most // num_chains))).astype(int))
+    kept = evenly(num_draws, min(num_draws, max(FEWEST, most // num_chains)))
     chosen = jax.tree.map(lambda x: np.asarray(x)[:, kept], tree)
     values, own_names = flattened(named(chosen, "position"), names)
     finite = np.array([all(np.isfinite(x[c]).all() for x in leaves) for c in range(num_chains)])

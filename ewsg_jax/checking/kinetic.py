@@ -17,6 +17,7 @@ from ewsg_jax._types import Data, Key
 from ewsg_jax.checking.stein import blocks_of, of_blocks
 from ewsg_jax.pair import Pair
 from ewsg_jax.sampling import Samples, sample
+from ewsg_jax.sampling.spaced import evenly
 
 LOOKS = 256
 """Times at which momenta are looked at, evenly spaced."""
@@ -148,5 +149,5 @@ def _some_of(samples: Samples) -> np.ndarray:
     """Return momenta of the last states, shape (chain, d), of chains that are lost NaN."""
     leaves = jax.tree.leaves(samples.state.dynamics.momentum)
     flat = np.concatenate([np.asarray(x, np.float64).reshape(samples.num_chains, -1) for x in leaves], axis=1)
-    some = np.unique(np.linspace(0, flat.shape[1] - 1, MOST_NUMBERS).astype(int))
+    some = evenly(flat.shape[1], MOST_NUMBERS)
     return np.where(samples.is_finite[:, None], flat[:, some], np.nan)

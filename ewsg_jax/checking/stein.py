@@ -17,6 +17,7 @@ from scipy.special import stdtrit
 
 from ewsg_jax.checking.affine import root_of
 from ewsg_jax.sampling.convergence import array_statistics
+from ewsg_jax.sampling.spaced import evenly
 
 DRAWS_OF_BLOCK = 10
 """Effective draws, at least, of a block of successive ones: its mean is nearly independent of the next one's."""
@@ -178,7 +179,7 @@ def least_ess(draws: np.ndarray, shared: bool = False) -> tuple[float, float]:
     Of chains that share their batches: how many independent draws have a mean as sure as theirs, and how many
     independent times there are: the mean over chains forgets as fast as each of them. Of others the two are one.
     """
-    draws = draws[..., np.unique(np.linspace(0, draws.shape[2] - 1, MOST_ESS).astype(int))]
+    draws = draws[..., evenly(draws.shape[2], MOST_ESS)]
     both = np.concatenate([draws, (draws - draws.mean((0, 1))) ** 2], axis=2)
     with np.errstate(all="ignore"):
         found: Any = array_statistics().ess(both, chain_axis=0, draw_axis=1, method="mean")

@@ -30,6 +30,7 @@ from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import Layout
 from ewsg_jax.sampling.ratios import largest
 from ewsg_jax.sampling.request import Chains, Wanted
+from ewsg_jax.sampling.spaced import evenly
 from ewsg_jax.sampling.starts import chain_keys
 from ewsg_jax.stacking.kernels import Stack, StackState
 
@@ -157,7 +158,7 @@ def _measured(
     """Return the heat of each member, None where no chain of it moves or there is no noise."""
     count, size = moves.shape
     length = sum(x.size for x in jax.tree.leaves(state.position)) // moves.size
-    some = np.unique(np.linspace(0, length - 1, MOST_NUMBERS).astype(int))
+    some = evenly(length, MOST_NUMBERS)
     looked_at = [np.flatnonzero(moves[:, member])[:MOST_CHAINS] for member in range(size)]
     moving, found = jnp.asarray(moves.any(axis=1)), [[] for _ in range(size)]
     hoisted = [kernel.hoisted() for kernel in kernels]

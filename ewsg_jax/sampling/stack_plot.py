@@ -9,6 +9,7 @@ import numpy as np
 
 from ewsg_jax import pictures
 from ewsg_jax.sampling.samples import Samples
+from ewsg_jax.sampling.spaced import evenly
 
 MOST_LINES = 8
 """Coordinates that are drawn, evenly spaced."""
@@ -50,5 +51,5 @@ def _moments(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
         np.asarray(x, np.float64).reshape(-1, int(np.prod(x.shape[2:]))) for x in jax.tree.leaves(samples.draws)
     ]
     whole = np.concatenate(draws, axis=1)
-    some = whole[:, np.unique(np.linspace(0, whole.shape[1] - 1, MOST_LINES).astype(int))]
+    some = whole[:, evenly(whole.shape[1], MOST_LINES)]
     return some.mean(0), some.std(0)
