@@ -17,11 +17,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks.pages.generated import as_table, renewed
-from benchmarks.pages.plans import PAGE
+from benchmarks.pages.plans import PAGE, own
 from benchmarks.pages.posterior_data import PREPARE, rounded
 from benchmarks.pages.posterior_problems import Problem, problem
 from benchmarks.pages.posterior_verdicts import reference
@@ -110,17 +109,11 @@ def judged(name: str, made: Problem, samples: ewsg.Samples, per_step: float) -> 
     if not samples.is_finite.all():
         return Judged(float("inf"), float("inf"), float("inf"), 0.0)
     known = reference(name)
-    draws = np.asarray(samples.position, np.float64)
-    flat = draws.reshape(-1, draws.shape[-1]).astype(np.float32)
-    own = np.asarray(jax.jit(jax.vmap(made.shifted))(flat), np.float64) + made.origin
-    ess = least_ess(own.reshape(*draws.shape[:2], -1))[0]
+    values = own(made, samples.position)
+    ess = least_ess(values.reshape(*samples.position.shape[:2], -1))[0]
     steps = samples.num_chains * (samples.num_steps - BURN_IN)
-    return Judged(
-        steps * per_step / max(ess, 1e-9),
-        float(np.max(np.abs(own.std(0) / known.sd - 1))),
-        float(np.max(np.abs(own.mean(0) - known.mean) / known.sd)),
-        ess,
-    )
+    off = known.worst(values.mean(0), values.std(0))
+    return Judged(steps * per_step / max(ess, 1e-9), off["sd"], off["mean"], ess)
 
 
 def passes_of_step(kernel: ewsg.Kernel, made: Problem) -> float:

@@ -38,10 +38,7 @@ KERNELS: dict[str, tuple[str, float, dict[str, Any]]] = {
 
 def off(estimates: Any, known: Reference) -> dict[str, float]:
     """Return how far the worst mean, in sds, and the worst sd are from a reference."""
-    return {
-        "mean": rounded(np.max(np.abs(estimates.mean - known.mean) / known.sd)),
-        "sd": rounded(np.max(np.abs(estimates.sd / known.sd - 1))),
-    }
+    return {name: rounded(value) for name, value in known.worst(estimates.mean, estimates.sd).items()}
 
 
 def cell(name: str, method: str, step_size: float, options: dict[str, Any]) -> dict[str, Any]:

@@ -52,16 +52,13 @@ def answer(name: str, made: Problem, seed: int) -> dict[str, Any]:
     known = reference(name)
 
     def off(mean: np.ndarray, sd: np.ndarray) -> dict[str, float]:
-        return {
-            "mean": rounded(np.max(np.abs(mean - known.mean) / known.sd)),
-            "sd": rounded(np.max(np.abs(sd / known.sd - 1))),
-        }
+        return {part: rounded(value) for part, value in known.worst(mean, sd).items()}
 
-    values = _own(made, samples.position) + made.origin
+    values = own(made, samples.position)
     found: dict[str, Any] = {"raw": off(values.mean(0), values.std(0))}
     gaussian = plan.gaussian
     if gaussian is not None:
-        moved = _own(made, gaussian.report.correct(gaussian.draws)) + made.origin
+        moved = own(made, gaussian.report.correct(gaussian.draws))
         found["gaussian"] = off(moved.mean(0), moved.std(0)) | {"is_right": gaussian.is_right}
     best = plan.table[0].way if plan.table else None
     return found | {
@@ -73,10 +70,10 @@ def answer(name: str, made: Problem, seed: int) -> dict[str, Any]:
     }
 
 
-def _own(made: Problem, draws: Any) -> np.ndarray:
-    """Return the model's own parameters less those at the mode, shape (draws, d)."""
+def own(made: Problem, draws: Any) -> np.ndarray:
+    """Return the model's own parameters at draws of any leading axes, shape (draws, d)."""
     flat = draws.reshape(-1, draws.shape[-1])
-    return np.asarray(jax.jit(jax.vmap(made.shifted))(flat), np.float64)
+    return np.asarray(jax.jit(jax.vmap(made.shifted))(flat), np.float64) + made.origin
 
 
 def table(result: dict[str, Any]) -> str:

@@ -24,6 +24,13 @@ class Reference(NamedTuple):
     mcse_mean: np.ndarray
     mcse_sd: np.ndarray
 
+    def worst(self, mean: np.ndarray, sd: np.ndarray) -> dict[str, float]:
+        """Return how far the worst mean is off, in standard deviations, and the worst sd, relatively."""
+        return {
+            "mean": float(np.max(np.abs(mean - self.mean) / self.sd)),
+            "sd": float(np.max(np.abs(sd / self.sd - 1))),
+        }
+
 
 def reference(name: str) -> Reference:
     """Return the stored summary of a posterior."""
