@@ -80,43 +80,26 @@ def of_run(
         alive: which chains are, shape (chain,).
         num_steps: steps that the run made.
     """
-    kernel = chains.kernel
-    if not isinstance(kernel, Stack):
-        return _of_each(chains, wanted, layout, key, plan, state, alive[:, None], num_steps)[0]
-    moves = alive[:, None] & (np.asarray(state.dynamics.diverged_at) < 0)
-    found = _of_each(chains, wanted, layout, key, plan, state, moves, num_steps)
-    return np.array([np.nan if one is None else one for one in found])
-
-
-def _of_each(
-    chains: Chains,
-    wanted: Wanted,
-    layout: Layout,
-    key: Key,
-    plan: Plan,
-    state: KernelState,
-    moves: np.ndarray,
-    num_steps: int,
-) -> list[float | None]:
-    """Return the heat of each member, or of the one kernel, of whose chains those are looked at that move."""
-    kernel, (count, size) = chains.kernel, moves.shape
-    if not kernel.uses_batches:
-        return [0.0] * size
+    kernel, is_stack, moves = chains.kernel, isinstance(chains.kernel, Stack), alive[:, None]
+    if is_stack:
+        moves = moves & (np.asarray(state.dynamics.diverged_at) < 0)
+    count, size = moves.shape
     apart = 1 if layout.shared_minibatch else count
     enough, least = (max(FEWEST, -(-batches // apart)) for batches in (BATCHES, COARSE))
     each = min(enough, int(SHARE * num_steps) // (2 * layout.block_size))
     is_dear = each < least or 2 * each * _tree.num_bytes(state) > MOST_BYTES * size
     # An accelerator's program of single steps need not be there.
-    cool = None if is_dear or layout.accelerator or not moves.any() else cooled(kernel, state, chains.data)
-    if cool is None:
-        return [None] * size
-    look = functools.partial(_measured, (kernel, cool), layout, key, chains.data, plan, state, moves, each)
-    if chains.state is not None:
-        found = look()
-    else:
+    unknown = is_dear or layout.accelerator or not moves.any()
+    found: list[float | None] = [None] * size
+    if not kernel.uses_batches:
+        found = [0.0] * size
+    elif not unknown and (cool := cooled(kernel, state, chains.data)) is not None:
+        look = functools.partial(_measured, (kernel, cool), layout, key, chains.data, plan, state, moves, each)
         question = "heat", moves.shape, each, wanted.num_steps, wanted.data_passes
-        found = seen.remembered(question, look, chains.data, kernel)
-    return [None if one is None or (each < enough and one <= LARGE) else one for one in found]
+        goes_on = chains.state is not None
+        told = look() if goes_on else seen.remembered(question, look, chains.data, kernel)
+        found = [None if one is None or (each < enough and one <= LARGE) else one for one in told]
+    return np.array([np.nan if one is None else one for one in found]) if is_stack else found[0]
 
 
 def cooled(kernel: Kernel, state: KernelState, data: Data) -> Pair | Stack | None:

@@ -295,8 +295,8 @@ MUTANTS = [
     Mutant(
         "heat: lost members of a stack tell theirs",
         "ewsg_jax/sampling/heat.py",
-        "alive[:, None] & (np.asarray(state.dynamics.diverged_at) < 0)",
-        "alive[:, None] & (np.asarray(state.dynamics.diverged_at) < 2**31 - 1)",
+        "moves = moves & (np.asarray(state.dynamics.diverged_at) < 0)",
+        "moves = moves & (np.asarray(state.dynamics.diverged_at) < 2**31 - 1)",
         "tests/sampling/test_heat.py::test_of_members_that_lost_some_chains",
         sweep=True,
     ),
