@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from ewsg_jax import _check, products
 from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.gradients.covariance import STRUCTURES, Covariance, Structure, clipped
-from ewsg_jax.gradients.spread import like_row, outer, share, some_basis, spread, turned
+from ewsg_jax.gradients.spread import like_row, share, some_basis, spread, turned
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 from ewsg_jax.rows.law import RowLaw
@@ -28,7 +28,7 @@ def exact_covariance(
 
     Dense or within a basis it comes as eigenvalues and vectors.
     """
-    _, second = spread(posterior, point, data, chunk_size, lambda a: outer(a, structure, basis))
+    _, second = spread(posterior, point, data, chunk_size, structure, basis)
     matrix = share(law, num_rows(data)) * second
     found, _ = clipped(matrix, jnp.zeros((), matrix.dtype))
     if basis is None or found.basis is None:
@@ -82,7 +82,8 @@ def covariance_at(
         passes: over the data for a low rank (others take one): all but the last turn a basis towards the leading
             directions, each time closer by the ratio of the eigenvalues r + 1 and r.
         replace: rows with replacement, or (False) a uniform subset.
-        chunk_size: rows that are taken at once: so many times d numbers of memory.
+        chunk_size: rows that are taken at once: so many times d numbers of memory; for a low rank, which makes no
+            gradient of a row, what r gradients of so many rows' sum take.
 
     Returns:
         The covariance, in units of ∇V squared: eigenvalues and vectors, or the diagonal.

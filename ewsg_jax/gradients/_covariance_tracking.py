@@ -122,9 +122,7 @@ class CovarianceTracking(WithCovariance[P]):
             basis = memory.basis
             if basis is not None:
                 basis = turned(self.posterior, point, data, self.chunk_size, basis)
-            center, second = spread(
-                self.posterior, point, data, self.chunk_size, lambda a: outer(a, self.structure, basis)
-            )
+            center, second = spread(self.posterior, point, data, self.chunk_size, self.structure, basis)
             rounding = (jnp.finfo(center.dtype).eps * n * jnp.max(jnp.abs(center))) ** 2
             return point, center, zero._replace(second=second), rounding, basis
 

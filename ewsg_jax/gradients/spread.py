@@ -1,11 +1,13 @@
 """How much the gradients of all rows differ at a point: what the covariance of a minibatch's sum comes from."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _random, products
+from ewsg_jax import _random, _tree, products
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.gradients.covariance import Structure
 from ewsg_jax.posterior import Posterior
@@ -28,35 +30,90 @@ def spread(
     point: Position,
     data: Data,
     chunk_size: int,
-    outer_of: Callable[[Array], Array],
+    structure: Structure,
+    basis: Array | None = None,
 ) -> tuple[Array, Array]:
-    """Return the mean of all ∇Vᵢ, and n times what `outer_of` gives for all ∇Vᵢ − mean.
+    """Return the mean of all ∇Vᵢ, and n Σ aᵢaᵢᵀ of a = ∇Vᵢ − mean in the structure.
 
     In one pass, about a guess at the mean: however large that is, no more cancels than the guess is off.
     """
+    n = num_rows(data)
+    if basis is not None:
+        size = basis.shape[1], basis.shape[1]
+        sums = _through(
+            posterior, point, data, chunk_size, basis, size, lambda seen, _: products.matmul(seen.T, seen)
+        )
+        return sums.gradients / n, n * sums.products - jnp.outer(sums.seen, sums.seen)
 
     def add(total: tuple[Array, Array, Array], rows: Data, before: Array | int) -> tuple[Array, Array, Array]:
         guess, first, second = total
         g = posterior.flat_row_gradients(point, rows)
         guess = jnp.where(before == 0, jnp.mean(g[:ROWS_PER_GUESS], axis=0), guess)
-        return guess, first + jnp.sum(g - guess, axis=0), second + outer_of(g - guess)
+        return guess, first + jnp.sum(g - guess, axis=0), second + outer(g - guess, structure)
 
-    n = num_rows(data)
     row = like_row(posterior, point, data)
-    of_rows = jax.eval_shape(outer_of, jax.ShapeDtypeStruct((1, *row.shape), row.dtype))
     zero = jnp.zeros(row.shape, row.dtype)
-    start = zero, zero, jnp.zeros(of_rows.shape, of_rows.dtype)
+    start = zero, zero, jnp.zeros(row.shape if structure == "diagonal" else row.shape * 2, row.dtype)
     guess, first, second = gathering.fold_over_rows(add, start, data, chunk_size)
-    return guess + first / n, n * second - outer_of(first[None])
+    return guess + first / n, n * second - outer(first[None], structure)
 
 
 def turned(posterior: Posterior, point: Position, data: Data, chunk_size: int, basis: Array) -> Array:
     """Return a basis turned towards the leading directions: the spread times the basis, orthonormal again."""
+    sums = _through(posterior, point, data, chunk_size, basis, basis.shape, lambda seen, back: back(seen))
+    return jnp.linalg.qr(num_rows(data) * sums.products - jnp.outer(sums.gradients, sums.seen))[0]
 
-    def times_basis(rows: Array) -> Array:
-        return products.matmul(rows.T, products.matmul(rows, basis))
 
-    return jnp.linalg.qr(spread(posterior, point, data, chunk_size, times_basis)[1])[0]
+class _Sums(NamedTuple):
+    """Sums over rows: of sᵢ = (∇Vᵢ − guess) · basis, of ∇Vᵢ, of what products with sᵢ there are, and the guess."""
+
+    seen: Array
+    gradients: Array
+    products: Array
+    guess: Array
+
+
+def _through(
+    posterior: Posterior,
+    point: Position,
+    data: Data,
+    chunk_size: int,
+    basis: Array,
+    size: tuple[int, ...],
+    products_of: Callable[[Array, Callable[[Array], Array]], Array],
+) -> _Sums:
+    """Sum over all rows what the columns of a basis see of their gradients, none of which is made by itself.
+
+    Args:
+        posterior: whose ∇Vᵢ they are.
+        point: where.
+        data: all rows.
+        chunk_size: rows at a time.
+        basis: shape (d, r).
+        size: the shape of the products.
+        products_of: gives them, of the sᵢ of some rows, shape (b, r), and of a function that makes Σᵢ ∇Vᵢ wᵢᵀ of
+            weights, (b, k) to (d, k).
+    """
+    flat, unravel = ravel_pytree(_tree.widened(point))
+
+    def add(total: _Sums, rows: Data, before: Array | int) -> _Sums:
+        values, of_weights = jax.vjp(lambda p: -posterior.log_likelihoods(unravel(p), rows), flat)
+        # The transposed transpose: forward differentiation for what knows the other alone.
+        along = jax.linear_transpose(lambda weights: of_weights(weights)[0], values)
+        back = jax.vmap(lambda weights: of_weights(weights)[0], in_axes=1, out_axes=1)
+        seen = jax.vmap(lambda column: along(column)[0], in_axes=1, out_axes=1)(basis)
+        guess = jnp.where(before == 0, jnp.mean(seen[:ROWS_PER_GUESS], axis=0), total.guess)
+        seen = seen - guess
+        return _Sums(
+            total.seen + jnp.sum(seen, axis=0),
+            total.gradients + back(jnp.ones_like(values)[:, None])[:, 0],
+            total.products + products_of(seen, back),
+            guess,
+        )
+
+    zero = jnp.zeros_like(basis)
+    start = _Sums(zero[0], zero[:, 0], jnp.zeros(size, basis.dtype), zero[0])
+    return gathering.fold_over_rows(add, start, data, chunk_size)
 
 
 def some_basis(key: Key, rank: int, row: jax.ShapeDtypeStruct) -> Array:

@@ -449,6 +449,43 @@ def test_the_covariance_at_a_point(x64, structure, replace):
     assert found.size == len(values)
 
 
+@jax.custom_vjp
+def half_square(residual):
+    """x²/2, differentiated backwards alone."""
+    return residual**2 / 2
+
+
+half_square.defvjp(lambda x: (half_square(x), x), lambda x, weight: (x * weight,))
+
+
+def test_a_low_rank_makes_no_gradient_of_a_row(x64):
+    """Of a likelihood that knows no forward differentiation: no array of rows by numbers of a position."""
+    rng = np.random.default_rng(6)
+    d, rows_at_once = 33, 16
+    data = {"x": jnp.asarray(rng.normal(size=(50, 11))), "y": jnp.asarray(rng.normal(size=50))}
+    position = jnp.asarray(rng.normal(size=(3, 11)))
+    posterior = ewsg.Posterior(
+        lambda w, row: -half_square(row["y"] - jnp.sum(jnp.tanh(w @ row["x"]))), lambda w: -jnp.sum(w**2) / 2
+    )
+
+    def found(structure, passes, rank=d):
+        return functools.partial(
+            ewsg.gradients.covariance_at,
+            posterior,
+            batch_size=3,
+            structure=structure,
+            rank=rank,
+            passes=passes,
+            chunk_size=rows_at_once,
+        )
+
+    close(matrix_of(found("low_rank", 2)(position, data)), matrix_of(found("dense", 1)(position, data)), 1e-12)
+    told = {name: jax.jit(found(name, 2, rank=4)).lower(position, data).as_text() for name in ("dense", "low_rank")}
+    of_rows = f"tensor<{rows_at_once}x{d}x"
+    assert of_rows in told["dense"]
+    assert of_rows not in told["low_rank"]
+
+
 # The product with a vector.
 
 
