@@ -1,7 +1,7 @@
 """Coordinates in which a posterior is taken to be N(0, I): y = L⁻¹(θ − center), L Lᵀ its covariance."""
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -31,11 +31,13 @@ class Frame:
         center: a tree like the position.
         inverse_mass: the covariance, as `inverse_mass=` takes it.
         mode: whose curvature is known.
+        rows: by their norms in a metric near this one, where they are known.
     """
 
     center: Position
     inverse_mass: Any
     mode: Mode
+    rows: RowProbabilities | None = None
 
     @functools.cached_property
     def factor(self) -> Factor:
@@ -78,6 +80,8 @@ class Frame:
 
     def leverage(self, posterior: Posterior, data: Data) -> RowProbabilities:
         """Return rows by their norms in this metric, of a model of linear predictors."""
+        if self.rows is not None:
+            return self.rows
         assert posterior.predictor is not None
         inputs = jax.vmap(posterior.predictor.inputs)(data)
         size = inputs.shape[1]
@@ -87,12 +91,16 @@ class Frame:
         return leverage(inputs, np.einsum("iaja->ij", blocks) / blocks.shape[1])
 
     @classmethod
-    def of(cls, mode: Mode, gaussian: Gaussian) -> "Frame":
-        """Return that of a mode, corrected where the correction is to be trusted."""
-        corrected = gaussian.report.corrected
-        if corrected.covariance is None or gaussian.doubt > TRUSTED:
-            return cls(mode.position, mode.inverse_mass, mode)
-        return cls.at(mode, corrected.mean, corrected.covariance)
+    def at_mode(cls, mode: Mode) -> "Frame":
+        """Return a mode's own."""
+        return cls(mode.position, mode.inverse_mass, mode)
+
+    def corrected(self, gaussian: Gaussian) -> "Frame":
+        """Return this one, of a mode, corrected where the correction is to be trusted."""
+        right = gaussian.report.corrected
+        if right.covariance is None or gaussian.doubt > TRUSTED:
+            return self
+        return replace(Frame.at(self.mode, right.mean, right.covariance), rows=self.rows)
 
     @classmethod
     def at(cls, mode: Mode, center: Position, covariance: np.ndarray) -> "Frame":

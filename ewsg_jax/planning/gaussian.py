@@ -1,6 +1,6 @@
 """Candidate zero, without a chain: the posterior taken to be normal around its mode, judged and corrected."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import numpy as np
@@ -8,13 +8,20 @@ import numpy as np
 from ewsg_jax import _check
 from ewsg_jax._types import Data, Key, Position, PyTree
 from ewsg_jax.checking import Report, check
+from ewsg_jax.checking.gradients import FULL
 from ewsg_jax.checking.verdict import SURE
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.start import Start
+from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.named import Rows
 
 NUM_CHAINS, MOST_DRAWS, MOST_NUMBERS = 8, 4_000, 2**24
 """In what form draws come, how many of all together, and how many numbers."""
+ROWS_PER_NUMBER, FEWEST_ROWS, ALL_ROWS = 16, 64, 1_000
+"""Rows for each draw, of the first look, for each number of a position, but so many at least; and of the second."""
+MANY_ROWS = FULL * ALL_ROWS
+"""Above so many rows not all of them are looked at for each draw."""
 NEAR = 0.1
 """What a Stein function may show of another shape, in standard deviations, for a posterior to be near normal."""
 
@@ -76,8 +83,10 @@ class Gaussian:
         return f"Gaussian: {self.verdict}\n{self.report!r}"
 
 
-def gaussian(key: Key, posterior: Posterior, mode: Mode, data: Data, tolerance: float) -> Gaussian:
-    """Return the normal approximation at a mode, judged.
+def gaussian(
+    key: Key, posterior: Posterior, mode: Mode, data: Data, tolerance: float, by_norm: Rows | None = None
+) -> Gaussian:
+    """Return the normal approximation at a mode, judged, with these rows where they are given.
 
     Raises:
         ValueError: the mode has no widths, or the potential no gradient at draws.
@@ -87,11 +96,21 @@ def gaussian(key: Key, posterior: Posterior, mode: Mode, data: Data, tolerance: 
     for_draws, for_batches = jax.random.split(key)
     at_mode = Start(mode.position, mode.inverse_mass, width=1.0)
     draws = at_mode.of_keys(jax.random.split(for_draws, (NUM_CHAINS, count)))
-    try:
-        report = check(for_batches, draws, posterior, data, tolerance=tolerance)
-    except ValueError as error:
-        raise ValueError(
-            "posterior must have a gradient some widths around its mode (posterior.transformed(…) takes a bounded "
-            f"parameter to all numbers); of draws of the normal approximation there, {_check.reason(error)}"
-        ) from error
-    return Gaussian(draws, report, tolerance)
+    few = max(FEWEST_ROWS, ROWS_PER_NUMBER * size)
+
+    def look(rows: int, before: float = 0.0) -> Gaussian:
+        own = jax.random.fold_in(for_batches, rows)
+        try:
+            report = check(own, draws, posterior, data, tolerance=tolerance, batch_size=rows, rows=by_norm)
+        except ValueError as error:
+            raise ValueError(
+                "posterior must have a gradient some widths around its mode (posterior.transformed(…) takes a "
+                f"bounded parameter to all numbers); of draws of the normal approximation there, "
+                f"{_check.reason(error)}"
+            ) from error
+        return Gaussian(draws, replace(report, data_passes=before + report.data_passes), tolerance)
+
+    if 2 * few > ALL_ROWS or num_rows(data) <= MANY_ROWS:
+        return look(ALL_ROWS)
+    found = look(few)
+    return found if found.is_right and found.is_normal else look(ALL_ROWS, found.report.data_passes)

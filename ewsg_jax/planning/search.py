@@ -10,7 +10,7 @@ from ewsg_jax._types import Array, Key
 from ewsg_jax.planning.asked import Asked, Ended
 from ewsg_jax.planning.choice import SHARE, Candidate, Choice, Wanted, burn_in_of
 from ewsg_jax.planning.frame import Frame
-from ewsg_jax.planning.gaussian import Gaussian, gaussian
+from ewsg_jax.planning.gaussian import MANY_ROWS, Gaussian, gaussian
 from ewsg_jax.planning.ladder import climb
 from ewsg_jax.planning.laws import laws
 from ewsg_jax.planning.pilot import seconds_of_step
@@ -48,8 +48,11 @@ class Search(Asked):
             ValueError: nothing that is allowed fits.
         """
         for_gaussian, for_places, for_trials = jax.random.split(key, 3)
-        normal = gaussian(for_gaussian, self.posterior, self.mode, self.data, self.wanted.tolerance)
-        frame = Frame.of(self.mode, normal)
+        at_mode = Frame.at_mode(self.mode)
+        if self.posterior.predictor is not None and num_rows(self.data) > MANY_ROWS:
+            at_mode = replace(at_mode, rows=at_mode.leverage(self.posterior, self.data))
+        normal = gaussian(for_gaussian, self.posterior, self.mode, self.data, self.wanted.tolerance, at_mode.rows)
+        frame = at_mode.corrected(normal)
         for_near, for_far, for_steps = jax.random.split(for_places, 3)
         wall = steepest(self.posterior, frame, frame.places(for_far, NUM_POINTS, WIDE), self.data)
         if not (normal.is_right and normal.is_normal):

@@ -10,6 +10,8 @@ from ewsg_jax.rows.probability import RowProbabilities, by_probability
 
 AT_ONCE = 2**15
 """Rows whose norms are worked out together, in float64."""
+LEAST = 1e-12
+"""Of the mean square of the norms, what a row has at least."""
 
 
 def leverage(inputs: Array | np.ndarray, covariance: Array | np.ndarray) -> RowProbabilities:
@@ -45,7 +47,8 @@ def leverage(inputs: Array | np.ndarray, covariance: Array | np.ndarray) -> RowP
     squares = np.concatenate([_squares(x[i : i + AT_ONCE], metric) for i in range(0, max(1, len(x)), AT_ONCE)])
     if not np.isfinite(squares).all() or (squares < 0).any():
         raise ValueError("covariance must be finite, without negative eigenvalues; got one that is not")
-    return by_probability(jnp.asarray(np.sqrt(squares)))
+    # Rows of zeros too may fill a batch that is larger than all others together.
+    return by_probability(jnp.asarray(np.sqrt(np.maximum(squares, LEAST * squares.mean()))))
 
 
 def _squares(x: np.ndarray, metric: np.ndarray) -> np.ndarray:

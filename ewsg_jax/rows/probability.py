@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _random, _tree
+from ewsg_jax import _check, _random, _tree, seen
 from ewsg_jax._module import Part, module
 from ewsg_jax._types import Array, Data, Key
 from ewsg_jax.rows import gathering
@@ -60,15 +60,15 @@ class RowProbabilities(Part):
         """
         p = np.asarray(self.probabilities, np.float64)
         certain, weight = certain_rows(p, batch_size), np.zeros(len(p))
-        tables, first, size, places = [np.zeros((0, 4))], [], [], 0
+        tables, first, size, places = [np.zeros((0, 4), np.uint32)], [], [], 0
         for rows, drawn in self._strata(p, certain, batch_size):
             always = certain_rows(p[rows], drawn)
             certain[rows[always]] = True
             others, drawn = rows[~always], drawn - int(always.sum())
             if not drawn:
                 continue
-            threshold, alias, realised = alias_table(p[others] / p[others].sum())
-            tables.append(np.stack([threshold, others, others[alias], 0 * others], axis=1))
+            table, realised = self._table(p, others)
+            tables.append(table)
             weight[others] = 1 / (drawn * realised)
             first += [places] * drawn
             size += [len(others)] * drawn
@@ -78,11 +78,21 @@ class RowProbabilities(Part):
         return ByProbability(
             batch_size=batch_size,
             certain=jnp.asarray(np.flatnonzero(certain), jnp.int32),
-            table=jnp.asarray(np.concatenate(tables), jnp.uint32),
+            table=jnp.asarray(np.concatenate(tables)),
             weight=jnp.asarray(weight, jnp.result_type(float)),
             places=Places(jnp.asarray(first, jnp.int32), jnp.asarray(size, jnp.uint32)) if stratified else None,
             given=self,
         )
+
+    def _table(self, p: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return a table that draws some rows, and the probabilities that it makes; that of all rows only once."""
+
+        def made() -> tuple[np.ndarray, np.ndarray]:
+            threshold, alias, realised = alias_table(p[rows] / p[rows].sum())
+            columns = [threshold, rows, rows[alias], np.zeros_like(rows)]
+            return np.stack([column.astype(np.uint32) for column in columns], axis=1), realised
+
+        return made() if len(rows) < len(p) else seen.remembered("alias table", made, self.probabilities)
 
     def _strata(self, p: np.ndarray, certain: np.ndarray, batch_size: int) -> list[tuple[np.ndarray, int]]:
         """Return the rows of each stratum that may be drawn, and how many of them are."""

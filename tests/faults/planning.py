@@ -170,6 +170,27 @@ MUTANTS = [
         CANDIDATES + "test_the_normal_approximation_is_right_where_errors_are_within_tolerance",
     ),
     Mutant(
+        "plan: few rows are enough for any approximation",
+        "ewsg_jax/planning/gaussian.py",
+        "found if found.is_right and found.is_normal else",
+        "found if found.draws is not None else",
+        CANDIDATES + "test_few_rows_are_looked_at_first[3-10.0-looks1]",
+    ),
+    Mutant(
+        "plan: the first look's passes are not counted",
+        "ewsg_jax/planning/gaussian.py",
+        "data_passes=before + report.data_passes",
+        "data_passes=report.data_passes",
+        CANDIDATES + "test_few_rows_are_looked_at_first[3-10.0-looks1]",
+    ),
+    Mutant(
+        "leverage: rows of zeros fill no batch",
+        "ewsg_jax/rows/_leverage.py",
+        "np.maximum(squares, LEAST * squares.mean())",
+        "squares",
+        CANDIDATES + "test_few_rows_are_looked_at_first[3-10.0-looks1]",
+    ),
+    Mutant(
         "plan: lost chains forgiven",
         "ewsg_jax/planning/trial.py",
         "self.report is None or self.report.num_lost > 0",

@@ -264,8 +264,8 @@ MUTANTS = [
     Mutant(
         "leverage: the squares of the norms",
         "ewsg_jax/rows/_leverage.py",
-        "by_probability(jnp.asarray(np.sqrt(squares)))",
-        "by_probability(jnp.asarray(squares))",
+        "by_probability(jnp.asarray(np.sqrt(np.maximum(squares, LEAST * squares.mean()))))",
+        "by_probability(jnp.asarray(np.maximum(squares, LEAST * squares.mean())))",
         "tests/gradients/test_row_probability.py::test_leverage",
         sweep=True,
     ),

@@ -211,6 +211,27 @@ def test_the_normal_approximation_is_right_where_errors_are_within_tolerance():
         assert strict.doubt == pytest.approx(1 / factor)
 
 
+@pytest.mark.parametrize(("rows", "scale", "looks"), [(N, 1.0, [64]), (3, 10.0, [64, 1_000])])
+def test_few_rows_are_looked_at_first(monkeypatch, rows, scale, looks):
+    """All of 4,100 rows alike to the posterior but some: a skewed one, of three rows, asks for more."""
+    made = []
+
+    def looked(*arguments, batch_size, **options):
+        report = ewsg.check(*arguments, batch_size=batch_size, **options)
+        made.append((batch_size, report.data_passes))
+        return report
+
+    monkeypatch.setattr("ewsg_jax.planning.gaussian.check", looked)
+    told = jnp.arange(4_100) < rows
+    model = ewsg.models.logistic_regression(prior_scale=scale)
+    data = {"x": told[:, None].astype(jnp.float32), "y": (jnp.arange(4_100) % 2 if rows == N else told).astype(int)}
+    mode = ewsg.find_mode(KEY, model, jnp.zeros(1), data, progress=False)
+    found = gaussian(KEY, model, mode, data, 0.05, Frame.at_mode(mode).leverage(model, data))
+    assert [size for size, _ in made] == looks
+    assert found.report.data_passes == sum(passes for _, passes in made)
+    assert (found.is_right and found.is_normal) is (len(looks) == 1)
+
+
 def test_positions_of_half_precision_are_planned_in_float32():
     half = MODE._replace(position=MODE.position.astype(jnp.bfloat16))
     plan = ewsg.plan(KEY, MODEL, half.position, DATA, mode=half, methods=["ld"])

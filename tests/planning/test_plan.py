@@ -39,7 +39,7 @@ def a_mode(model, start, data):
 
 
 MODE = a_mode(LINEAR, jnp.zeros(3), ROWS)
-FRAME = Frame(MODE.position, MODE.inverse_mass, MODE)
+FRAME = Frame.at_mode(MODE)
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +167,7 @@ def test_noise_along_no_coordinate_is_seen():
     """Rows that differ along (1, …, 1) alone: eight times the noise of a coordinate there."""
     model, rows = ewsg.models.gaussian_location(), np.outer(RNG.normal(size=200), np.ones(8)).astype(np.float32)
     mode = a_mode(model, jnp.zeros(8), rows)
-    frame = Frame(mode.position, mode.inverse_mass, mode)
+    frame = Frame.at_mode(mode)
     made = Way("langevin", "uniform", "random").estimator_of(model, 8, frame, "random")
     found = noise_of(made, 8, frame, frame.places(KEY, 4_000, 1.0), jnp.asarray(rows))
     np.testing.assert_allclose(found.coordinates, 200 * rows[:, 0].var(), rtol=0.1)
@@ -280,7 +280,7 @@ def test_the_rows_own_curvatures_bound_the_steepest():
     inputs = np.column_stack([np.ones(N), X[:, :2]]).astype(np.float32)
     labels = {"x": inputs, "y": (RNG.random(N) < 0.98).astype(np.float32)}
     mode = a_mode(LOGISTIC, jnp.zeros(3), labels)
-    frame = Frame(mode.position, mode.inverse_mass, mode)
+    frame = Frame.at_mode(mode)
     places = jnp.concatenate([frame.places(KEY, 8, width) for width in (4.0, 0.1)])
     root = np.linalg.cholesky(np.asarray(mode.covariance))
     bound = walls.steepest(LOGISTIC, frame, places, labels).curvature
@@ -302,7 +302,7 @@ def test_a_prior_is_steep_too():
     """A linear regression is as steep anywhere as at its mode, 1 in its coordinates: here that is the prior's."""
     model = ewsg.models.linear_regression(prior_scale=1e-3)
     mode = a_mode(model, jnp.zeros(3), ROWS)
-    frame = Frame(mode.position, mode.inverse_mass, mode)
+    frame = Frame.at_mode(mode)
     found = walls.steepest(model, frame, frame.places(KEY, 8, 1.0), ROWS).curvature
     assert found == pytest.approx(1.0, rel=1e-4)
 
