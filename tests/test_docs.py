@@ -22,6 +22,7 @@ from benchmarks.pages import (
     methods,
     plans,
     row_epochs,
+    stein,
 )
 
 ROOT = Path(__file__).parents[1]
@@ -203,6 +204,16 @@ def test_the_page_of_forecasts_tells_its_numbers():
 def test_the_page_of_plans_tells_its_numbers():
     result, text = json.loads(plans.NUMBERS.read_text()), plans.PAGE.read_text()
     assert plans.page(text, result) == text, "run python -m benchmarks.pages.plans --draw"
+
+
+def test_the_page_of_checks_tells_what_the_discrepancy_sees():
+    result, text = json.loads(stein.NUMBERS.read_text()), stein.PAGE.read_text()
+    assert stein.page(text, result) == text, "run python -m benchmarks.pages.stein --draw"
+    right, wrong = ([row for row in result["power"] if (row["off"] == 1) is of] for of in (True, False))
+    assert all(max(row["kernel"], row["scores"]) <= 2 * stein.LEVEL for row in right)
+    assert all(row["scores"] > row["kernel"] for row in wrong)
+    assert all(row["chosen"] < row["every"] / 10 and row["largest_sd"] < 1 for row in result["thinned"])
+    assert all(row["first"] > 1 and row["second"] > 1 for row in result["taken"])
 
 
 def test_the_page_of_checks_tells_its_numbers():
