@@ -1,4 +1,4 @@
-"""The command line: `python -m ewsg_jax run configs/quickstart.toml`."""
+"""The command line: `python -m ewsg_jax run configs/quickstart.toml`, `python -m ewsg_jax reproduce --list`."""
 
 import argparse
 import sys
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ewsg_jax.experiments.config import MOST_SEED, ConfigError
 from ewsg_jax.experiments.run import make_ready, run
+from ewsg_jax.reproduction import command as papers
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -19,12 +20,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the words after the program's name. Default: those of the process.
     """
     parser = argparse.ArgumentParser(prog="ewsg_jax", description="Stochastic-gradient MCMC experiments.")
-    commands = parser.add_subparsers(required=True, metavar="run")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     command = commands.add_parser("run", help="run the experiment that a TOML file describes")
     command.add_argument("config", type=Path, metavar="CONFIG", help="a TOML file, such as configs/quickstart.toml")
     command.add_argument("--output", type=Path, metavar="FOLDER", help="where results go (default: results/NAME)")
     command.add_argument("--seed", type=_seed, metavar="N", help="instead of the file's run.seed")
+    papers.add_command(commands)
     chosen = parser.parse_args(arguments)
+    if chosen.command == "reproduce":
+        try:
+            return papers.main(chosen)
+        except (ImportError, OSError, ConfigError) as error:
+            return _refuse(chosen.experiment, error)
+        except KeyboardInterrupt:
+            return INTERRUPTED
     try:
         ready = make_ready(chosen.config, chosen.output, chosen.seed)
     except (ImportError, OSError, TypeError, ValueError) as error:
@@ -39,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def _refuse(config: Path, error: Exception) -> int:
+def _refuse(config: object, error: Exception) -> int:
     """Say in one line what is wrong."""
     print(f"ewsg_jax: error: {config}: {' '.join(str(error).split())}", file=sys.stderr)
     return USAGE_ERROR

@@ -31,6 +31,7 @@ ORDER = [
     ["diagnostics"],
     ["planning"],
     ["experiments"],
+    ["reproduction"],
     ["__main__"],
 ]
 """From what everything stands on to what nothing stands on; rooms of one line do not know each other."""

@@ -180,7 +180,7 @@ def parse(text: str) -> Experiment:
     tables = build(_Tables, table)
     if not tables.methods:
         raise ConfigError("missing table [[methods]]: name at least one method")
-    methods = tuple(_method(table, number) for number, table in enumerate(tables.methods, 1))
+    methods = tuple(method_of(table, number) for number, table in enumerate(tables.methods, 1))
     labels = [method.label for method in methods]
     for label in labels:
         if label in RESERVED:
@@ -190,8 +190,12 @@ def parse(text: str) -> Experiment:
     return Experiment(tables.title, tables.data, tables.model, tables.run, methods, tables.reference, tables.note)
 
 
-def _method(table: Any, number: int) -> Method:
-    """One method, its options checked against the signature of its function."""
+def method_of(table: Any, number: int) -> Method:
+    """Return one method, its options checked against the signature of its function.
+
+    Raises:
+        ConfigError: the table is of no method, or of options that it has not.
+    """
     path = f"methods[{number}]"
     if not isinstance(table, Mapping):
         raise ConfigError(f"{path} must be a table of keys; got {_check.describe(table)}")

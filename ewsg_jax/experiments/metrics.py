@@ -18,18 +18,23 @@ def metrics(experiment: Experiment, problem: Problem, results: list[Result], int
     """Collect what was run, with what, and what came of it."""
     return {
         "title": experiment.title,
-        "versions": {
-            "python": platform.python_version(),
-            "jax": jax.__version__,
-            "ewsg_jax": ewsg_jax.__version__,
-            "numpy": np.__version__,
-        },
+        "versions": versions(),
         "device": device(),
         "problem": list(problem.description),
         "num_train": problem.train["y"].shape[0],
         "num_test": problem.test["y"].shape[0],
         "interrupted": interrupted,
         "runs": {result.plan.label: _of_result(result) for result in results},
+    }
+
+
+def versions() -> dict[str, str]:
+    """Name the versions of what runs."""
+    return {
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "ewsg_jax": ewsg_jax.__version__,
+        "numpy": np.__version__,
     }
 
 

@@ -7,6 +7,41 @@ MD = "tests/diagnostics/test_inverse_mass.py::"
 
 MUTANTS = [
     Mutant(
+        "reproduction: what is said beside a claim counts",
+        "ewsg_jax/reproduction/claim.py",
+        "for claim in claims if claim.by_the_paper",
+        "for claim in claims",
+        "tests/reproduction/test_reproduction.py::test_claims_hold_by_shares",
+    ),
+    Mutant(
+        "reproduction: what is left is run with another configuration's",
+        "ewsg_jax/reproduction/running.py",
+        "all(found.get(name) == value for name, value in begun.items())",
+        'found.get("versions") == begun["versions"]',
+        "tests/reproduction/test_reproduction.py::test_another_configuration_begins_anew",
+    ),
+    Mutant(
+        "reproduction: the divergence without the mean",
+        "ewsg_jax/reproduction/gaussian.py",
+        "/ len(rows) + off @ precision @ off",
+        "/ len(rows)",
+        "tests/reproduction/test_reproduction.py::test_the_divergence_is_that_of_normal_laws",
+    ),
+    Mutant(
+        "reproduction: a segment's average for that of all steps",
+        "ewsg_jax/reproduction/gaussian_mse.py",
+        "found.append(total / length)",
+        "found.append(np.asarray(samples.moments.mean, float))",
+        "tests/reproduction/test_reproduction.py::test_averages_are_those_of_all_steps",
+    ),
+    Mutant(
+        "reproduction: a step at which chains are lost is tuned to",
+        "ewsg_jax/reproduction/gaussian.py",
+        'return [float("inf") if lost else divergence',
+        'return [float("-inf") if lost else divergence',
+        "tests/reproduction/test_reproduction.py::test_a_small_experiment",
+    ),
+    Mutant(
         "heat of an experiment: a memory that chains share is cut up",
         "ewsg_jax/experiments/heat.py",
         "memory = states.memory if shared_memory else _tree.take(states.memory, chain)",

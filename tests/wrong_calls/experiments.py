@@ -9,6 +9,8 @@ from typing import Any
 
 from ewsg_jax.__main__ import main
 from ewsg_jax.experiments.config import load
+from ewsg_jax.reproduction.gaussian_mse import Settings as Mse
+from ewsg_jax.reproduction.settings import settings_of
 from tests.wrong_calls.table import POSITIVE, SHAPED, C, of
 
 CONFIG = """
@@ -135,4 +137,30 @@ of(
         SHAPED,
         ran('"sghmc"', '"ewsg"\nlabel = "sghmc"\nfrozen_noise = [0.0, 1.0]'),
     ),
+)
+
+
+def chosen(text: str) -> Callable[[], Any]:
+    """Read an experiment's configuration with something wrong."""
+    return lambda: settings_of(Mse, text, "quick")
+
+
+of(
+    "reproduce",
+    ("no such", None, "ID", "invalid choice: 'gaussian'", "gaussian-kl", lambda: main(["reproduce", "gaussian"])),
+    ("nothing", None, "--list", "one of the arguments", "ID", lambda: main(["reproduce"])),
+    ("scale", None, "--scale", "'huge'", "quick", lambda: main(["reproduce", "all", "--scale", "huge"])),
+    (
+        "output a file",
+        None,
+        "output folder",
+        "File exists",
+        "cannot write to",
+        lambda folder: main(["reproduce", "gaussian-mse", "--output", str(written(folder))]),
+    ),
+    ("not TOML", C, "TOML", "Expected", "valid", chosen("[full")),
+    ("table", C, "ful", "unknown key 'ful'", "'full'", chosen("[ful]\n")),
+    ("a number", C, "full", "7", "a table of keys", chosen("full = 7")),
+    ("chains", C, "num_chains", "1.5", "a whole number", chosen("[full]\nnum_chains = 1.5")),
+    ("missing", C, "data_seeds", "missing", "data_seeds", chosen("[full]\nnum_chains = 9")),
 )

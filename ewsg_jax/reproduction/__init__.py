@@ -1,0 +1,7 @@
+"""The papers' experiments, made again: `python -m ewsg_jax reproduce gaussian-kl`.
+
+claim: what a paper claims, and the rule that judges it.
+experiment, registry: an experiment, and all of them.
+settings, running: its configuration, and its run, part after part.
+gaussian, gaussian_claims: section 5.1 of Li, Wang, Zha & Tao.
+"""

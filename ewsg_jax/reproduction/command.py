@@ -1,0 +1,86 @@
+"""`python -m ewsg_jax reproduce`: one of the papers' experiments, all of them, or the list."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from ewsg_jax.experiments.files import Folder
+from ewsg_jax.reproduction.registry import EXPERIMENTS
+from ewsg_jax.reproduction.running import RESULT, run
+from ewsg_jax.reproduction.settings import SCALES, folder, text_of
+
+ALL = "all"
+
+
+def add_command(commands: Any) -> None:
+    """Add the command to those of the command line."""
+    command = commands.add_parser("reproduce", help="make an experiment of the papers again")
+    which = command.add_mutually_exclusive_group(required=True)
+    which.add_argument(
+        "experiment",
+        nargs="?",
+        choices=[*EXPERIMENTS, ALL],
+        metavar="ID",
+        help="its name, as --list has it, or all",
+    )
+    which.add_argument("--list", action="store_true", help="all experiments, with what is known of them")
+    command.add_argument("--scale", choices=SCALES, default="quick", help="quick (default), or the paper's: full")
+    command.add_argument(
+        "--output",
+        type=Path,
+        metavar="FOLDER",
+        help="where results go (default: results/ID-SCALE), of all in folders",
+    )
+
+
+def main(chosen: argparse.Namespace) -> int:
+    """Carry the command out; return 0.
+
+    Raises:
+        ConfigError, ImportError, OSError: a configuration, a package or data are not as they must be.
+    """
+    if chosen.list:
+        print(listed())
+        return 0
+    names = list(EXPERIMENTS) if chosen.experiment == ALL else [chosen.experiment]
+    for name in names:
+        where = chosen.output or Path("results")
+        path = where if chosen.output and len(names) == 1 else where / f"{name}-{chosen.scale}"
+        result = run(
+            EXPERIMENTS[name], text_of(name), chosen.scale, Folder(path), lambda text: print(text, flush=True)
+        )
+        print(told(result, path), flush=True)
+    return 0
+
+
+def told(result: dict[str, Any], path: Path) -> str:
+    """Return what came of an experiment, in words."""
+    lines = [f"\n{result['experiment']}: {result['verdict']} ({result['source']})"]
+    for claim in result["claims"]:
+        beside = " (beside)" if claim.get("beside") else ""
+        lines.append(f"  {claim['verdict']}: {claim['claim']}{beside}\n    {claim['shown']}")
+    return "\n".join([*lines, f"  {result['seconds']:.0f} s, {result['evaluations']:.3g} gradients, in {path}/\n"])
+
+
+def listed() -> str:
+    """Return a line for each experiment: its name and source, what it took, and the last verdict that is stored."""
+    lines = []
+    for name, experiment in EXPERIMENTS.items():
+        path = folder() / "results" / name / RESULT
+        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        took = "not run" if found is None else f"{found['verdict']} ({found['scale']}, {spelled(found['seconds'])})"
+        lines.append(f"{name:20} {experiment.source:45} {took}")
+    return "\n".join(lines)
+
+
+def spelled(seconds: float) -> str:
+    """Return a time in words.
+
+    Example:
+        >>> spelled(75.0)
+        '1 min'
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

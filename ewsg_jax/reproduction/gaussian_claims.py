@@ -1,0 +1,141 @@
+"""What is claimed of a Gaussian in the plane, and the figures that show it."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ewsg_jax.reproduction import gaussian
+from ewsg_jax.reproduction.claim import Claim
+from ewsg_jax.reproduction.experiment import Experiment, Parts
+from ewsg_jax.reproduction.figures import Line, Panel, numbers, panels
+
+PAPER, TUNED = "paper", "tuned"
+STEPS = {PAPER: "the paper's steps", TUNED: "tuned steps"}
+Curves = dict[str, Any]
+
+
+def data_sets(parts: Parts) -> list[Any]:
+    """Return the numbers of each data set."""
+    return [part for name, part in parts.items() if name != "tuning"]
+
+
+def last(curves: Curves, label: str) -> float:
+    """Return a method's divergence after all passes, ∞ where it lost a chain."""
+    end = curves[label]["kl"][-1]
+    return float("inf") if end is None else end
+
+
+def arrival(curves: Curves, label: str) -> float:
+    """Return the passes after which the divergence stays below twice its last value."""
+    ends = np.array([np.inf if x is None else x for x in curves[label]["kl"]])
+    late = np.flatnonzero(ends > 2 * ends[-1])
+    return 0.0 if not len(late) else curves[label]["passes"][min(late[-1] + 1, len(ends) - 1)]
+
+
+def claims_of(
+    parts: Parts, words: str, shown: list[str], is_so: Callable[[Curves], bool], value: Callable[..., float] = last
+) -> list[Claim]:
+    """Return a claim at the paper's steps, and beside it the same at tuned ones."""
+    found = []
+    for which, name in STEPS.items():
+        curves = [each[which] for each in data_sets(parts)]
+        share = float(np.mean([is_so(each) for each in curves]))
+        medians = ", ".join(f"{x} {np.median([value(each, x) for each in curves]):.3g}" for x in shown)
+        number = f"{sum(map(is_so, curves))} of {len(curves)} data sets; medians: {medians}"
+        found.append(Claim(f"{words}, at {name}", share, number, by_the_paper=which == PAPER))
+    return found
+
+
+def closer(parts: Parts, first: str, second: str) -> list[Claim]:
+    """Return the claim that one method is closer than another after all passes."""
+    words = f"{first} is closer to the target than {second} after equal passes"
+    return claims_of(parts, words, [first, second], lambda each: last(each, first) < last(each, second))
+
+
+def least(parts: Parts, first: str, others: list[str]) -> list[Claim]:
+    """Return the claim that one method is the closest of all."""
+
+    def is_least(curves: Curves) -> bool:
+        return last(curves, first) < min(last(curves, x) for x in others)
+
+    return claims_of(parts, f"{first} is the closest of all after equal passes", [first, *others], is_least)
+
+
+def ordered(parts: Parts, labels: list[str], words: str) -> list[Claim]:
+    """Return the claim that each method is closer than the one before it."""
+
+    def falls(curves: Curves) -> bool:
+        ends = [last(curves, x) for x in labels]
+        return all(after < before for before, after in itertools.pairwise(ends))
+
+    return claims_of(parts, words, labels, falls)
+
+
+def slowest(parts: Parts, first: str, others: list[str]) -> list[Claim]:
+    """Return the claim that one method is the last to come near where it ends."""
+
+    def is_last(curves: Curves) -> bool:
+        return arrival(curves, first) > max(arrival(curves, x) for x in others)
+
+    words = f"{first} takes the most passes to come within twice its last divergence"
+    return claims_of(parts, words, [first, *others], is_last, arrival)
+
+
+def draw(parts: Parts) -> bytes:
+    """Draw the median divergence over data sets along passes, with its quartiles, at both steps."""
+    shown = []
+    for which, name in STEPS.items():
+        curves = [each[which] for each in data_sets(parts)]
+        lines = []
+        for label in curves[0]:
+            kl = np.array([numbers(each[label]["kl"]) for each in curves])
+            quartiles = [list(row) for row in np.quantile(kl, [0.25, 0.5, 0.75], axis=0)]
+            step = parts["tuning"]["step_sizes"][label]
+            mark = f"{label}, h = {step:g}" if which == TUNED else label
+            lines.append(Line(mark, curves[0][label]["passes"], quartiles[1], quartiles[0], quartiles[2]))
+        shown.append(Panel(name, "passes over the data", "KL(target ‖ fitted normal law)", lines))
+    return panels(shown)
+
+
+def _experiment(name: str, figure: str, question: str, claims: Callable[[Parts], list[Claim]]) -> Experiment:
+    source = f"Li, Wang, Zha & Tao, {figure}"
+    return Experiment(name, source, question, gaussian.Settings, gaussian.parts, claims, draw)
+
+
+def _of_methods(parts: Parts) -> list[Claim]:
+    weaker = ["SGHMC", "SGLD", "pSGLD"]
+    return [
+        *(claim for other in weaker for claim in closer(parts, "EWSG", other)),
+        *least(parts, "SVRG-LD", ["EWSG", *weaker]),
+        *slowest(parts, "SVRG-LD", ["EWSG", *weaker]),
+    ]
+
+
+X = ["x = √hγr/σ", "x = 0", "x = 1", "x = rest"]
+M = ["M = 0", "M = 1", "M = 9", "M = 19"]
+EXPERIMENTS = (
+    _experiment("gaussian-kl", "Fig. 1a", "how near the target five methods come, pass by pass", _of_methods),
+    _experiment("gaussian-x", "Fig. 1b", "which x of the weights is best", lambda parts: least(parts, X[0], X[1:])),
+    _experiment(
+        "gaussian-m",
+        "Fig. 1c",
+        "what longer index chains give at equal passes",
+        lambda parts: [
+            *closer(parts, "M = 1", "M = 0"),
+            *ordered(parts, M, "the longer the index chain, the closer to the target"),
+        ],
+    ),
+    _experiment(
+        "gaussian-vr",
+        "Fig. 4",
+        "what EWSG-VR adds to EWSG, with matrix friction over plain batches beside it",
+        lambda parts: [
+            *closer(parts, "EWSG-VR", "EWSG"),
+            *slowest(parts, "full gradient", ["EWSG-VR", "EWSG"]),
+            *(replace(each, by_the_paper=False) for each in closer(parts, "NC-SGHMC", "EWSG-VR")),
+        ],
+    ),
+)

@@ -1,0 +1,215 @@
+"""The papers' experiments: the rules that judge, the arithmetic under them, and runs that are taken up again."""
+
+import dataclasses
+import functools
+import json
+import tomllib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.__main__ import main
+from ewsg_jax.experiments.files import Folder
+from ewsg_jax.reproduction import gaussian, gaussian_claims, gaussian_mse
+from ewsg_jax.reproduction.claim import FAILS, HOLDS, IN_PART, Claim, verdict_of
+from ewsg_jax.reproduction.experiment import Experiment
+from ewsg_jax.reproduction.registry import EXPERIMENTS
+from ewsg_jax.reproduction.running import RESULT, run, told
+from ewsg_jax.reproduction.settings import SCALES, folder, settings_of, text_of
+from tests.oracles.gaussian import kl_divergence
+
+STORED = sorted((folder() / "results").glob(f"*/{RESULT}"))
+
+
+# What is stored.
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
+def test_a_stored_verdict_follows_from_stored_numbers(path):
+    """By the rule as it stands, from the numbers alone; made with the configuration as it stands."""
+    result = json.loads(path.read_text())
+    name = path.parent.name
+    expected = json.loads(json.dumps(told(EXPERIMENTS[name], result["parts"])))
+    assert {key: result[key] for key in expected} == expected
+    assert tomllib.loads(result["config"]) == tomllib.loads(text_of(name))
+    assert (path.parent / "figure.png").is_file()
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_configuration_is_one(name, scale):
+    experiment = EXPERIMENTS[name]
+    assert len(experiment.parts(settings_of(experiment.settings, text_of(name), scale))) > 1
+
+
+# How it is judged.
+
+
+def test_claims_hold_by_shares():
+    shares = {0.0: FAILS, 0.1: FAILS, 0.11: IN_PART, 0.89: IN_PART, 0.9: HOLDS, 1.0: HOLDS}
+    for share, verdict in shares.items():
+        assert Claim("", share, "").verdict == verdict
+    good, bad = Claim("", 1.0, ""), Claim("", 0.0, "")
+    beside = dataclasses.replace(bad, by_the_paper=False)
+    assert verdict_of([good, good, beside]) == HOLDS
+    assert verdict_of([bad, bad]) == FAILS
+    assert verdict_of([good, bad]) == IN_PART
+
+
+def curves(**ends):
+    """Curves of three passes that end where they are told, at the paper's steps and at tuned ones."""
+    both = {label: {"passes": [1, 2, 3], "kl": [9.0, *end]} for label, end in ends.items()}
+    return {"paper": both, "tuned": both}
+
+
+def test_curves_are_judged_by_their_ends():
+    parts = {
+        "tuning": {"step_sizes": {}},
+        "data 0": curves(A=[2.0, 1.0], B=[3.0, 2.0], C=[5.0, 4.0]),
+        "data 1": curves(A=[2.5, 1.0], B=[1.0, 0.5], C=[None, None]),
+    }
+    shares = lambda claims: [claim.share for claim in claims]
+    assert shares(gaussian_claims.closer(parts, "A", "C")) == [1.0, 1.0]
+    assert shares(gaussian_claims.closer(parts, "A", "B")) == [0.5, 0.5]
+    assert shares(gaussian_claims.least(parts, "B", ["A", "C"])) == [0.5, 0.5]
+    assert shares(gaussian_claims.ordered(parts, ["C", "B", "A"], "")) == [0.5, 0.5]
+    # Within twice its end from the second pass on, and from the third.
+    assert [gaussian_claims.arrival(parts[f"data {i}"]["paper"], "A") for i in range(2)] == [2, 3]
+    assert gaussian_claims.arrival(parts["data 0"]["paper"], "C") == 2
+    assert shares(gaussian_claims.slowest(parts, "A", ["C"])) == [0.5, 0.5]
+    assert [claim.by_the_paper for claim in gaussian_claims.closer(parts, "A", "B")] == [True, False]
+
+
+def test_slopes_are_judged_within_a_quarter():
+    step = np.array([1.0, 2.0, 4.0])
+
+    def part(scale):
+        short = [{"mse": 2.0 + h, "full": 2.0} for h in step]
+        return {
+            "by_time": list(scale / step),
+            "short": short,
+            "long": [{"bias": h**1.2, "error": 0.0} for h in step],
+        }
+
+    axes = {"times": list(step), "short_steps": list(step), "long_steps": list(step)}
+    claims = gaussian_mse.claims({"axes": axes, "data 0": part(1.0), "data 1": part(3.0)})
+    assert [claim.share for claim in claims] == [1.0, 1.0, 0.0]
+    assert np.isnan(gaussian_mse.slope([1, 2], [1, 0]))
+
+
+# What it is judged by.
+
+
+def test_the_divergence_is_that_of_normal_laws():
+    rng = np.random.default_rng(0)
+    draws, rows = rng.normal(size=(500, 2)) @ [[0.3, 0.1], [0.0, 0.2]] + 0.1, rng.normal(size=(50, 2))
+    expected = kl_divergence(rows.mean(0), np.eye(2) / 50, draws.mean(0), np.cov(draws.T))
+    np.testing.assert_allclose(gaussian.divergence(draws, rows), expected, rtol=1e-12)
+    assert gaussian.divergence(np.full((9, 2), np.nan), rows) == np.inf
+
+
+def test_averages_are_those_of_all_steps():
+    """Of a run in segments, each chain's own: a chain typed by hand."""
+    data, chains = gaussian.rows_of(0), 3
+    kernel = ewsg.sgld(gaussian.MODEL, 1e-3, batch_size=1)
+    found = gaussian_mse.averages(kernel, data, chains, [2, 5], jax.random.key(1))
+    whole = ewsg.sample(jax.random.key(1), kernel, jnp.zeros(2), data, 5, num_chains=chains, progress=False)
+    values = np.sum((np.asarray(whole.position, float) - np.asarray(data, float).mean(0)) ** 2, axis=-1)
+    np.testing.assert_allclose(found, [values[:, :2].mean(1), values.mean(1)], rtol=1e-5)
+
+
+@functools.cache
+def small():
+    """All of an experiment of the Gaussian, made small."""
+    text = text_of("gaussian-x")
+    settings = settings_of(gaussian.Settings, text, "quick")
+    return dataclasses.replace(
+        settings, num_chains=128, data_passes=4, data_seeds=(0,), tuning_chains=16, step_sizes=(1e-3, 0.9)
+    )
+
+
+def test_a_small_experiment():
+    """The unstable step is not taken; passes are equal; what is checked is what was run."""
+    done = {}
+    for name, compute in gaussian.parts(small()).items():
+        done[name] = compute(done) | {"seconds": 0.0}
+    assert set(done["tuning"]["step_sizes"].values()) == {1e-3}
+    ends = [curve["passes"][-1] for which in ("paper", "tuned") for curve in done["data 0"][which].values()]
+    assert ends == [4.0] * 8
+    assert done["data 0"]["evaluations"] == 8 * 128 * 4 * 50
+    curve = done["data 0"]["paper"]["x = √hγr/σ"]
+    assert curve["check"]["outcome"] == "wrong"
+    assert curve["check"]["sd_ratio"] > 1.5
+    result = told(EXPERIMENTS["gaussian-x"], done)
+    assert len(result["claims"]) == 2
+    assert EXPERIMENTS["gaussian-x"].draw(done)[:4] == b"\x89PNG"
+
+
+# Runs.
+
+
+@dataclasses.dataclass(frozen=True)
+class Nothing:
+    """Settings of an experiment that computes next to nothing."""
+
+    size: int
+
+
+def counting(fails_at, made):
+    """An experiment of three parts, one of which may fail; `made` are those that were computed."""
+
+    def part(name, settings):
+        def compute(done):
+            if name == fails_at:
+                raise KeyboardInterrupt
+            made.append(name)
+            return {"sum": settings.size + len(done), "evaluations": 10}
+
+        return compute
+
+    return Experiment(
+        "test",
+        "nowhere",
+        "nothing",
+        Nothing,
+        lambda settings: {name: part(name, settings) for name in "abc"},
+        lambda parts: [Claim("sums grow", float(parts["c"]["sum"] > parts["a"]["sum"]), "")],
+        lambda parts: b"a picture",
+    )
+
+
+TEXT = "[full]\nsize = 7\n[quick]\nsize = 1\n"
+
+
+def test_an_interrupted_experiment_goes_on(tmp_path):
+    made, said = [], []
+    with pytest.raises(KeyboardInterrupt):
+        run(counting("b", made), TEXT, "quick", Folder(tmp_path), said.append)
+    result = run(counting(None, made), TEXT, "quick", Folder(tmp_path), said.append)
+    assert made == ["a", "b", "c"]
+    assert any("goes on after 1 of 3 parts" in text for text in said)
+    assert [part["sum"] for part in result["parts"].values()] == [1, 2, 3]
+    assert result["verdict"] == HOLDS
+    assert result["evaluations"] == 30
+    assert {path.name for path in tmp_path.iterdir()} == {RESULT, "figure.png"}
+
+
+def test_another_configuration_begins_anew(tmp_path):
+    made = []
+    with pytest.raises(KeyboardInterrupt):
+        run(counting("c", made), TEXT, "quick", Folder(tmp_path), print)
+    result = run(counting(None, made), TEXT, "full", Folder(tmp_path), print)
+    assert made == ["a", "b", "a", "b", "c"]
+    assert result["parts"]["a"]["sum"] == 7
+
+
+def test_the_list_tells_what_is_stored(capsys):
+    assert main(["reproduce", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(EXPERIMENTS)
+    for path in STORED:
+        line = next(line for line in lines if line.split()[0] == path.parent.name)
+        assert json.loads(path.read_text())["verdict"] in line
