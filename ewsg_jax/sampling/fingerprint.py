@@ -22,6 +22,7 @@ def of_run(chains: Chains, wanted: Wanted, manner: Manner) -> dict[str, Any]:
         "thin": wanted.thin,
         "seconds": None if wanted.seconds is None else float(wanted.seconds),
         "shared_minibatch": manner.shared_minibatch,
+        "parts": 1 if chains.devices is None else chains.devices.parts,
         "randomness_memory": manner.randomness_memory,
         "x64": bool(jax.config.read("jax_enable_x64")),
         "kernel": of_kernel(chains.kernel),
