@@ -28,7 +28,8 @@ class Clock:
         if not self.has_many:
             return mine
         # As words: JAX would round a float64.
-        return float(multihost_utils.broadcast_one_to_all(np.float64(mine).view(np.uint32).copy()).view(np.float64))
+        words = multihost_utils.broadcast_one_to_all(np.array([mine]).view(np.uint32))
+        return float(np.asarray(words).view(np.float64)[0])
 
     def any_says(self, mine: bool) -> bool:
         """Return whether this process, or any of the others, says so."""
