@@ -1,4 +1,4 @@
-"""An experiment whose chains are shared by processes of this machine, and what is said where one of them is lost."""
+"""An experiment whose chains are shared by processes of this machine, and what is said where one is lost."""
 
 import os
 import signal
