@@ -147,8 +147,10 @@ def test_what_is_there_is_found(rows):
 
 
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])
-@pytest.mark.parametrize(("name", "numbers"), [("sgld", [1]), ("svrg_ld", [1]), ("saga_hmc", [1]), ("hamcmc", [1, 1]),
-                                               ("ewsg", [2])])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [("sgld", [1]), ("svrg_ld", [1]), ("saga_hmc", [1]), ("hamcmc", [1, 1]), ("ewsg", [2])],
+)
 def test_what_devices_exchange_in_a_step(rows, platform, name, numbers):
     """Along rows one sum of d numbers for each chain and gradient, an index chain's all at once; else nothing."""
     kernel, devices = lowering.built(name, batch_size=4), np.array(jax.devices()[:2])

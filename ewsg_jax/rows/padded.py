@@ -9,6 +9,7 @@ from ewsg_jax import _check, _tree
 from ewsg_jax._types import Array, Data, PyTree
 from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.rows.shards import Shard
+from ewsg_jax.rows.spread import Spread
 
 
 class Padded(NamedTuple):
@@ -52,7 +53,9 @@ def fewest(data: Data) -> int:
 
 
 def unpadded(data: Data) -> Data:
-    """Return data's rows."""
+    """Return data's rows; their shapes where they lie on several devices."""
+    if isinstance(data, Spread):
+        return data.shapes()
     return data.rows if isinstance(data, Padded | Shard) else data
 
 

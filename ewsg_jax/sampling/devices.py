@@ -1,23 +1,23 @@
 """Over which devices a run goes: some of the chains on each, or some of the rows, or both."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, PartitionSpec
 
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Data, PyTree
+from ewsg_jax.rows import spread
 from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.rows.padded import Padded
 from ewsg_jax.rows.shards import Shard
+from ewsg_jax.rows.spread import CHAINS, DATA
 
-CHAINS, DATA, PARTS = "chains", "data", "parts"
-"""The names of a mesh's axes, and of the axis of the parts of the data that lie on one device."""
-TAKES = "mesh must be a jax.sharding.Mesh whose axes are 'chains', 'data' or both, or None"
+PARTS = "parts"
+"""The name of the axis of the parts of the data that lie on one device."""
 
 
 @dataclass(frozen=True)
@@ -97,30 +97,16 @@ class Devices:
     def put(self, data: Data) -> Data:
         """Return data on the devices: cut into parts, leading axis part, or whole on each."""
         if not self.cuts_data:
-            return jax.tree.map(lambda x: self._on(PartitionSpec(), np.shape(x), _rows(x), x.dtype), data)
-        n, parts = num_rows(data), self.parts
-        most, bounds = -(-n // parts), np.linspace(0, n, parts + 1).astype(int)
-        sizes = np.diff(bounds).astype(np.int32)
-
-        def numbers(part: int) -> np.ndarray:
-            return bounds[part] + np.arange(most) % sizes[part]
-
-        def cut(x: Any) -> jax.Array:
-            def some(index: Any) -> np.ndarray:
-                return np.stack([np.asarray(x)[numbers(part)] for part in range(*index[0].indices(parts))])
-
-            return self._on(PartitionSpec(self.data_axis), (parts, most, *np.shape(x)[1:]), some, x.dtype)
-
-        counts = np.where(np.arange(most) < sizes[:, None], sizes[:, None], 0).astype(np.int32)
-        own = self._on(PartitionSpec(self.data_axis), counts.shape, _rows(counts), counts.dtype)
-        return Shard(jax.tree.map(cut, data), own, n, parts, self.axes)
+            return jax.tree.map(lambda x: self._whole(PartitionSpec(), x), data)
+        rows, size = spread.cut(data, self.parts, self.mesh, self.data_axis)
+        return Shard(rows, size, num_rows(data), self.parts, self.axes)
 
     def put_states(self, state: KernelState, shared_memory: bool) -> KernelState:
         """Return the states of all chains on the devices."""
         specs = self.specs(np.shape(state.step)[0], shared_memory)
 
         def put(spec: PartitionSpec, tree: PyTree) -> PyTree:
-            return jax.tree.map(lambda x: self._on(spec, np.shape(x), _rows(x), x.dtype), tree)
+            return jax.tree.map(lambda x: self._whole(spec, x), tree)
 
         own: Any = specs.dynamics
         return state._replace(dynamics=put(own, state.dynamics), memory=put(specs.memory, state.memory))
@@ -147,10 +133,9 @@ class Devices:
         part = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), placed)
         return Padded(part.rows, part.size)
 
-    def _on(self, spec: PartitionSpec, shape: Any, rows: Callable[[Any], np.ndarray], dtype: Any) -> jax.Array:
-        kind = jax.dtypes.canonicalize_dtype(dtype)
-        sharding = NamedSharding(self.mesh, spec)
-        return jax.make_array_from_callback(tuple(shape), sharding, lambda index: np.asarray(rows(index), kind))
+    def _whole(self, spec: PartitionSpec, x: Any) -> jax.Array:
+        known = np.asarray(x)
+        return spread.placed(self.mesh, spec, known.shape, lambda index: known[index], known.dtype)
 
 
 def checked(mesh: Any, kernel: Kernel, data: Data, parts: int | None = None) -> Devices | None:
@@ -169,13 +154,8 @@ def checked(mesh: Any, kernel: Kernel, data: Data, parts: int | None = None) -> 
         if parts in (None, 1):
             return None
         mesh = Mesh(np.array(jax.devices()[:1]), (DATA,))
-    if not isinstance(mesh, Mesh):
-        raise TypeError(f"{TAKES}; got {_check.describe(mesh)}")
-    names = tuple(mesh.axis_names)
-    if not names or not set(names) <= {CHAINS, DATA}:
-        raise ValueError(f"{TAKES}; got one with the axes {names}")
-    auto = Mesh(mesh.devices, names, axis_types=(AxisType.Auto,) * len(names))
-    along, n = auto.shape.get(DATA, 1), num_rows(data)
+    auto = spread.checked_mesh(mesh)
+    along = auto.shape.get(DATA, 1)
     devices = Devices(auto, along if parts is None else parts)
     if devices.parts % along:
         raise ValueError(
@@ -196,8 +176,7 @@ def checked(mesh: Any, kernel: Kernel, data: Data, parts: int | None = None) -> 
             f"batch_size must be a multiple of {devices.parts}, the parts into which mesh cuts the rows, for each "
             f"has its share of every batch; got {size}"
         )
-    if n < devices.parts:
-        raise ValueError(f"mesh must have an axis 'data' of at most n = {n} devices, a row on each; got {along}")
+    spread.check_rows(data, devices.parts)
     return devices
 
 
@@ -207,17 +186,3 @@ def batch_size(kernel: Kernel) -> int | None:
     while hasattr(estimator, "estimator"):
         estimator = estimator.estimator
     return None if estimator is None else getattr(estimator, "batch_size", None)
-
-
-def on_host(x: Any) -> np.ndarray:
-    """Return rows in the host's memory, in the dtype that JAX would give them."""
-    if isinstance(x, jax.Array) and not x.is_fully_addressable:
-        raise ValueError(
-            "data must be whole in each process with mesh, which cuts them; got parts on other processes"
-        )
-    return np.asarray(x, jax.dtypes.canonicalize_dtype(x.dtype))
-
-
-def _rows(x: Any) -> Callable[[Any], np.ndarray]:
-    known = np.asarray(x)
-    return lambda index: known[index]

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax.rows import spread
 from ewsg_jax.sampling import devices as on
 from ewsg_jax.sampling._moments import MomentPlan
 from ewsg_jax.sampling._moments import positions as keep_positions
@@ -87,7 +88,7 @@ def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
     if devices is not None and manner.chain_batch_size is not None:
         raise ValueError(f"chain_batch_size must be None with mesh; got {manner.chain_batch_size}")
     # Rows for several devices need not fit on one.
-    data = jax.tree.map(jnp.asarray if devices is None else on.on_host, data)
+    data = jax.tree.map(jnp.asarray if devices is None else spread.on_host, data)
     if isinstance(chains.stacked, str):
         raise ValueError(
             "stacked must be True or False where no kernels or data sets are stacked; got "

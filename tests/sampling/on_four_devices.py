@@ -219,6 +219,33 @@ def stacks_and_shared_batches():
     close(one.position, four.position)
 
 
+def modes_are_those_of_one_device():
+    automatic = ewsg.Posterior(MODEL.log_likelihood, MODEL.log_prior)
+    for model in (MODEL, automatic):
+        one, four = (ewsg.find_mode(KEY, model, jnp.zeros(3), ROWS, progress=False, mesh=m) for m in (None, DATA))
+        close(one.position, four.position)
+        np.testing.assert_allclose(one.sd, four.sd, rtol=1e-9)
+        assert (one.num_steps, one.data_passes) == (four.num_steps, four.data_passes)
+    # By L-BFGS, and by products of the Hessian with vectors.
+    wide = jax.tree.map(lambda x: jnp.asarray(x), {"x": np.random.default_rng(1).standard_normal((203, 300)),
+                                                   "y": np.arange(203) % 2.0})  # fmt: skip
+    one, four = (ewsg.find_mode(KEY, MODEL, jnp.zeros(300), wide, progress=False, mesh=m) for m in (None, DATA))
+    np.testing.assert_allclose(one.position, four.position, atol=1e-6)
+
+
+def checks_say_what_they_say_on_one_device():
+    kernel = ewsg.uld(MODEL, 0.1, friction=2.0)
+    samples = sampled(kernel, None, 8, steps=3000, burn_in=200, thin=7)
+    for size in (1_000, 12):
+        reports = [ewsg.check(KEY, samples, MODEL, ROWS, batch_size=size, mesh=mesh) for mesh in (None, DATA)]
+        assert reports[0].outcome == reports[1].outcome
+        # Of all rows the same gradients; of batches others, which tell the same.
+        within = 1e-9 if size == 1_000 else 0.2
+        np.testing.assert_allclose(reports[0].sd_ratio, reports[1].sd_ratio, rtol=within)
+    run = sampled(kernel, DATA, 4, steps=400)
+    assert ewsg.check(KEY, run, MODEL, ROWS, kernel=kernel, mesh=DATA).kinetic is not None
+
+
 def heat_is_that_of_one_device():
     kernel = ewsg.sgld(MODEL, 1e-2, batch_size=4)
     one, four = (sampled(kernel, mesh, 8, steps=6000, keep=None, moments=ewsg.moments()) for mesh in (None, CHAINS))
@@ -231,7 +258,8 @@ def main(names):
     checks |= {f"rows: {name}": functools.partial(rows_of_each_method, name) for name in ON_DATA}
     alone = (rows_and_chains, full_gradients_are_those_of_one_device, estimates_are_unbiased,
              batches_are_of_each_device_own_rows, runs_go_on_elsewhere, states_go_on, what_is_kept_and_lost,
-             stacks_and_shared_batches, heat_is_that_of_one_device)  # fmt: skip
+             stacks_and_shared_batches, heat_is_that_of_one_device, modes_are_those_of_one_device,
+             checks_say_what_they_say_on_one_device)  # fmt: skip
     checks |= {check.__name__: check for check in alone}
     for name in names or checks:
         began = time.perf_counter()
