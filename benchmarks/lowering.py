@@ -6,13 +6,16 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.mlir import ir
+from jax.sharding import Mesh
 
 import ewsg_jax as ewsg
 from benchmarks.reading import Program
 from ewsg_jax._kernel import Kernel
 from ewsg_jax.preparation import probes, programs, quasi_newton
-from ewsg_jax.sampling import chunks
+from ewsg_jax.sampling import chunks, over_devices
 from ewsg_jax.sampling._moments import positions
+from ewsg_jax.sampling.devices import checked
 from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import choose_layout
 from ewsg_jax.sampling.starts import first_state
@@ -20,6 +23,15 @@ from ewsg_jax.sampling.starts import first_state
 NUM_ROWS, DIMENSION = 10_007, 8
 """A prime that no other axis is long, and more rows than one chunk of a sum has."""
 CHUNK_ROWS = 4_096
+COLLECTIVES = (
+    "all_reduce",
+    "all_gather",
+    "all_to_all",
+    "collective_permute",
+    "reduce_scatter",
+    "collective_broadcast",
+)
+"""What devices exchange numbers by."""
 STEPS, SLOTS, MEMORY = 10_000, 100, 2**28
 
 
@@ -112,3 +124,57 @@ def of_find_mode(rows: Any, platform: str) -> Iterator[tuple[str, Program]]:
     }
     for name, program in traced.items():
         yield name, Program(program.lower(lowering_platforms=(platform,)), NUM_ROWS)
+
+
+def over_devices_of(
+    kernel: Kernel, rows: Any, num_chains: int, platform: str, mesh: Mesh, parts: int | None = None
+) -> Program:
+    """Lower the compiled call of a run over several devices."""
+    key = jax.random.key(0)
+    devices = checked(mesh, kernel, rows, parts)
+    assert devices is not None
+    placed = devices.put(rows)
+    start = jnp.zeros(DIMENSION)
+    state, shared_memory, _ = first_state(
+        key, kernel, start, rows, None, num_chains, False, devices=devices, placed=placed
+    )
+    wanted: dict[str, Any] = {"keep": positions, "moments": None, "accelerator": platform != "cpu"}
+    layout, _ = choose_layout(
+        kernel,
+        devices.of_one(state, shared_memory),
+        devices.rows_of_one(placed),
+        STEPS,
+        MEMORY,
+        False,
+        shared_memory,
+        num_slots=SLOTS,
+        **wanted,
+    )
+    keys = jax.eval_shape(lambda: jax.random.split(key, num_chains))
+    number, alive = jax.ShapeDtypeStruct((), np.int32), jax.ShapeDtypeStruct((num_chains,), np.bool_)
+    traced = over_devices.compiled(False, True).trace(
+        devices,
+        kernel.hoisted(),
+        layout,
+        keys,
+        key,
+        placed,
+        Plan(0, 10),
+        number,
+        number,
+        state,
+        alive,
+        guarded=False,
+        counted=layout.accelerator,
+    )
+    return Program(traced.lower(lowering_platforms=(platform,)), NUM_ROWS)
+
+
+def exchanged(program: Program) -> list[tuple[str, tuple[int, ...]]]:
+    """Return what devices exchange in a whole program, loops counted once: the operation, and its array's shape."""
+    found = []
+    for op in program.operations():
+        name = op.operation.name.split(".")[-1]
+        if name in COLLECTIVES:
+            found += [(name, tuple(ir.RankedTensorType(result.type).shape)) for result in op.results]
+    return found

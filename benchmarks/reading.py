@@ -79,6 +79,10 @@ class Program:
         loops = [op for op in block.operations if _is(op, "while")]
         return sorted(loops, key=lambda loop: -sum(1 for _ in self._walk(loop.regions[1].blocks[0])))
 
+    def operations(self) -> Iterator[Any]:
+        """Yield all operations that the program runs, those of a loop once."""
+        return self._walk(self.main)
+
     def is_counted(self, loop: Any) -> bool:
         """Whether a loop counts from a constant to a constant."""
         return _is_counted(loop)

@@ -5,16 +5,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ewsg_jax.experiments import processes
 from ewsg_jax.experiments.config import MOST_SEED, ConfigError
 from ewsg_jax.experiments.run import make_ready, run
 from ewsg_jax.reproduction import command as papers
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
+MOST_PROCESSES = 10_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status: 0, 2 for what cannot be run, 130 after an interrupt.
+    """Run the command and return its exit status.
+
+    It is 0, 2 for what cannot be run, 3 where one of several processes was lost, and 130 after an interrupt.
 
     Args:
         arguments: the words after the program's name. Default: those of the process.
@@ -25,33 +29,57 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("config", type=Path, metavar="CONFIG", help="a TOML file, such as configs/quickstart.toml")
     command.add_argument("--output", type=Path, metavar="FOLDER", help="where results go (default: results/NAME)")
     command.add_argument("--seed", type=_seed, metavar="N", help="instead of the file's run.seed")
+    command.add_argument(
+        "--processes",
+        type=_count,
+        metavar="N",
+        help="share the chains of each run among N processes: begun on this machine, or those of a cluster's job",
+    )
     papers.add_command(commands)
-    chosen = parser.parse_args(arguments)
-    if chosen.command == "reproduce":
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    chosen = parser.parse_args(words)
+    try:
+        return _reproduce(chosen) if chosen.command == "reproduce" else _run(chosen, words)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _reproduce(chosen: argparse.Namespace) -> int:
+    try:
+        return papers.main(chosen)
+    except (ImportError, OSError, ConfigError) as error:
+        return _refuse(chosen.experiment, error)
+
+
+def _run(chosen: argparse.Namespace, words: Sequence[str]) -> int:
+    if chosen.processes is not None:
+        if not processes.began_elsewhere():
+            output = chosen.output if chosen.output is not None else Path("results") / chosen.config.stem
+            return processes.launch(chosen.processes, words, output / "checkpoints")
         try:
-            return papers.main(chosen)
-        except (ImportError, OSError, ConfigError) as error:
-            return _refuse(chosen.experiment, error)
-        except KeyboardInterrupt:
-            return INTERRUPTED
+            processes.join(chosen.processes)
+        except (ConfigError, RuntimeError, ValueError) as error:
+            return _refuse(chosen.config, error)
     try:
         ready = make_ready(chosen.config, chosen.output, chosen.seed)
     except (ImportError, OSError, TypeError, ValueError) as error:
         return _refuse(chosen.config, error)
-    except KeyboardInterrupt:
-        return INTERRUPTED
     try:
         return INTERRUPTED if run(ready, lambda text: print(text, flush=True)) else 0
     except (OSError, ConfigError) as error:
         return _refuse(chosen.config, error)
-    except KeyboardInterrupt:
-        return INTERRUPTED
 
 
 def _refuse(config: object, error: Exception) -> int:
     """Say in one line what is wrong."""
     print(f"ewsg_jax: error: {config}: {' '.join(str(error).split())}", file=sys.stderr)
     return USAGE_ERROR
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_PROCESSES:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {MOST_PROCESSES}; got {text!r}")
+    return int(text)
 
 
 def _seed(text: str) -> int:

@@ -165,6 +165,11 @@ class Kernel(Part, abc.ABC, Generic[P]):
         return False
 
     @property
+    def takes_shards(self) -> bool:
+        """Whether it knows parts of the data, each on a device of its own."""
+        return False
+
+    @property
     def sharing(self) -> Sharing:
         """Whose the estimator's memory is."""
         return Sharing()

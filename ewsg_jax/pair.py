@@ -105,6 +105,10 @@ class Pair(Kernel[P]):
         return self.estimator.takes_padded
 
     @property
+    def takes_shards(self) -> bool:
+        return self.estimator.takes_shards and not self.dynamics.sees_data
+
+    @property
     def sharing(self) -> Sharing:
         return self.estimator.sharing
 

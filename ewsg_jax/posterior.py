@@ -22,6 +22,7 @@ from ewsg_jax.linear import LinearPredictor, OfDatum, Residual, checked_residual
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import CHUNK_SIZE, Batch, num_rows, sum_over_rows
 from ewsg_jax.rows.padded import only_counted, real_counted, unpadded
+from ewsg_jax.rows.shards import added, summed
 from ewsg_jax.transformed import CheckValues, LogLikelihood, LogPrior, linear_predictor
 
 HALF_PRECISION_ROWS = 256
@@ -214,7 +215,7 @@ class Posterior(Generic[P]):
 
         Args:
             position: where.
-            data: all n rows.
+            data: all n rows; of a part of them (`rows.shards`) it is the part's own sum, as in what follows.
             batch: the b row numbers I, int32, repeats allowed; or the same with their rows, already gathered.
             weights: what each row of the batch stands for, shape (b,), instead of n/b rows.
             widened: leave it at least in float32, as what is added to other parts of an estimate should be. By
@@ -300,10 +301,18 @@ class Posterior(Generic[P]):
         Raises:
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
         """
-        return _tree.combine(
-            (1, self.prior_gradient(position)),
-            (1, self.likelihood_gradient(position, data, chunk_size, widened=True)),
-        )
+        return self.total(position, data, self.likelihood_gradient(position, data, chunk_size, widened=True))
+
+    def total(self, position: P, data: Data, *parts: P) -> P:
+        """Return ∇V₀ and what sums over rows gave, added up: the one place where parts of the data meet.
+
+        Args:
+            position: where.
+            data: what was summed over: all rows, or one of several parts of them (`rows.shards.Shard`), whose sums
+                are summed over the parts once.
+            parts: trees like the position.
+        """
+        return _tree.combine((1, self.prior_gradient(position)), *((1, part) for part in added(data, *parts)))
 
     def potential(self, position: P, data: Data, chunk_size: int = CHUNK_SIZE) -> Array:
         """Return V = −log prior − Σᵢ log likelihood, a scalar, summed at least in float32.
@@ -314,7 +323,7 @@ class Posterior(Generic[P]):
         self.check(position, data)
         _check.integer("chunk_size", chunk_size)
         total = sum_over_rows(lambda rows: jnp.sum(self.log_likelihoods(position, rows)), data, chunk_size)
-        return -self.log_prior(position) - total
+        return -self.log_prior(position) - summed(total, data)
 
     def log_likelihoods(self, position: P, rows: Data) -> Array:
         """Return the log likelihood of each row, shape (b,), at least in float32."""

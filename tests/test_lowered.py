@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import Mesh
 
 import ewsg_jax as ewsg
 from benchmarks import lowering
@@ -143,3 +144,20 @@ def test_what_is_there_is_found(rows):
     constant = Program(jax.jit(lambda x: run(x, 3)).trace(x).lower(lowering_platforms=("cpu",)), n)
     assert constant.is_counted(*constant.loops(constant.main))
     assert constant.donated() == 0
+
+
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [("sgld", [1]), ("svrg_ld", [1]), ("saga_hmc", [1]), ("hamcmc", [1, 1]), ("ewsg", [2])],
+)
+def test_what_devices_exchange_in_a_step(rows, platform, name, numbers):
+    """Along rows one sum of d numbers for each chain and gradient, an index chain's all at once; else nothing."""
+    kernel, devices = lowering.built(name, batch_size=4), np.array(jax.devices()[:2])
+    if name == "ewsg":
+        kernel = lowering.built(name, batch_size=4, chain_length=1)
+    over = {axis: Mesh(devices, (axis,)) for axis in ("chains", "data")}
+    assert lowering.exchanged(lowering.over_devices_of(kernel, rows, 100, platform, over["chains"])) == []
+    program = lowering.over_devices_of(kernel, rows, 100, platform, over["data"])
+    sizes = [(kind, np.prod(shape)) for kind, shape in lowering.exchanged(program)]
+    assert sizes == [("all_reduce", count * 100 * lowering.DIMENSION) for count in numbers]

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
@@ -29,6 +30,7 @@ from ewsg_jax.checking.rounds import nearer
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import vector
+from ewsg_jax.rows import spread
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.averages import mean_of, sd_of
@@ -64,6 +66,7 @@ def check(
     rows: Rows | None = None,
     names: Names = None,
     shared_minibatch: bool | None = None,
+    mesh: Mesh | None = None,
 ) -> Report:
     """Say how wrong draws are, with errors, in words; and what is right.
 
@@ -91,6 +94,8 @@ def check(
         names: a name for each coordinate. Default: its place in the tree of the position.
         shared_minibatch: whether the chains share their batches: errors then come from blocks of time of all chains
             together. Default: what samples of this library say of themselves, and False of other draws.
+        mesh: several devices, as of `ewsg_jax.sample`, by which the samples may have been made or not: along
+            `"data"` each has a part of the rows, and its share of every batch, drawn uniformly.
 
     Raises:
         ImportError: arviz-stats is not installed.
@@ -122,7 +127,11 @@ def check(
         _check.boolean("shared_minibatch", shared_minibatch)
     if kernel is not None:
         check_kernel(kernel, samples)
-    data = jax.tree.map(jnp.asarray, data)
+    given, data = data, spread.over(mesh, data)
+    if not isinstance(data, spread.Spread):
+        data = jax.tree.map(jnp.asarray, data)
+    elif rows not in (None, "random"):
+        raise ValueError(f"rows must be None or 'random' with mesh, which cuts the data; got {rows!r}")
 
     def looked(look: int, most: int) -> Report:
         draws = draws_of(samples, names, most, shared_minibatch)
@@ -156,7 +165,7 @@ def check(
     if kernel is None:
         return report
     own = jax.random.fold_in(key, MOST_NUMBERS * len(LOOKS))
-    heat, passes = kinetic(own, kernel, samples, data, float(temperature))
+    heat, passes = kinetic(own, kernel, samples, data if mesh is None else given, float(temperature), mesh)
     return dataclasses.replace(report, kinetic=heat, data_passes=report.data_passes + passes)
 
 

@@ -16,6 +16,7 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows import leverage
 from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.rows.named import Rows
+from ewsg_jax.rows.spread import DATA, Spread
 
 FULL = 4
 """Batches in the data up to which all rows are taken: rows in order cost less than rows that are fetched."""
@@ -73,18 +74,20 @@ def fresh_gradients(
     Estimates are centred on the draws' mean. Rows are drawn by their norms in the draws' own metric where the model
     is one of linear predictors.
     """
-    n, count = num_rows(data), len(draws.flat)
+    parts = data.mesh.shape[DATA] if isinstance(data, Spread) else 1
+    n, count = data.total if isinstance(data, Spread) else num_rows(data), len(draws.flat)
     center = draws.position(draws.flat.mean(0))
     if n <= FULL * batch_size:
         estimator: GradientEstimator = gradients.full(posterior)
         keys, at_once, cost = (key,), n, float(count)
     else:
-        half = (batch_size + 1) // 2
-        law = _rows(posterior, draws, data) if rows is None else rows
+        # Each part of the data has its share.
+        half = -(-((batch_size + 1) // 2) // parts) * parts
+        law = ("random" if parts > 1 else _rows(posterior, draws, data)) if rows is None else rows
         estimator = gradients.control_variate(posterior, batch_size=half, center=center, rows=law)
         keys, at_once, cost = tuple(jax.random.split(key)), half, 2.0 * count * half / n + 1
     estimator.check(center, data)
-    memory = estimator.init(key, center, data)
+    memory = center if isinstance(data, Spread) else estimator.init(key, center, data)
     together = max(1, min(ROWS_AT_ONCE // at_once, count))
     # Whole numbers of groups: one program.
     padded = np.resize(draws.flat, (-(-count // together) * together, draws.flat.shape[1]))
@@ -114,7 +117,16 @@ def _rows(posterior: Posterior, draws: Draws, data: Data) -> Rows:
 @functools.partial(jax.jit, static_argnums=1)
 def _at(estimator: GradientEstimator, layout: PyTree, memory: PyTree, key: Key, places: Array, data: Data) -> Array:
     """Return estimates at places (groups, together, d), flat."""
+    if isinstance(data, Spread):
+        # There the memory, of which each part has its own, is still to be made of its place.
+        made = functools.partial(estimator.init, key, memory)
+        return data.alike(lambda part: _estimates(estimator, layout, made(part), key, places, part))
+    return _estimates(estimator, layout, memory, key, places, data)
 
+
+def _estimates(
+    estimator: GradientEstimator, layout: PyTree, memory: PyTree, key: Key, places: Array, data: Data
+) -> Array:
     def of_place(key: Key, place: Array) -> Array:
         point: Position = layout.tree(place)
         estimate, _ = estimator.propose(estimator.draw(key, data), memory, point, data, no_weight)

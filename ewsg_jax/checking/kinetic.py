@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
@@ -74,7 +75,9 @@ def check_kernel(kernel: Any, samples: Any) -> None:
         raise ValueError(f"kernel must be {takes}; got {kernel!r}")
 
 
-def kinetic(key: Key, kernel: Kernel, samples: Samples, data: Data, temperature: float) -> tuple[Kinetic, float]:
+def kinetic(
+    key: Key, kernel: Kernel, samples: Samples, data: Data, temperature: float, mesh: Mesh | None = None
+) -> tuple[Kinetic, float]:
     """Return the kinetic temperature over the target's, and passes over the data that it took.
 
     Args:
@@ -83,6 +86,7 @@ def kinetic(key: Key, kernel: Kernel, samples: Samples, data: Data, temperature:
         samples: of it.
         data: all n rows.
         temperature: of the target.
+        mesh: the devices, those of the run where its rows were cut.
     """
     steps = max(1, samples.num_steps // (PART * LOOKS))
     found, passes = [], 0.0
@@ -100,6 +104,7 @@ def kinetic(key: Key, kernel: Kernel, samples: Samples, data: Data, temperature:
                 shared_minibatch=bool(samples.shared_minibatch),
                 progress=False,
                 check_data=False,
+                mesh=mesh,
             )
         passes += samples.data_passes * samples.num_chains
         found.append(_some_of(samples))

@@ -64,6 +64,7 @@ class Riemannian(Dynamics[RiemannianState]):
     """The dynamics of `riemannian`."""
 
     frozen_noise: ClassVar = ("momentum", "zero", "one")
+    sees_data: ClassVar = True
 
     step_size: Constant | Schedule
     inverse_metric: OfPosition = static()

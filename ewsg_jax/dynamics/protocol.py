@@ -47,6 +47,9 @@ class Dynamics(Part, abc.ABC, Generic[State]):
     frozen_noise: ClassVar[tuple[str, ...]] = ()
     """The names of x that `weight` takes."""
 
+    sees_data: ClassVar[bool] = False
+    """Whether `prepare` looks at the rows, all of which must then be there."""
+
     bias_order: ClassVar[int | None] = None
     """Of which order in h the bias of the position's law is with exact gradients; None where it is not known."""
 

@@ -94,6 +94,10 @@ class RandomWalkMetropolis(Kernel[P]):
     def takes_padded(self) -> bool:
         return True
 
+    @property
+    def takes_shards(self) -> bool:
+        return True
+
 
 @method(
     title="Random-walk Metropolis",

@@ -11,7 +11,7 @@ from ewsg_jax import diagnostics
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Key
 from ewsg_jax.checking import Report, check
-from ewsg_jax.experiments import counted
+from ewsg_jax.experiments import counted, processes
 from ewsg_jax.experiments.config import MOST_STEPS, Experiment, Method
 from ewsg_jax.experiments.heat import Heat, measure
 from ewsg_jax.experiments.problem import Problem
@@ -144,7 +144,7 @@ def execute(
 def _sampled(key: Key, plan: Plan, problem: Problem, checkpoint: Path) -> Samples:
     if checkpoint.exists():
         try:
-            return resume(checkpoint, problem.train, kernel=plan.kernel)
+            return resume(checkpoint, problem.train, kernel=plan.kernel, mesh=processes.mesh())
         except ValueError as error:
             raise ConfigError(f"{plan.label}: {error}: remove {checkpoint.parent} to start anew") from error
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
@@ -160,6 +160,7 @@ def _sampled(key: Key, plan: Plan, problem: Problem, checkpoint: Path) -> Sample
         shared_minibatch=plan.shared_minibatch,
         checkpoint=checkpoint,
         checkpoint_every=CHECKPOINT_EVERY,
+        mesh=processes.mesh(),
     )
 
 

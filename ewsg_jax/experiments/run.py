@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ewsg_jax.experiments import figures, report
+from ewsg_jax.experiments import figures, processes, report
 from ewsg_jax.experiments.config import ConfigError, Experiment, load, parse
 from ewsg_jax.experiments.files import Folder
 from ewsg_jax.experiments.logistic import REFERENCE, Plan, Result, execute, plan
@@ -67,27 +67,31 @@ def make_ready(path: Path, output: Path | None = None, seed: int | None = None) 
         problem = prepare(experiment)
         plans = plan(experiment, problem)
         before = folder.read_text("config.toml")
-        folder.write_text("config.toml", text)
+        goes_on = before == text and (folder.path / "checkpoints").exists()
+        if processes.is_first():
+            folder.write_text("config.toml", text)
     except BaseException:
         folder.discard()
         raise
-    prepared = Prepared(
-        experiment, problem, plans, folder, before == text and (folder.path / "checkpoints").exists()
-    )
-    if not prepared.goes_on:
+    prepared = Prepared(experiment, problem, plans, folder, goes_on)
+    if not goes_on and processes.is_first():
         # Of another configuration.
         shutil.rmtree(prepared.checkpoints, ignore_errors=True)
-    return prepared
+    return dataclasses.replace(prepared, goes_on=processes.as_the_first(goes_on))
 
 
 def run(prepared: Prepared, say: Callable[[str], None]) -> bool:
-    """Run, print each part as it is ready, and write the files; return whether an interrupt ended it early."""
+    """Run, print each part as it is ready, and write the files; return whether an interrupt ended it early.
+
+    Of several processes the first one prints and writes.
+    """
     experiment, problem = prepared.experiment, prepared.problem
     told: list[str] = []
 
     def tell(text: str) -> None:
         told.append(text)
-        say(text)
+        if processes.is_first():
+            say(text)
 
     tell(report.opening(experiment, problem))
     if prepared.goes_on:
@@ -115,10 +119,11 @@ def run(prepared: Prepared, say: Callable[[str], None]) -> bool:
     _write_figures(prepared, results)
     if interrupted:
         tell(f"the same command goes on with what {prepared.checkpoints}/ holds")
-    else:
+    elif processes.is_first():
         shutil.rmtree(prepared.checkpoints, ignore_errors=True)
     tell(f"\nwritten to {prepared.folder.path}/")
-    prepared.folder.write_text("report.txt", "\n".join(told) + "\n")
+    if processes.is_first():
+        prepared.folder.write_text("report.txt", "\n".join(told) + "\n")
     return interrupted
 
 
@@ -145,6 +150,8 @@ def with_seed(text: str, seed: int) -> str:
 
 
 def _write_numbers(prepared: Prepared, results: list[Result], interrupted: bool) -> None:
+    if not processes.is_first():
+        return
     content = metrics(prepared.experiment, prepared.problem, results, interrupted)
     prepared.folder.write_json("metrics.json", content)
     arrays: dict[str, np.ndarray] = {"names": np.array(prepared.problem.names)}
@@ -156,7 +163,7 @@ def _write_numbers(prepared: Prepared, results: list[Result], interrupted: bool)
 
 def _write_figures(prepared: Prepared, results: list[Result]) -> None:
     drawn = [result for result in results if result.trajectory is not None]
-    if not drawn:
+    if not drawn or not processes.is_first():
         return
     for name, draw in (
         ("traces.png", figures.traces),

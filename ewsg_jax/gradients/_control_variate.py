@@ -39,6 +39,10 @@ class ControlVariate(OfRows[P]):
     chunk_size: int = static(default=CHUNK_SIZE)
 
     @property
+    def takes_shards(self) -> bool:
+        return self.law.takes_shards
+
+    @property
     def sharing(self) -> Sharing:
         # Rows that are remembered differ from chain to chain.
         return Sharing("chain" if self.law.has_memory else "start" if self.center is None else "data")

@@ -75,6 +75,10 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         return self.estimator.takes_padded and not self.is_exact
 
     @property
+    def takes_shards(self) -> bool:
+        return self.estimator.takes_shards and not self.is_exact
+
+    @property
     def reports_covariance(self) -> bool:
         return self.estimator.reports_covariance
 

@@ -22,6 +22,10 @@ class Full(GradientEstimator[P]):
     def takes_padded(self) -> bool:
         return True
 
+    @property
+    def takes_shards(self) -> bool:
+        return True
+
     def bias_order(self, data: Data) -> float | None:
         return math.inf
 

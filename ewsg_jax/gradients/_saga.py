@@ -72,6 +72,10 @@ class SAGA(OfRows[P]):
     memory_limit: int = static(default=MEMORY_LIMIT)
 
     @property
+    def takes_shards(self) -> bool:
+        return self.law.takes_shards
+
+    @property
     def sharing(self) -> Sharing:
         return Sharing(limit=self.memory_limit)
 
@@ -110,11 +114,8 @@ class SAGA(OfRows[P]):
         part = gathering.rows_of(batch, data)
         new, old = posterior.row_gradients(point, part), _tree.take(memory.table, batch.indices)
         differences, weights = _tree.combine((1, new), (-1, old)), self.weights_of(batch)
-        gradient = _tree.combine(
-            (1, posterior.prior_gradient(point)),
-            (1, posterior.estimate_from_rows(differences, part, data, weights)),
-            (1, memory.gradient),
-        )
+        estimated = posterior.estimate_from_rows(differences, part, data, weights)
+        gradient = posterior.total(point, data, estimated, memory.gradient)
         # A row that comes twice would be replaced twice, and its difference would stay in the sum for ever. Where
         # none does, the sum below is the one above, and XLA takes it once.
         once = differences if law.distinct else _tree.scaled_rows(differences, _first_of_each(batch.indices))
@@ -125,11 +126,8 @@ class SAGA(OfRows[P]):
 
     def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
         indices, constant = estimate.batch
-        return _tree.combine(
-            (1, self.posterior.prior_gradient(position)),
-            (1, self.batch_gradient(indices, position, data)),
-            (1, constant),
-        )
+        of_batch = self.batch_gradient(indices, position, data)
+        return self.posterior.total(position, data, of_batch, constant)
 
     def commit(self, receipt: SAGAReceipt, memory: SAGAMemory) -> SAGAMemory:
         # In place in a compiled loop: setting the new rows instead, once the old ones are read, copies the table.

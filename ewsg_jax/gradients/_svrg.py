@@ -30,6 +30,7 @@ from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 from ewsg_jax.rows.named import Rows, row_law
+from ewsg_jax.rows.shards import all_rows
 from ewsg_jax.tags import saved_as
 
 
@@ -39,7 +40,7 @@ class SVRGMemory(NamedTuple):
 
     Attributes:
         anchor: w.
-        gradient: Σᵢ ∇Vᵢ(w), shaped like the position, at least in float32.
+        gradient: Σᵢ ∇Vᵢ(w), shaped like the position, at least in float32; of a part of the data its own sum.
         candidate: option I: one of the points since the last refresh, each as probable; else `()`.
         rows: of the row law.
     """
@@ -66,13 +67,17 @@ class SVRG(OfRows[P]):
     chunk_size: int = static(default=CHUNK_SIZE)
 
     @property
+    def takes_shards(self) -> bool:
+        return self.law.takes_shards
+
+    @property
     def restarts(self) -> bool:
         """Whether a chain restarts at its new anchor."""
         return self.option == "I"
 
     def period(self, data: Data) -> int:
         """Return K."""
-        return period_at("refresh_every", self.refresh_every, epoch(self.batch_size), num_rows(data))
+        return period_at("refresh_every", self.refresh_every, epoch(self.batch_size), all_rows(data))
 
     def check(self, position: Position, data: Data) -> None:
         super().check(position, data)

@@ -18,6 +18,10 @@ from ewsg_jax.rows.named import Rows, row_law
 class Uniform(OfRows[P]):
     """The estimator of `uniform`; its memory is that of its law of rows."""
 
+    @property
+    def takes_shards(self) -> bool:
+        return self.law.takes_shards
+
     def init(self, key: Key, position: Position, data: Data) -> Any:
         return self.law.init(key)
 

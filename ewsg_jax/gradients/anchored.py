@@ -24,11 +24,8 @@ def anchored_estimate(
     part, weights = gathering.rows_of(batch, data), estimator.weights_of(batch)
     there, at_anchor = (_tree.widened(posterior.row_gradients(place, part)) for place in (point, anchor))
     differences = _tree.combine((1, there), (-1, at_anchor))
-    gradient = _tree.combine(
-        (1, posterior.prior_gradient(point)),
-        (1, posterior.estimate_from_rows(differences, part, data, weights)),
-        (1, anchor_gradient),
-    )
+    estimated = posterior.estimate_from_rows(differences, part, data, weights)
+    gradient = posterior.total(point, data, estimated, anchor_gradient)
     of_batch = posterior.estimate_from_rows(at_anchor, part, data, weights)
     return Estimate(gradient, (batch.indices, _tree.combine((1, anchor_gradient), (-1, of_batch))))
 
@@ -43,8 +40,5 @@ def _gradient(
     estimator: OfRows, batch: Batch | Array, constant: PyTree, position: Position, data: Data
 ) -> Position:
     """∇V₀ + (n/b) Σ ∇Vᵢ + what does not depend on the position."""
-    return _tree.combine(
-        (1, estimator.posterior.prior_gradient(position)),
-        (1, estimator.batch_gradient(batch, position, data)),
-        (1, constant),
-    )
+    of_batch = estimator.batch_gradient(batch, position, data)
+    return estimator.posterior.total(position, data, of_batch, constant)

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _tree
 from ewsg_jax._module import Part, module, static
 from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
 from ewsg_jax.posterior import Posterior
@@ -131,6 +130,11 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
         return False
 
     @property
+    def takes_shards(self) -> bool:
+        """Whether it knows parts of the data (`rows.shards`), whose sums meet in `Posterior.total` alone."""
+        return False
+
+    @property
     def reports_covariance(self) -> bool:
         """Whether estimates hold their covariance."""
         return False
@@ -155,9 +159,9 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
 
     def gradient_on(self, batch: Batch | Array, weights: Array | None, position: P, data: Data) -> P:
         """Return ∇V₀(θ) + Σ_{i∈I} wᵢ ∇Vᵢ(θ), or (n/b) Σ ∇Vᵢ without weights, at least in float32."""
-        return _tree.combine(
-            (1, self.posterior.prior_gradient(position)),
-            (1, self.posterior.batch_gradient(position, data, batch, weights, widened=True)),
+        posterior = self.posterior
+        return posterior.total(
+            position, data, posterior.batch_gradient(position, data, batch, weights, widened=True)
         )
 
     def check(self, position: P, data: Data) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from ewsg_jax import _check
 from ewsg_jax._types import Data, Key, P
@@ -25,6 +26,7 @@ from ewsg_jax.preparation.programs import Layout, vector
 from ewsg_jax.preparation.spectrum import curvature_of_many
 from ewsg_jax.preparation.warm_up import warm_up
 from ewsg_jax.progress import Progress
+from ewsg_jax.rows import spread
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ def find_mode(
     chunk_size: int = CHUNK_SIZE,
     rank: int = 32,
     progress: bool = True,
+    mesh: Mesh | None = None,
 ) -> Mode[P]:
     """Search for a mode of the posterior from a point, downhill; a host loop over compiled steps.
 
@@ -73,6 +76,8 @@ def find_mode(
         rank: for a position of more than 1,000 numbers, how many directions of large curvature are told apart from
             the others, at the mode, by as many passes more; 0: none, and the mode tells no widths.
         progress: show a bar where tqdm is installed.
+        mesh: several devices, as of `ewsg_jax.sample`: each along `"data"` sums over its part of the rows. Not with
+            a `batch_size`.
 
     Returns:
         The point, with a report of convergence; not to have converged is warned of (RuntimeWarning).
@@ -93,7 +98,12 @@ def find_mode(
     _check.finite("position", position)
     _check.data(data)
     _check.finite("data", data)
-    data = jax.tree.map(jnp.asarray, data)
+    given = data
+    if mesh is not None and batch_size is not None:
+        raise ValueError(f"batch_size must be None with mesh, whose devices take all rows; got {batch_size}")
+    data = spread.over(mesh, data)
+    if not isinstance(data, spread.Spread):
+        data = jax.tree.map(jnp.asarray, data)
     posterior.check(position, data)
     _check.positive("tolerance", tolerance)
     _check.integer("max_steps", max_steps)
@@ -121,7 +131,7 @@ def find_mode(
     bar, num_steps, lbfgs_passes = Progress(max_steps, progress), 0, 0.0
     curvature_at, flat_units = _dense(potential), None
     if goes_ahead:
-        units = quasi_newton.units_of(posterior, position, data)
+        units = quasi_newton.units_of(posterior, position, given)
         found = quasi_newton.approach(
             posterior, position, units, data, tolerance, max_steps // 2, chunk_size, lambda: bar.update(1)
         )

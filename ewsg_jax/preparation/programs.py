@@ -15,6 +15,7 @@ from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.linear import checked_residual
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import num_rows, sum_over_rows
+from ewsg_jax.rows.padded import only_counted, unpadded
 
 PRODUCTS_AT_ONCE = 16
 """Products of the Hessian with vectors that are worked out together."""
@@ -188,17 +189,18 @@ def _linear_hessian(of: Of, flat: Array, rows: Data) -> Array:
     """Return Σ ∇²Vᵢ = Σ xᵢxᵢᵀ ⊗ (the second derivative by the predictor)."""
     predictor, weights = of.posterior.predictor, of.position(flat)
     assert predictor is not None
+    given, rows = rows, unpadded(rows)
     x = jax.vmap(predictor.inputs)(rows)
     predictors = products.matmul(x, weights)
     x = x.astype(predictors.dtype)
     _, product = jax.vjp(lambda s: -checked_residual(predictor.residual, s, rows), predictors)
     if predictors.ndim == 1:
         (second,) = product(jnp.ones_like(predictors))
-        return products.sum_of_outer(x, second[:, None] * x)
+        return products.sum_of_outer(x, only_counted(second[:, None] * x, given))
 
     def by_one(unit: Array) -> Array:
         (second,) = product(jnp.broadcast_to(unit, predictors.shape))
-        return products.sum_of_outer(x, x[:, :, None] * second[:, None, :])
+        return products.sum_of_outer(x, only_counted(x[:, :, None] * second[:, None, :], given))
 
     blocks = jax.lax.map(by_one, jnp.eye(predictors.shape[1], dtype=predictors.dtype))
     return blocks.transpose(1, 0, 2, 3).reshape(flat.shape[0], -1)

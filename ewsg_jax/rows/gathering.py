@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 from ewsg_jax import _tree
 from ewsg_jax._types import Array, Data, PyTree
+from ewsg_jax.rows.spread import Spread
 
 BYTES_PER_PIECE = 16
 CHUNK_SIZE = 4096
@@ -45,6 +46,8 @@ def sum_over_rows(function: Callable[[Data], PyTree], data: Data, chunk_size: in
 
     No copy of the data is made; memory is that of one chunk (times the chains, under `vmap`).
     """
+    if isinstance(data, Spread):
+        return data.sum(lambda rows: sum_over_rows(function, rows, chunk_size))
     if num_rows(data) <= chunk_size:
         return function(data)
 

@@ -15,6 +15,7 @@ from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import Batch, num_rows
 from ewsg_jax.rows.law import RowLaw, check_fits
 from ewsg_jax.rows.padded import counted
+from ewsg_jax.rows.shards import own_key, share
 
 MOST_BATCHES = 100_000
 """How many batches `batches` lists at the most."""
@@ -27,9 +28,10 @@ class Independent(RowLaw[tuple[()]]):
     independent = True
     lists_batches = True
     takes_padded = True
+    takes_shards = True
 
     def draw(self, key: Key, data: Data) -> Array:
-        return _random.rows(key, counted(data), self.batch_size, most=num_rows(data))
+        return _random.rows(own_key(key, data), counted(data), share(self.batch_size, data), most=num_rows(data))
 
     def gather(self, randomness: Array, data: Data) -> Batch:
         return gathering.gather(data, randomness)
@@ -53,10 +55,11 @@ class Subset(Independent):
     distinct = True
 
     def draw(self, key: Key, data: Data) -> Array:
-        return _random.rows(key, counted(data), self.batch_size, replace=False, most=num_rows(data))
+        own, size = own_key(key, data), share(self.batch_size, data)
+        return _random.rows(own, counted(data), size, replace=False, most=num_rows(data))
 
     def check(self, data: Data) -> None:
-        check_fits(self.batch_size, data, "replace=False")
+        check_fits(share(self.batch_size, data), data, "replace=False")
 
     def batches(self, data: Data) -> Array:
         n, b = num_rows(data), self.batch_size

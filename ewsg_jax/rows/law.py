@@ -34,6 +34,8 @@ class RowLaw(Part, abc.ABC, Generic[RowMemory]):
     """Whether `batches` can list them."""
     takes_padded: ClassVar[bool] = False
     """Whether it draws those rows alone that count, of data sets stacked together."""
+    takes_shards: ClassVar[bool] = False
+    """Whether it draws its share of a batch from one of several parts of the data."""
 
     batch_size: int = static()
 

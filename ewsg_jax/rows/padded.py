@@ -8,6 +8,8 @@ import numpy as np
 from ewsg_jax import _check, _tree
 from ewsg_jax._types import Array, Data, PyTree
 from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.shards import Shard
+from ewsg_jax.rows.spread import Spread
 
 
 class Padded(NamedTuple):
@@ -25,8 +27,8 @@ class Padded(NamedTuple):
 
 
 def counted(data: Data) -> Array | int:
-    """Return n, how many rows count: all, but of padded data."""
-    return data.size[0] if isinstance(data, Padded) else num_rows(data)
+    """Return n, how many rows count: all, but of padded data; of a part of the data those of the part."""
+    return data.size[0] if isinstance(data, Padded | Shard) else num_rows(data)
 
 
 def real_counted(data: Data) -> Array | int:
@@ -35,8 +37,15 @@ def real_counted(data: Data) -> Array | int:
     return n if isinstance(n, int) else n.astype(float)
 
 
+def real_total(data: Data) -> Array | int:
+    """Return n of all the data as what one divides by: that of `real_counted`, but of a part of the data."""
+    return data.total if isinstance(data, Shard) else real_counted(data)
+
+
 def fewest(data: Data) -> int:
     """Return the least n of some data sets, as far as it is known: none is larger than the array."""
+    if isinstance(data, Shard):
+        return data.total // data.parts
     if not isinstance(data, Padded) or isinstance(data.size, jax.ShapeDtypeStruct) or _check.is_traced(data.size):
         return num_rows(data)
     sizes = np.asarray(data.size)
@@ -44,10 +53,12 @@ def fewest(data: Data) -> int:
 
 
 def unpadded(data: Data) -> Data:
-    """Return data's rows."""
-    return data.rows if isinstance(data, Padded) else data
+    """Return data's rows; their shapes where they lie on several devices."""
+    if isinstance(data, Spread):
+        return data.shapes()
+    return data.rows if isinstance(data, Padded | Shard) else data
 
 
 def only_counted(of_rows: PyTree, rows: Data) -> PyTree:
     """Return what rows give, leading axis row, with 0 for those that do not count."""
-    return _tree.scaled_rows(of_rows, rows.size > 0) if isinstance(rows, Padded) else of_rows
+    return _tree.scaled_rows(of_rows, rows.size > 0) if isinstance(rows, Padded | Shard) else of_rows

@@ -132,6 +132,7 @@ class ByProbability(Independent):
 
     independent = False  # the rows that are certain are not
     lists_batches = False
+    takes_shards = False
 
     certain: Array
     table: Array

@@ -6,6 +6,7 @@ from typing import Any, Generic, TypedDict, Unpack, overload
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
@@ -33,6 +34,7 @@ class Options(TypedDict, Generic[P], total=False):
     progress: bool
     memory_limit: int | None
     check_data: bool
+    mesh: Mesh | None
 
 
 @overload
@@ -67,6 +69,7 @@ def resume(
     progress: bool = True,
     memory_limit: int | None = None,
     check_data: bool = True,
+    mesh: Mesh | None = None,
 ) -> Samples[P] | StackedSamples[P]:
     """Go on with a run of `ewsg_jax.sample(…, checkpoint=path)` from its last checkpoint, to its end.
 
@@ -89,6 +92,8 @@ def resume(
         progress: show a bar where tqdm is installed.
         memory_limit: as of `sample`.
         check_data: likewise.
+        mesh: as of `sample`: the devices from here on, which may be more or fewer than before, or others. Rows stay
+            cut into as many parts as they were, of which each device along `"data"` has one or several.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind; the path is of no checkpoint, or of a damaged one;
@@ -118,7 +123,7 @@ def resume(
         length, num_chains = (head["terms"]["num_steps"], None), 1
         if seconds is None and head["seconds"] is not None:
             seconds = max(head["seconds"] - earlier.counts["seconds"][1], 1e-9)
-    asked = Chains(key, kernel, None, data, num_chains, None, False)
+    asked = Chains(key, kernel, None, data, num_chains, None, False, mesh=mesh, parts=head.get("parts", 1))
     wanted = Wanted(*length, seconds, head["burn_in"], head["thin"], keep, moments, keep_when)
     manner = Manner(head["shared_minibatch"], progress, head["randomness_memory"], memory_limit, check_data, size)
     saving = Saving(path, checkpoint_every)

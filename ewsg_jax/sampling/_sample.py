@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable
 from typing import Any, Generic, TypedDict, Unpack, overload
 
+from jax.sharding import Mesh
+
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.sampling import whole
@@ -37,6 +39,7 @@ class Options(TypedDict, Generic[P], total=False):
     check_data: bool
     checkpoint: str | os.PathLike[str] | None
     checkpoint_every: float
+    mesh: Mesh | None
 
 
 @overload
@@ -97,6 +100,7 @@ def sample(
     check_data: bool = True,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = 60.0,
+    mesh: Mesh | None = None,
 ) -> Samples[P] | StackedSamples[P]:
     """Run many chains of a kernel and keep their draws.
 
@@ -147,6 +151,10 @@ def sample(
             all: `ewsg_jax.resume(checkpoint, data, kernel=kernel)` goes on after a kill, bit for bit. Batches of
             chains have a folder each in it. None: none.
         checkpoint_every: seconds between checkpoints; more where writing takes over a twentieth of the time.
+        mesh: several devices, as a `jax.sharding.Mesh` with the axes `"chains"`, `"data"` or both. Along `"chains"`
+            each has some of the chains: the same draws, bit for bit where XLA rounds alike. Along `"data"` each has
+            some of the rows and draws its share of every batch from them: another law of batches, unbiased too, and
+            one sum of d numbers over the devices for each chain and gradient. See `docs/scaling.md`.
 
     Returns:
         The draws and what they cost; of kernels or data sets in a stack a `StackedSamples`, whose items they are.
@@ -156,6 +164,7 @@ def sample(
     Raises:
         TypeError, ValueError: an argument is of the wrong kind, or `seconds` are over before a draw is kept; the
             message names it.
+        ValueError: with several processes also that they were given different things; it names them.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -170,7 +179,7 @@ def sample(
         >>> more.step[[0, -1]]
         array([210, 300])
     """
-    asked = Chains(key, kernel, position, data, num_chains, state, stacked)
+    asked = Chains(key, kernel, position, data, num_chains, state, stacked, mesh=mesh)
     wanted = Wanted(num_steps, data_passes, seconds, burn_in, thin, keep, moments, keep_when)
     manner = Manner(shared_minibatch, progress, randomness_memory, memory_limit, check_data, chain_batch_size)
     saving = Saving(checkpoint, checkpoint_every)

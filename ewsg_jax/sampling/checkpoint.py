@@ -5,7 +5,6 @@ those there are, and holds the last states, sums and counts. A kill in between l
 """
 
 import functools
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ import numpy as np
 from ewsg_jax import _check
 from ewsg_jax.files import path_of
 from ewsg_jax.sampling import archive, keeping
+from ewsg_jax.sampling.clock import Clock, on_host
 from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import Layout
 from ewsg_jax.sampling.loop import Outcome
@@ -37,33 +37,42 @@ class Saving(NamedTuple):
 class Saver:
     """Writes a run's checkpoints."""
 
-    def __init__(self, saving: Saving, plan: Plan, head: dict[str, Any], earlier: Earlier | None = None) -> None:
-        """Look at the folder, and tidy it.
+    def __init__(
+        self,
+        saving: Saving,
+        plan: Plan,
+        head: dict[str, Any],
+        earlier: Earlier | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Look at the folder, and tidy it; of several processes the first one does, and writes.
 
         Raises:
             TypeError, ValueError: the path is none, or a run is there already.
         """
         self._folder, self._plan, self._head = path_of(saving.checkpoint, "checkpoint"), plan, head
-        if earlier is None:
+        self._clock = clock or Clock()
+        self._writes = not self._clock.has_many or jax.process_index() == 0
+        if earlier is None and self._writes:
             check_new(self._folder)
-        for name in (f".{RUN}.*", ".draws-*"):
+        for name in (f".{RUN}.*", ".draws-*") if self._writes else ():
             for left in self._folder.glob(name):
                 left.unlink()
         self._every, self._earlier = saving.every, earlier
         self._pieces = 0 if earlier is None else earlier.counts["pieces"]
         self._saved = 0 if earlier is None else earlier.counts["done"]
-        self._began = self.compiled = time.perf_counter()
+        self._began = self.compiled = self._clock.now()
         self._due = self._began + self._every
 
     def look(self, outcome: Outcome) -> None:
         """Write a checkpoint if one is due; a disk that is full is told, and does not end the run."""
-        if time.perf_counter() < self._due:
+        if self._clock.now() < self._due:
             return
         self.save(outcome)
 
     def save(self, outcome: Outcome) -> None:
         """Write a checkpoint; one that cannot be written is told."""
-        began = time.perf_counter()
+        began = self._clock.now()
         try:
             self.write(outcome)
         except OSError as error:
@@ -73,7 +82,7 @@ class Saver:
                 RuntimeWarning,
                 stacklevel=6,
             )
-        now = time.perf_counter()
+        now = self._clock.now()
         self._due = now + max(self._every, (now - began) / SHARE)
 
     def write(self, outcome: Outcome) -> None:
@@ -83,14 +92,16 @@ class Saver:
             TypeError: the state holds what cannot be saved.
             OSError: the folder cannot be made, or a file cannot be written.
         """
+        state, now = on_host(outcome.state), self._clock.now()
+        if not self._writes:
+            return
         self._folder.mkdir(exist_ok=True)
         first, last = self._plan.kept(self._saved), self._plan.kept(outcome.done)
-        position, pieces = outcome.state.position, self._pieces
+        position, pieces = state.position, self._pieces
         if last > first and jax.tree.leaves(outcome.room.draws):
             some = jax.tree.map(lambda x: x[:, first:last], outcome.room.draws)
             archive.write(self._folder / DRAWS.format(pieces), some, "draws", position)
             pieces += 1
-        now = time.perf_counter()
         before = (0.0, 0.0) if self._earlier is None else self._earlier.counts["seconds"]
         counts = {
             "done": outcome.done,
@@ -102,7 +113,7 @@ class Saver:
             "seconds": (before[0] + self.compiled - self._began, before[1] + now - self.compiled),
         }
         sums = None if outcome.sums is None else jax.tree.leaves(outcome.sums)
-        whole = {"format": FORMAT, "head": self._head, "counts": counts, "state": outcome.state, "sums": sums}
+        whole = {"format": FORMAT, "head": self._head, "counts": counts, "state": state, "sums": sums}
         archive.write(self._folder / RUN, whole, NAME, position)
         self._pieces, self._saved = pieces, outcome.done
 

@@ -14,6 +14,7 @@ from ewsg_jax.gradients import Evaluations
 from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.sampling import heat
 from ewsg_jax.sampling._moments import finish, positions
+from ewsg_jax.sampling.clock import on_host
 from ewsg_jax.sampling.loop import Outcome
 from ewsg_jax.sampling.parts import Planned
 from ewsg_jax.sampling.request import Chains, Wanted
@@ -36,7 +37,7 @@ def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, 
     return Samples(
         draws=None if wanted.keep is None else draws,
         moments=None if wanted.moments is None or outcome.sums is None else finish(wanted.moments, outcome.sums),
-        state=outcome.state,
+        state=outcome.state if chains.devices is None else on_host(outcome.state),
         step=step,
         step_size=np.broadcast_to(step_size, (num_draws, *step_size.shape[1:])),
         evaluations=cost.at_init + np.rint(spent(step - first_step) / num_chains).astype(np.int64),

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import platform
+import re
 from typing import Any
 
 import jax
@@ -22,6 +23,7 @@ def of_run(chains: Chains, wanted: Wanted, manner: Manner) -> dict[str, Any]:
         "thin": wanted.thin,
         "seconds": None if wanted.seconds is None else float(wanted.seconds),
         "shared_minibatch": manner.shared_minibatch,
+        "parts": 1 if chains.devices is None else chains.devices.parts,
         "randomness_memory": manner.randomness_memory,
         "x64": bool(jax.config.read("jax_enable_x64")),
         "kernel": of_kernel(chains.kernel),
@@ -33,7 +35,8 @@ def of_run(chains: Chains, wanted: Wanted, manner: Manner) -> dict[str, Any]:
 
 def of_kernel(kernel: Kernel) -> dict[str, str]:
     """Return what stands for a kernel: its text, in which functions have names, and its numbers."""
-    return {"text": repr(kernel), "numbers": _tree.digest(kernel)}
+    # Where a function has a place in memory too, it is another in each process.
+    return {"text": re.sub(r" at 0x[0-9a-fA-F]+", "", repr(kernel)), "numbers": _tree.digest(kernel)}
 
 
 def of_data(data: Data) -> dict[str, str]:

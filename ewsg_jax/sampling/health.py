@@ -7,7 +7,6 @@ the unwatched call, so that their bits do not depend on it.
 """
 
 import functools
-import time
 import warnings
 from collections.abc import Callable
 
@@ -20,6 +19,7 @@ from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Array, Data, Position, PyTree
 from ewsg_jax.sampling import causes
 from ewsg_jax.sampling.chunks import Call, select_chains
+from ewsg_jax.sampling.clock import Clock, on_host
 from ewsg_jax.sampling.keeping import Record
 
 BYTES_PER_SECOND = 10**9
@@ -38,25 +38,29 @@ class Watch:
 
     Attributes:
         alive: shape (chain,).
+        clock: by which a state is kept.
         start: the position of the first chain at the start.
         diverged_at: the step whose result was not finite, −1 for a chain that is alive; shape (chain,).
     """
 
-    def __init__(self, num_chains: int, shared_memory: bool, first: KernelState) -> None:
+    def __init__(
+        self, num_chains: int, shared_memory: bool, first: KernelState, clock: Clock | None = None
+    ) -> None:
+        self.clock = clock or Clock()
         self._shared_memory = shared_memory
         self.alive = np.ones(num_chains, bool)
         self.diverged_at = np.full(num_chains, -1, np.int64)
         self._replay_from = first, 0
         # One chain's, for all of them may be large.
         self.start = _first(first.position)
-        self._next_copy = time.perf_counter() + _tree.num_bytes(first) / BYTES_PER_SECOND / COPYING_SHARE
+        self._next_copy = self.clock.now() + _tree.num_bytes(first) / BYTES_PER_SECOND / COPYING_SHARE
 
     def keep(self, state: KernelState, done: int) -> None:
         """Keep a copy of the state to replay from, unless the last one is too young for what a copy costs."""
-        began = time.perf_counter()
+        began = self.clock.now()
         if began >= self._next_copy:
             self._replay_from = jax.block_until_ready(_tree.copy(state)), done
-            now = time.perf_counter()
+            now = self.clock.now()
             self._next_copy = now + (now - began) / COPYING_SHARE
 
     def take_up(self, alive: np.ndarray, diverged_at: np.ndarray, done: int) -> None:
@@ -90,7 +94,7 @@ class Watch:
         resting = None if before.all() else _tree.copy(state)
         make = functools.partial(advance, done, steps)
         call = make(state, before)
-        lost = before & ~np.asarray(call.health.alive)
+        lost = before & ~on_host(call.health.alive)
         if resting is not None:
             call = _put(~before, _at_rest(keep, resting, call), call, self._shared_memory)
         if lost.any():
@@ -100,8 +104,8 @@ class Watch:
                 again = advance(since, done - since, again, before).state
             replayed = make(again, before, guarded=True)
             # A replay may round differently and keep a chain finite a little longer: then to the call's end.
-            fell = np.asarray(replayed.health.diverged_at)
-            self.diverged_at[lost] = np.where(fell < 0, np.asarray(call.state.step), fell)[lost]
+            fell = on_host(replayed.health.diverged_at)
+            self.diverged_at[lost] = np.where(fell < 0, on_host(call.state.step), fell)[lost]
             call = _put(lost, replayed, call, self._shared_memory)
             self.alive = before & ~lost
         return call
@@ -113,7 +117,7 @@ class Watch:
             first = lost[np.argmin(self.diverged_at[lost])]
             why = causes.of_schedules(kernel, int(self.diverged_at[first]) - 1) or "a smaller step_size may help"
             all_lost = lost.size == self.alive.size
-            if all_lost and causes.falls(kernel, self.start, _first(state.position), data):
+            if all_lost and causes.falls(kernel, self.start, on_host(_first(state.position)), data):
                 why += "; the potential falls without bound along the chain: has the likelihood the right sign?"
             warnings.warn(
                 f"{lost.size} of {self.alive.size} chains diverged, the first (chain {first}) at step "

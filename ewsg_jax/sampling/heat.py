@@ -12,6 +12,7 @@ and a whole run of the cool kernel would have to last until it has forgotten whe
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -24,7 +25,8 @@ from ewsg_jax._module import Constant
 from ewsg_jax._types import Data, Key
 from ewsg_jax.gradients import OfRows
 from ewsg_jax.pair import Pair
-from ewsg_jax.sampling import chunks
+from ewsg_jax.sampling import chunks, over_devices
+from ewsg_jax.sampling.clock import on_host
 from ewsg_jax.sampling.interrupts import Interrupts
 from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import Layout
@@ -82,20 +84,23 @@ def of_run(
     """
     kernel, is_stack, moves = chains.kernel, isinstance(chains.kernel, Stack), alive[:, None]
     if is_stack:
-        moves = moves & (np.asarray(state.dynamics.diverged_at) < 0)
+        moves = moves & (on_host(state.dynamics.diverged_at) < 0)
     count, size = moves.shape
     apart = 1 if layout.shared_minibatch else count
     enough, least = (max(FEWEST, -(-batches // apart)) for batches in (BATCHES, COARSE))
     each = min(enough, int(SHARE * num_steps) // (2 * layout.block_size))
     is_dear = each < least or 2 * each * _tree.num_bytes(state) > MOST_BYTES * size
+    call, rows = chunks.call, chains.data
+    if chains.devices is not None:
+        call, rows = functools.partial(over_devices.call, chains.devices), chains.placed
     # An accelerator's program of single steps need not be there.
     unknown = is_dear or layout.accelerator or not moves.any()
     found: list[float | None] = [None] * size
     if not kernel.uses_batches:
         found = [0.0] * size
     elif not unknown and (cool := cooled(kernel, state, chains.data)) is not None:
-        look = functools.partial(_measured, (kernel, cool), layout, key, chains.data, plan, state, moves, each)
-        question = "heat", moves.shape, each, wanted.num_steps, wanted.data_passes
+        look = functools.partial(_measured, (kernel, cool), call, layout, key, rows, plan, state, moves, each)
+        question = "heat", chains.devices, moves.shape, each, wanted.num_steps, wanted.data_passes
         goes_on = chains.state is not None
         told = look() if goes_on else seen.remembered(question, look, chains.data, kernel)
         found = [None if one is None or (each < enough and one <= LARGE) else one for one in told]
@@ -130,6 +135,7 @@ def _cooled(kernel: Kernel, own: Any, data: Data) -> Pair | None:
 
 def _measured(
     kernels: tuple[Kernel, Kernel],
+    call: Callable[..., chunks.Call],
     layout: Layout,
     key: Key,
     data: Data,
@@ -151,15 +157,13 @@ def _measured(
             parent, pair = jax.random.fold_in(key, USE - number), []
             keys, shared = chain_keys(parent, count), jax.random.fold_in(parent, USE)
             for one in hoisted:
-                made = chunks.call(
-                    one, layout, keys, shared, data, plan, 0, 1, _tree.copy(state), moving, counted=False
-                )
+                made = call(one, layout, keys, shared, data, plan, 0, 1, _tree.copy(state), moving, counted=False)
                 pair.append(_noisy(made.state.dynamics, moves.shape))
             for member, those in enumerate(looked_at):
                 found[member].append([values[those, member][:, some] for values in pair])
             if interrupts.requested:
                 return [None] * size
-    step, kind = jnp.max(state.step), jnp.result_type(*jax.tree.leaves(state.position))
+    step, kind = jnp.max(on_host(state.step)), jnp.result_type(*jax.tree.leaves(state.position))
     told: list[float | None] = []
     for member, (those, values) in enumerate(zip(looked_at, found, strict=True)):
         warm, cold = np.moveaxis(np.array(values, np.float64), 1, 0)
@@ -174,4 +178,4 @@ def _noisy(dynamics: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Return what a step's noise goes into, shape (chain, member, numbers)."""
     own = dynamics.rest if isinstance(dynamics, StackState) else dynamics
     leaves = jax.tree.leaves(getattr(own, "momentum", dynamics.position))
-    return np.concatenate([np.asarray(x).reshape(*shape, -1) for x in leaves], axis=2)
+    return np.concatenate([x.reshape(*shape, -1) for x in on_host(leaves)], axis=2)

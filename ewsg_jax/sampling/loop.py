@@ -2,7 +2,6 @@
 
 import functools
 import math
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from ewsg_jax._kernel import KernelState
 from ewsg_jax.progress import Progress
 from ewsg_jax.sampling._moments import MomentPlan, Sums
 from ewsg_jax.sampling.chunks import Call
+from ewsg_jax.sampling.clock import on_host
 from ewsg_jax.sampling.health import Watch
 from ewsg_jax.sampling.interrupts import Interrupts
 from ewsg_jax.sampling.keeping import Plan
@@ -49,7 +49,7 @@ class Outcome:
     def all_lost(self) -> bool:
         """Whether no chain moves any more, of a stack no member of any."""
         own = self.state.dynamics
-        rests = isinstance(own, StackState) and bool((np.asarray(own.diverged_at) >= 0).all())
+        rests = isinstance(own, StackState) and bool((on_host(own.diverged_at) >= 0).all())
         return rests or not self.watch.alive.any()
 
 
@@ -83,7 +83,8 @@ def run(
         The outcome.
     """
     steps = layout.block_size
-    end = math.inf if limit is None else time.perf_counter() + float(limit)
+    clock = outcome.watch.clock
+    end = math.inf if limit is None else clock.now() + float(limit)
     while True:
         done = outcome.done
         steps = min(steps, num_steps - done)
@@ -95,7 +96,7 @@ def run(
             # What is no whole block is a call of its own.
             steps -= steps % layout.block_size
         outcome.watch.keep(outcome.state, done)
-        began = time.perf_counter()
+        began = clock.now()
         try:
             outcome.room.make(plan.kept(done + steps))
             call = jax.block_until_ready(outcome.watch.call(advance, layout.keep, outcome.state, done, steps))
@@ -104,9 +105,11 @@ def run(
                 raise
             _stop_at(outcome, error)
             break
-        now = time.perf_counter()
+        now = clock.now()
         seconds = now - began
 
+        if clock.has_many:
+            call = Call(call.state, *on_host(tuple(call)[1:]))
         _add(outcome, call, steps, plan)
         if layout.moments is not None:
             sums = call.record.sums
@@ -115,7 +118,7 @@ def run(
         wanted = max(0.0, min(SECONDS_PER_CALL, end - now))
         blocks = math.floor(min(8.0, wanted / max(seconds, 1e-9)) * steps / layout.block_size)
         steps = max(1, blocks) * layout.block_size
-        outcome.interrupted = interrupts.requested
+        outcome.interrupted = clock.any_says(interrupts.requested)
         if outcome.done == num_steps or now >= end or outcome.interrupted or (outcome.all_lost and not is_part):
             break
         if look is not None:
@@ -136,9 +139,10 @@ def _stop_at(outcome: Outcome, error: Exception) -> None:
     # The call took the memory of its state, and the last state that was kept is an earlier one.
     if any(leaf.is_deleted() for leaf in jax.tree.leaves(outcome.state)):
         outcome.state = outcome.watch.last_kept
+    step = int(np.ravel(on_host(outcome.state.step))[0])
     warnings.warn(
         f"the run ended after {outcome.done} steps because the next ones failed: {_check.reason(error)}; what was "
-        f"sampled is returned, and samples.state is that after step {int(np.ravel(outcome.state.step)[0])}",
+        f"sampled is returned, and samples.state is that after step {step}",
         RuntimeWarning,
         stacklevel=6,
     )

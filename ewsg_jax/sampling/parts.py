@@ -14,9 +14,10 @@ from ewsg_jax._types import Key
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.progress import Progress
 from ewsg_jax.rows.gathering import num_rows
-from ewsg_jax.sampling import chunks, fingerprint, loop, memory
+from ewsg_jax.sampling import chunks, fingerprint, loop, memory, over_devices
 from ewsg_jax.sampling.budget import num_steps_of
 from ewsg_jax.sampling.checkpoint import Saver, Saving, take_up
+from ewsg_jax.sampling.clock import Clock, on_host
 from ewsg_jax.sampling.health import Watch
 from ewsg_jax.sampling.interrupts import Interrupts
 from ewsg_jax.sampling.keeping import Plan
@@ -97,11 +98,21 @@ def plan(
     Raises:
         TypeError, ValueError: arguments do not go together; the message names one.
     """
-    kernel, data = chains.kernel, chains.data
+    kernel, data, devices = chains.kernel, chains.data, chains.devices
+    clock = Clock(devices is not None and devices.has_many_processes)
     init_key, run_key, shared_key = split(chains.key)
     began = time.perf_counter()
     shapes, shared_memory, make_first = first_state(
-        init_key, kernel, chains.position, data, chains.state, chains.num_chains, bool(chains.stacked), chains.first
+        init_key,
+        kernel,
+        chains.position,
+        data,
+        chains.state,
+        chains.num_chains,
+        bool(chains.stacked),
+        chains.first,
+        devices,
+        chains.placed,
     )
     num_chains = shapes.step.shape[0]
     cost = kernel.evaluations(data)
@@ -112,10 +123,13 @@ def plan(
     if not num_draws:
         raise ValueError(f"keep_when must keep a step; got none of the {kept.due(num_steps)} that are due")
     draw_bytes = 0 if wanted.keep is None else max(1, _tree.num_bytes(one_draw))
+    of_one, rows = (shapes, data) if devices is None else (
+        devices.of_one(shapes, shared_memory), devices.rows_of_one(chains.placed)
+    )  # fmt: skip
     layout, block_bytes = choose_layout(
         kernel,
-        shapes,
-        data,
+        of_one,
+        rows,
         num_steps,
         manner.randomness_memory,
         manner.shared_minibatch,
@@ -123,7 +137,7 @@ def plan(
         num_slots=_slots(draw_bytes, int(kept.due(num_steps))),
         keep=wanted.keep,
         moments=wanted.moments,
-        accelerator=on_accelerator(data),
+        accelerator=on_accelerator(data) if devices is None else devices.platform != "cpu",
         total=chains.total,
     )
     size = layout.num_slots if terms.open_ended else num_draws
@@ -139,20 +153,25 @@ def plan(
 
     room = Room(one_draw, size, num_draws, check_growth)
     first = make_first()
-    watch = Watch(num_chains, shared_memory, first)
+    watch = Watch(num_chains, shared_memory, first, clock)
+    if devices is not None:
+        watch.start = on_host(watch.start)
     if manner.check_data:
         kernel.check(watch.start, data)
     run_keys = chain_keys(run_key, num_chains, first=chains.first)
     in_program = kept if kept.counts is None else kept._replace(counts=jnp.asarray(kept.counts))
-    advance = functools.partial(chunks.call, kernel.hoisted(), layout, run_keys, shared_key, data, in_program)
+    call, on_device = chunks.call, data
+    if devices is not None:
+        call, on_device = functools.partial(over_devices.call, devices), chains.placed
+    advance = functools.partial(call, kernel.hoisted(), layout, run_keys, shared_key, on_device, in_program)
     # Calls take the memory of the state that they are given; the first state stays, to replay from.
     outcome, saver, before = Outcome(_tree.copy(first), watch, room), None, (0.0, 0.0)
     if earlier is not None:
         take_up(earlier, outcome, layout, kept)
-        saver, before = Saver(saving, kept, earlier.head, earlier), earlier.counts["seconds"]
+        saver, before = Saver(saving, kept, earlier.head, earlier, clock), earlier.counts["seconds"]
     elif saving.checkpoint is not None:
         head = fingerprint.of_run(chains, wanted, manner) if saving.begun is None else saving.begun()
-        saver = Saver(saving, kept, {"terms": terms._asdict()} | head)
+        saver = Saver(saving, kept, {"terms": terms._asdict()} | head, clock=clock)
         # What cannot be written is told before anything is run; of later batches it does not end the run.
         (saver.save if chains.first else saver.write)(outcome)
     is_part = chains.total is not None
@@ -160,7 +179,7 @@ def plan(
 
 
 def _settled(chains: Chains, wanted: Wanted, cost: Evaluations, num_chains: int) -> Terms:
-    first_step = 0 if chains.state is None else int(chains.state.step[0])
+    first_step = 0 if chains.state is None else int(np.asarray(chains.state.step)[0])
     cost = cost._replace(at_init=cost.at_init if chains.state is None else 0)
     budget = wanted.num_steps, wanted.data_passes, wanted.seconds
     num_steps = num_steps_of(cost, num_rows(chains.data), *budget, first_step)
@@ -195,7 +214,7 @@ def run(planned: Planned, outcome: Outcome, seconds: float | None, progress: boo
         bar.update(outcome.done)
         loop.run(planned.advance, outcome, num_steps, plan, layout, bar, interrupts, seconds, look, planned.is_part)
         # After a call that failed the states may be those of an earlier step: the last checkpoint stands.
-        is_last = int(np.ravel(outcome.state.step)[0]) == planned.terms.first_step + outcome.done
+        is_last = int(np.ravel(on_host(outcome.state.step))[0]) == planned.terms.first_step + outcome.done
         if planned.saver is not None and is_last:
             planned.saver.save(outcome)
     ended = outcome.interrupted or outcome.all_lost or outcome.done == num_steps

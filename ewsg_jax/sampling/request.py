@@ -9,8 +9,11 @@ import jax.numpy as jnp
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax.rows import spread
+from ewsg_jax.sampling import devices as on
 from ewsg_jax.sampling._moments import MomentPlan
 from ewsg_jax.sampling._moments import positions as keep_positions
+from ewsg_jax.sampling.devices import Devices
 from ewsg_jax.stacking.data import StackedData
 
 Stacked = bool | Literal["members", "chains and members"]
@@ -33,6 +36,14 @@ class Chains(NamedTuple):
     """The number of the first one."""
     total: int | None = None
     """Of how many they are a part, None where they are all."""
+    mesh: Any = None
+    """The argument `mesh`."""
+    parts: int | None = None
+    """Into how many parts the rows are cut, of a run that is taken up again."""
+    devices: Devices | None = None
+    """Over which devices they run, None for one."""
+    placed: Data = None
+    """The data on those devices."""
 
 
 class Wanted(NamedTuple):
@@ -73,7 +84,11 @@ def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
     _check.data(data)
     if _check.boolean("check_data", manner.check_data):
         _check.finite("data", data)
-    data = jax.tree.map(jnp.asarray, data)
+    devices = on.checked(chains.mesh, kernel, data, chains.parts)
+    if devices is not None and manner.chain_batch_size is not None:
+        raise ValueError(f"chain_batch_size must be None with mesh; got {manner.chain_batch_size}")
+    # Rows for several devices need not fit on one.
+    data = jax.tree.map(jnp.asarray if devices is None else spread.on_host, data)
     if isinstance(chains.stacked, str):
         raise ValueError(
             "stacked must be True or False where no kernels or data sets are stacked; got "
@@ -106,7 +121,8 @@ def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
         _check_when(wanted)
     if wanted.moments is not None:
         _check.instance("moments", wanted.moments, MomentPlan, "ewsg_jax.moments(…)")
-    return chains._replace(data=data)
+    placed = None if devices is None else devices.put(data)
+    return chains._replace(data=data, devices=devices, placed=placed)
 
 
 def _check_when(wanted: Wanted) -> None:

@@ -12,7 +12,10 @@ from ewsg_jax import _check, _tree, seen
 from ewsg_jax._kernel import Kernel, KernelState, check_rows
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.compiling import QUICK
+from ewsg_jax.sampling import over_devices
 from ewsg_jax.sampling.chunks import start
+from ewsg_jax.sampling.clock import on_host
+from ewsg_jax.sampling.devices import Devices
 from ewsg_jax.sampling.request import Chains
 from ewsg_jax.stacking.kernels import Stack, StackState
 
@@ -28,6 +31,8 @@ def first_state(
     num_chains: int,
     stacked: bool,
     first: int = 0,
+    devices: Devices | None = None,
+    placed: Data = None,
 ) -> tuple[KernelState, bool, Callable[[], KernelState]]:
     """Return the shapes of the chains' first states, whether they share a memory, and what makes them.
 
@@ -39,13 +44,13 @@ def first_state(
     if state is not None:
         if stacked:
             raise ValueError("stacked must be False where state is given; got True")
-        return _earlier_state(kernel, data, state, num_chains)
+        return _earlier_state(kernel, data, state, num_chains, devices, placed)
     shapes = check_starts(key, position, num_chains, stacked)
     num_chains = jax.tree.leaves(shapes)[0].shape[0]
     common = not stacked and not is_function(position)
     shared_memory = kernel.sharing.of == "data" or (kernel.sharing.of == "start" and common)
     keys = jax.ShapeDtypeStruct((num_chains,), key.dtype)
-    states = seen.shapes(start, kernel, data, keys, shapes, shared_memory)
+    states = _shapes(kernel, data, keys, shapes, shared_memory, devices, placed)
     if kernel.sharing.limit is not None:
         needed = _tree.num_bytes(states.memory)
         _check.fits("memory_limit", kernel.sharing.limit, needed, f"the estimator's memory for {num_chains} chains")
@@ -53,13 +58,31 @@ def first_state(
     def make() -> KernelState:
         positions = make_starts(key, position, num_chains, stacked, first)
         _check.finite("position", positions)
-        return start(kernel, data, chain_keys(key, num_chains, 1, first), positions, shared_memory)
+        keys = chain_keys(key, num_chains, 1, first)
+        if devices is None:
+            return start(kernel, data, keys, positions, shared_memory)
+        return over_devices.start(devices, kernel, placed, keys, on_host(positions), shared_memory)
 
     return states, shared_memory, make
 
 
+def _shapes(
+    kernel: Kernel,
+    data: Data,
+    keys: Any,
+    positions: Position,
+    shared_memory: bool,
+    devices: Devices | None,
+    placed: Data,
+) -> KernelState:
+    """Return the shapes of the first states."""
+    if devices is None:
+        return seen.shapes(start, kernel, data, keys, positions, shared_memory)
+    return over_devices.start.eval_shape(devices, kernel, placed, keys, positions, shared_memory)
+
+
 def _earlier_state(
-    kernel: Kernel, data: Data, state: KernelState, num_chains: int
+    kernel: Kernel, data: Data, state: KernelState, num_chains: int, devices: Devices | None, placed: Data
 ) -> tuple[KernelState, bool, Callable[[], KernelState]]:
     """Check an earlier run's states."""
     chains = _chains_of(kernel, state, num_chains)
@@ -67,12 +90,14 @@ def _earlier_state(
     kernel.check(jax.tree.map(lambda x: jnp.asarray(x)[0], state.position), data)
     keys = jax.ShapeDtypeStruct((chains,), jax.random.key(0).dtype)
     shared_memory = shares_memory(kernel, state)
-    like = seen.shapes(start, kernel, data, keys, _check.shapes(state.position), shared_memory)
+    like = _shapes(kernel, data, keys, _check.shapes(state.position), shared_memory, devices, placed)
     _check.same_tree(f"state must be {MADE_BY}", "state", state, like)
     # What a member that was lost remembers may not be.
     _check.finite("state", state.dynamics if isinstance(kernel, Stack) else state)
     if len(np.unique(np.asarray(state.step))) > 1:
         raise ValueError(f"state must be of chains at one step; got steps {np.unique(np.asarray(state.step))}")
+    if devices is not None:
+        return _check.shapes(state), shared_memory, lambda: devices.put_states(state, shared_memory)
     return _check.shapes(state), shared_memory, lambda: jax.tree.map(jnp.asarray, state)
 
 

@@ -5,7 +5,7 @@ import warnings
 
 from ewsg_jax import _check
 from ewsg_jax.files import path_of
-from ewsg_jax.sampling import by_batches, fingerprint, parts
+from ewsg_jax.sampling import alike, by_batches, fingerprint, parts
 from ewsg_jax.sampling.batch_files import BatchFiles
 from ewsg_jax.sampling.checkpoint import Saving
 from ewsg_jax.sampling.collecting import collect
@@ -52,6 +52,8 @@ def run(
         TypeError, ValueError: arguments do not go together; the message names one.
     """
     kernel = chains.kernel
+    if chains.devices is not None and chains.devices.has_many_processes:
+        alike.check(chains, wanted, manner)
     if earlier is not None:
         _check_same(chains, wanted, manner, saving, earlier)
 

@@ -1,0 +1,132 @@
+"""Rows on several devices, seen as one: sums over them are made part by part, and meet in one over the devices."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from ewsg_jax import _check
+from ewsg_jax._types import Array, Data, PyTree
+from ewsg_jax.rows.shards import Shard
+
+CHAINS, DATA = "chains", "data"
+"""The names of a mesh's axes."""
+TAKES = "mesh must be a jax.sharding.Mesh whose axes are 'chains', 'data' or both, or None"
+
+
+@functools.partial(jax.tree_util.register_dataclass, data_fields=("rows", "size"), meta_fields=("total", "mesh"))
+@dataclass(frozen=True)
+class Spread:
+    """All rows, cut into a part for each device along `data`: what `sum_over_rows` sums over.
+
+    Attributes:
+        rows: axes part, row of the part, …; rows that do not count are copies of such as do.
+        size: of each row how many of its part count, 0 where it does not, int32, shape (part, row).
+        total: n.
+        mesh: of the devices.
+    """
+
+    rows: Data
+    size: Array
+    total: int
+    mesh: Mesh
+
+    def shapes(self) -> Data:
+        """Return the shapes of the rows together."""
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct((self.total, *x.shape[2:]), x.dtype), self.rows)
+
+    def sum(self, function: Callable[[Data], PyTree]) -> PyTree:
+        """Return the sum of what a function makes of each part, on all devices."""
+        return self.alike(lambda part: jax.lax.psum(function(part), DATA))
+
+    def alike(self, function: Callable[[Data], PyTree]) -> PyTree:
+        """Return what a function makes of each part that is the same for all of them, on all devices."""
+        parts = self.mesh.shape[DATA]
+
+        def here(rows: Data, size: Array) -> PyTree:
+            own = jax.tree.map(lambda x: jnp.squeeze(x, 0), rows)
+            return function(Shard(own, size[0], self.total, parts, (DATA,)))
+
+        cut, whole = PartitionSpec(DATA), PartitionSpec()
+        mapped = jax.shard_map(here, mesh=self.mesh, in_specs=(cut, cut), out_specs=whole, check_vma=False)
+        return mapped(self.rows, self.size)
+
+
+def checked_mesh(mesh: Any) -> Mesh:
+    """Return a mesh of these devices, with axes of type Auto: programs are mapped over it device by device.
+
+    Raises:
+        TypeError, ValueError: it is no mesh with such axes.
+    """
+    if not isinstance(mesh, Mesh):
+        raise TypeError(f"{TAKES}; got {_check.describe(mesh)}")
+    names = tuple(mesh.axis_names)
+    if not names or not set(names) <= {CHAINS, DATA}:
+        raise ValueError(f"{TAKES}; got one with the axes {names}")
+    return Mesh(mesh.devices, names, axis_types=(AxisType.Auto,) * len(names))
+
+
+def check_rows(data: Data, parts: int) -> None:
+    """Check that there is a row for each part.
+
+    Raises:
+        ValueError: there is none.
+    """
+    n = _check.data(data)
+    if n < parts:
+        raise ValueError(f"mesh must have an axis 'data' of at most n = {n} devices, a row on each; got {parts}")
+
+
+def cut(data: Data, parts: int, mesh: Mesh, axis: str | None) -> tuple[Data, Array]:
+    """Return rows in parts as even as can be, in order, along a mesh's axis; and how many of each part count."""
+    n = jax.tree.leaves(data)[0].shape[0]
+    most, bounds = -(-n // parts), np.linspace(0, n, parts + 1).astype(int)
+    sizes, spec = np.diff(bounds).astype(np.int32), PartitionSpec(axis)
+
+    def of_leaf(x: Any) -> jax.Array:
+        known = on_host(x)
+
+        def some(index: Any) -> np.ndarray:
+            asked = range(*index[0].indices(parts))
+            return np.stack([known[bounds[part] + np.arange(most) % sizes[part]] for part in asked])
+
+        return placed(mesh, spec, (parts, most, *known.shape[1:]), some, known.dtype)
+
+    counts = np.where(np.arange(most) < sizes[:, None], sizes[:, None], 0).astype(np.int32)
+    return jax.tree.map(of_leaf, data), placed(mesh, spec, counts.shape, lambda index: counts[index], counts.dtype)
+
+
+def over(mesh: Any, data: Data) -> Data:
+    """Return rows on the devices along a mesh's axis `data`; as they are where it has none, or is no mesh.
+
+    Raises:
+        TypeError, ValueError: it is no mesh with such axes, or has more devices than there are rows.
+    """
+    if mesh is None:
+        return data
+    auto = checked_mesh(mesh)
+    parts = auto.shape.get(DATA, 1)
+    check_rows(data, parts)
+    return data if parts == 1 else Spread(*cut(data, parts, auto, DATA), jax.tree.leaves(data)[0].shape[0], auto)
+
+
+def placed(mesh: Mesh, spec: PartitionSpec, shape: Any, rows: Callable[[Any], np.ndarray], dtype: Any) -> jax.Array:
+    """Return an array on the devices of a mesh, of which each process makes what its own devices hold."""
+    kind, sharding = jax.dtypes.canonicalize_dtype(dtype), NamedSharding(mesh, spec)
+    return jax.make_array_from_callback(tuple(shape), sharding, lambda index: np.asarray(rows(index), kind))
+
+
+def on_host(x: Any) -> np.ndarray:
+    """Return rows in the host's memory, in the dtype that JAX would give them.
+
+    Raises:
+        ValueError: another process holds a part of them.
+    """
+    if isinstance(x, jax.Array) and not x.is_fully_addressable:
+        raise ValueError("data must be whole in each process with mesh, which cuts them; got a part of them")
+    return np.asarray(x, jax.dtypes.canonicalize_dtype(x.dtype))

@@ -1,0 +1,49 @@
+"""What processes that run the same program must agree on: the time, and what each of them holds a part of."""
+
+import time
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from ewsg_jax._types import PyTree
+
+
+class Clock:
+    """The time by which a run decides how it goes on: with several processes that of the first one.
+
+    Each of them must look at it as often as the others, so that all make the same calls.
+
+    Attributes:
+        has_many: whether there are several processes.
+    """
+
+    def __init__(self, has_many_processes: bool = False) -> None:
+        self.has_many = has_many_processes
+
+    def now(self) -> float:
+        """Return the time in seconds."""
+        mine = time.perf_counter()
+        if not self.has_many:
+            return mine
+        # As words: JAX would round a float64.
+        words = multihost_utils.broadcast_one_to_all(np.array([mine]).view(np.uint32))
+        return float(np.asarray(words).view(np.float64)[0])
+
+    def any_says(self, mine: bool) -> bool:
+        """Return whether this process, or any of the others, says so."""
+        if not self.has_many:
+            return mine
+        return bool(np.any(multihost_utils.process_allgather(np.bool_(mine))))
+
+
+def on_host(tree: PyTree) -> Any:
+    """Return a tree in NumPy arrays; what several processes hold parts of comes to each of them."""
+
+    def fetched(x: Any) -> np.ndarray:
+        if isinstance(x, jax.Array) and not (x.is_fully_addressable or x.is_fully_replicated):
+            return np.asarray(multihost_utils.process_allgather(x, tiled=True))
+        return np.asarray(x)
+
+    return jax.tree.map(fetched, tree)

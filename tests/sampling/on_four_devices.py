@@ -1,0 +1,275 @@
+"""Runs over four forced devices of a CPU, for `test_devices`: a process of its own, which prints what checks say.
+
+`python on_four_devices.py NAME …` makes the checks of these names, all without any.
+"""
+
+import functools
+import itertools
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import AxisType, Mesh
+
+import ewsg_jax as ewsg
+from ewsg_jax.rows.shards import Shard
+from ewsg_jax.sampling import loop, over_devices
+from ewsg_jax.sampling.starts import chain_keys, split
+
+jax.config.update("jax_num_cpu_devices", 4)
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_disable_most_optimizations", True)
+over_devices.QUICK = {}
+N, STEPS, KEY = 103, 20, jax.random.key(7)
+X = np.random.default_rng(0).standard_normal((N, 3))
+ROWS = {"x": X, "y": (X[:, 0] + 0.3 * X[:, 1] > 0).astype(float)}
+MODEL = ewsg.models.logistic_regression(prior_scale=1.0)
+DEVICES = np.array(jax.devices())
+CHAINS, DATA = Mesh(DEVICES, ("chains",)), Mesh(DEVICES, ("data",))
+BOTH = jax.make_mesh((2, 2), ("chains", "data"), axis_types=(AxisType.Explicit, AxisType.Explicit))
+ON_DATA = ("ld", "sgld", "svrg_ld", "saga_hmc", "cv_uld", "ewsg", "hamcmc", "psgld", "random_walk_metropolis")
+
+
+def built(name):
+    """A named method with batches of 4 rows."""
+    example = dict(ewsg.METHODS[name].example)
+    if "batch_size" in example:
+        example["batch_size"] = 4
+    return ewsg.METHODS[name].build(MODEL, 1e-3, **example)
+
+
+def sampled(kernel, mesh=None, num_chains=7, steps=STEPS, rows=ROWS, **options):
+    """Seven chains: no number of devices divides them."""
+    wanted = {"progress": False, "mesh": mesh} | options
+    return ewsg.sample(KEY, kernel, jnp.full(3, 0.1), rows, steps, num_chains=num_chains, **wanted)
+
+
+def close(a, b):
+    np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+def cut(rows, parts, axes):
+    """Rows in parts, by NumPy: as even as can be, in order, made equally long by copies."""
+    n = len(rows["x"])
+    bounds = [n * part // parts for part in range(parts + 1)]
+    most = -(-n // parts)
+    numbers = np.array([[a + k % (b - a) for k in range(most)] for a, b in itertools.pairwise(bounds)])
+    size = np.array([[b - a] * (b - a) + [0] * (most - b + a) for a, b in itertools.pairwise(bounds)], np.int32)
+    return Shard(jax.tree.map(lambda x: jnp.asarray(x[numbers]), rows), jnp.asarray(size), n, parts, axes)
+
+
+def stepped(kernel, parts, num_chains, steps=STEPS):
+    """A run whose rows are in parts, step by step under `vmap` on one device: step, part, chain, number."""
+    init_key, run_key, _ = split(KEY)
+    keys, starts = chain_keys(run_key, num_chains), jnp.full((num_chains, 3), 0.1)
+    rows = cut(ROWS, parts, ("parts",))
+
+    def over(function, in_axes):
+        chains = jax.vmap(function, (0, 0, None))
+        return jax.jit(jax.vmap(chains, (*in_axes, 0), axis_name="parts"))
+
+    def one_step(key, state, rows):
+        return kernel.transition(kernel.draw(key, state, rows), state, rows)[0]
+
+    state = over(kernel.init, (None, None))(chain_keys(init_key, num_chains, 1), starts, rows)
+    step, found = over(one_step, (None, 0)), []
+    for t in range(steps):
+        at = jax.vmap(lambda key, t=t: jax.random.fold_in(key, t))(keys)
+        state = step(at, state, rows)
+        found.append(state.position)
+    return np.asarray(found)
+
+
+def chains_of_each_method(name):
+    kernel = built(name)
+    one, four = sampled(kernel), sampled(kernel, CHAINS)
+    close(one.position, four.position)
+    assert one.evaluations.tolist() == four.evaluations.tolist()
+    assert len({tuple(x) for x in four.position[:, -1].tolist()}) == 7
+
+
+def rows_of_each_method(name):
+    kernel = built(name)
+    expected = stepped(kernel, 4, 5)
+    # What all devices make of a chain is the same on each, bit for bit.
+    assert (expected == expected[:, :1]).all()
+    close(sampled(kernel, DATA, 5).position, expected[:, 0].swapaxes(0, 1))
+
+
+def rows_and_chains():
+    for name in ("saga_ld", "ewsg"):
+        kernel = built(name)
+        expected = stepped(kernel, 2, 5)[:, 0].swapaxes(0, 1)
+        close(sampled(kernel, BOTH, 5).position, expected)
+
+
+def full_gradients_are_those_of_one_device():
+    for name in ("ld", "uld", "random_walk_metropolis"):
+        close(sampled(built(name), DATA).position, sampled(built(name)).position)
+
+
+def estimates_are_unbiased():
+    rows = {"x": X[:5], "y": ROWS["y"][:5]}
+    parts, point = cut(rows, 2, ("parts",)), jnp.array([0.3, -0.2, 0.1])
+    whole = MODEL.gradient(point, rows)
+    for estimator in (
+        ewsg.gradients.uniform(MODEL, batch_size=2),
+        ewsg.gradients.svrg(MODEL, batch_size=2),
+        ewsg.gradients.saga(MODEL, batch_size=2),
+        ewsg.gradients.control_variate(MODEL, batch_size=2, center=jnp.ones(3)),
+    ):
+
+        def estimate(batch, part, estimator=estimator):
+            memory = estimator.init(KEY, point + 0.5, part)
+            drawn = estimator.draw(KEY, part)
+            drawn = drawn._replace(batch=batch) if hasattr(drawn, "_replace") else batch
+            memory, at, _ = estimator.refresh(drawn, memory, jnp.int32(0), point, part)
+            return estimator.propose(drawn, memory, at, part, None)[0].gradient
+
+        mapped = jax.jit(jax.vmap(estimate, axis_name="parts"))
+        # Rows 0 and 1 are of the first part, 2 to 4 of the second.
+        every = [mapped(jnp.array([[i], [j]], jnp.int32), parts) for i in range(2) for j in range(3)]
+        assert all((np.asarray(x[0]) == np.asarray(x[1])).all() for x in every)
+        close(np.mean([x[0] for x in every], axis=0), whole)
+
+
+def batches_are_of_each_device_own_rows():
+    parts = cut(ROWS, 4, ("parts",))
+    law = ewsg.gradients.uniform(MODEL, batch_size=8).law
+    keys = jax.random.split(KEY, 4000)
+    drawn = jax.vmap(lambda part: jax.vmap(lambda key: law.draw(key, part))(keys), axis_name="parts")(parts)
+    assert drawn.shape == (4, 4000, 2)
+    for part, size in enumerate((25, 26, 26, 26)):
+        counts = np.bincount(np.ravel(drawn[part]), minlength=26)
+        assert (counts[:size] > 0).all()
+        assert (counts[size:] == 0).all()
+        expected = 8000 / size
+        assert ((counts[:size] - expected) ** 2 / expected).sum() < 80
+    # Each part has draws of its own.
+    assert (np.asarray(drawn[1]) != np.asarray(drawn[2])).mean() > 0.9
+
+
+def runs_go_on_elsewhere():
+    kernel = built("saga_ld")
+    two = {"chains": Mesh(DEVICES[:2], ("chains",)), "data": Mesh(DEVICES[1:3], ("data",))}
+    for first in (CHAINS, DATA):
+        whole = sampled(kernel, first, 5)
+        for later in (None, two[first.axis_names[0]]):
+            with tempfile.TemporaryDirectory() as folder:
+                path = f"{folder}/run"
+                stopped(kernel, first, path)
+                rest = ewsg.resume(path, ROWS, kernel=kernel, mesh=later, progress=False)
+            assert rest.num_steps == STEPS
+            close(rest.position, whole.position)
+
+
+def stopped(kernel, mesh, path):
+    """A run that ends after 8 of its steps, as if killed."""
+    keep, loop.run = loop.run, functools.partial(ends_early, loop.run)
+    try:
+        sampled(kernel, mesh, 5, checkpoint=path)
+    finally:
+        loop.run = keep
+
+
+def ends_early(run, advance, outcome, num_steps, *rest):
+    return run(advance, outcome, 8, *rest)
+
+
+def states_go_on():
+    kernel = built("saga_ld")
+    for mesh in (CHAINS, BOTH):
+        whole, part = sampled(kernel, mesh, 5), sampled(kernel, mesh, 5, steps=8)
+        rest = ewsg.sample(KEY, kernel, None, ROWS, STEPS - 8, state=part.state, mesh=mesh, progress=False)
+        close(np.concatenate([part.position, rest.position], axis=1), whole.position)
+
+
+def what_is_kept_and_lost():
+    kernel, options = built("sgld"), {"moments": ewsg.moments(), "thin": 3, "burn_in": 2}
+    for mesh in (CHAINS, BOTH):
+        one = sampled(kernel, mesh if mesh is BOTH else None, 5, **options)
+        four = sampled(kernel, mesh, 5, **options)
+        close(one.moments.mean, four.moments.mean)
+        close(one.position, four.position)
+    # One chain starts where its potential overflows: it is lost, alone and in the same step.
+    starts = jnp.full((5, 3), 0.1).at[3].set(1e160)
+    found = []
+    for mesh in (None, CHAINS):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            found.append(ewsg.sample(KEY, ewsg.sgld(MODEL, 1e200, batch_size=4), starts, ROWS, 5, stacked=True,
+                                     progress=False, mesh=mesh))  # fmt: skip
+        assert any("diverged" in str(each.message) for each in told)
+    assert found[0].diverged_at.tolist() == found[1].diverged_at.tolist()
+
+
+def stacks_and_shared_batches():
+    stack = ewsg.stack([ewsg.sgld(MODEL, h, batch_size=4) for h in (1e-3, 1e-2)])
+    close(sampled(stack).whole.position, sampled(stack, CHAINS).whole.position)
+    kernel = built("sgld")
+    for mesh in (CHAINS, BOTH):
+        shared = sampled(kernel, mesh, 6, shared_minibatch=True)
+        assert shared.shared_minibatch
+    one, four = (sampled(kernel, mesh, 6, shared_minibatch=True) for mesh in (None, CHAINS))
+    close(one.position, four.position)
+
+
+def modes_are_those_of_one_device():
+    automatic = ewsg.Posterior(MODEL.log_likelihood, MODEL.log_prior)
+    for model in (MODEL, automatic):
+        one, four = (ewsg.find_mode(KEY, model, jnp.zeros(3), ROWS, progress=False, mesh=m) for m in (None, DATA))
+        close(one.position, four.position)
+        np.testing.assert_allclose(one.sd, four.sd, rtol=1e-9)
+        assert (one.num_steps, one.data_passes) == (four.num_steps, four.data_passes)
+    # By L-BFGS, and by products of the Hessian with vectors.
+    wide = jax.tree.map(lambda x: jnp.asarray(x), {"x": np.random.default_rng(1).standard_normal((203, 300)),
+                                                   "y": np.arange(203) % 2.0})  # fmt: skip
+    one, four = (ewsg.find_mode(KEY, MODEL, jnp.zeros(300), wide, progress=False, mesh=m) for m in (None, DATA))
+    np.testing.assert_allclose(one.position, four.position, atol=1e-6)
+
+
+def checks_say_what_they_say_on_one_device():
+    kernel = ewsg.uld(MODEL, 0.1, friction=2.0)
+    samples = sampled(kernel, None, 8, steps=3000, burn_in=200, thin=7)
+    for size in (1_000, 12):
+        reports = [ewsg.check(KEY, samples, MODEL, ROWS, batch_size=size, mesh=mesh) for mesh in (None, DATA)]
+        assert reports[0].outcome == reports[1].outcome
+        # Of all rows the same gradients; of batches others, which tell the same.
+        within = 1e-9 if size == 1_000 else 0.2
+        np.testing.assert_allclose(reports[0].sd_ratio, reports[1].sd_ratio, rtol=within)
+    run = sampled(kernel, DATA, 4, steps=400)
+    assert ewsg.check(KEY, run, MODEL, ROWS, kernel=kernel, mesh=DATA).kinetic is not None
+
+
+def heat_is_that_of_one_device():
+    kernel = ewsg.sgld(MODEL, 1e-2, batch_size=4)
+    one, four = (sampled(kernel, mesh, 8, steps=6000, keep=None, moments=ewsg.moments()) for mesh in (None, CHAINS))
+    assert one.heat is not None
+    close(one.heat, four.heat)
+
+
+def main(names):
+    checks = {f"chains: {name}": functools.partial(chains_of_each_method, name) for name in ewsg.METHODS}
+    checks |= {f"rows: {name}": functools.partial(rows_of_each_method, name) for name in ON_DATA}
+    alone = (rows_and_chains, full_gradients_are_those_of_one_device, estimates_are_unbiased,
+             batches_are_of_each_device_own_rows, runs_go_on_elsewhere, states_go_on, what_is_kept_and_lost,
+             stacks_and_shared_batches, heat_is_that_of_one_device, modes_are_those_of_one_device,
+             checks_say_what_they_say_on_one_device)  # fmt: skip
+    checks |= {check.__name__: check for check in alone}
+    for name in names or checks:
+        began = time.perf_counter()
+        try:
+            checks[name]()
+            print(f"{name}\tok\t{time.perf_counter() - began:.1f}", flush=True)
+        except Exception:
+            print(f"{name}\t{' / '.join(traceback.format_exc().splitlines()[-12:])}", flush=True)
+        jax.clear_caches()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
