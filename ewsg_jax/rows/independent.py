@@ -27,6 +27,7 @@ class Independent(RowLaw[tuple[()]]):
     independent = True
     lists_batches = True
     takes_padded = True
+    refuses_windows = None
 
     def draw(self, key: Key, data: Data) -> Array:
         return _random.rows(key, counted(data), self.batch_size, most=num_rows(data))

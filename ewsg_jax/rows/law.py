@@ -35,6 +35,9 @@ class RowLaw(Part, abc.ABC, Generic[RowMemory]):
     takes_padded: ClassVar[bool] = False
     """Whether it draws those rows alone that count, of data sets stacked together."""
 
+    refuses_windows: ClassVar[str | None] = "chooses rows by what it knows of all of them"
+    """Why it cannot choose among the rows of each window of a stream, after "whose estimator"; None: it can."""
+
     batch_size: int = static()
 
     @property

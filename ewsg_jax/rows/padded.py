@@ -7,7 +7,8 @@ import numpy as np
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._types import Array, Data, PyTree
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.gathering import all_rows, num_rows
+from ewsg_jax.rows.window import Window
 
 
 class Padded(NamedTuple):
@@ -25,13 +26,13 @@ class Padded(NamedTuple):
 
 
 def counted(data: Data) -> Array | int:
-    """Return n, how many rows count: all, but of padded data."""
+    """Return among how many rows batches are drawn: those that count of padded data, else those in memory."""
     return data.size[0] if isinstance(data, Padded) else num_rows(data)
 
 
 def real_counted(data: Data) -> Array | int:
-    """Return n as what one divides by: in floating point where it is an array."""
-    n = counted(data)
+    """Return n, to which a batch's sum is scaled: of a window all rows; in floating point where it is an array."""
+    n = counted(data) if isinstance(data, Padded) else all_rows(data)
     return n if isinstance(n, int) else n.astype(float)
 
 
@@ -45,7 +46,7 @@ def fewest(data: Data) -> int:
 
 def unpadded(data: Data) -> Data:
     """Return data's rows."""
-    return data.rows if isinstance(data, Padded) else data
+    return data.rows if isinstance(data, Padded | Window) else data
 
 
 def only_counted(of_rows: PyTree, rows: Data) -> PyTree:

@@ -12,6 +12,7 @@ from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.sampling._moments import MomentPlan
 from ewsg_jax.sampling._moments import positions as keep_positions
 from ewsg_jax.stacking.data import StackedData
+from ewsg_jax.streams import Stream
 
 Stacked = bool | Literal["members", "chains and members"]
 """What leading axes a position has: of chains, of the members of a stack, or of both in this order."""
@@ -70,10 +71,14 @@ def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
     _check.key(chains.key)
     _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
     kernel.check_numbers()
-    _check.data(data)
-    if _check.boolean("check_data", manner.check_data):
-        _check.finite("data", data)
-    data = jax.tree.map(jnp.asarray, data)
+    _check.boolean("check_data", manner.check_data)
+    if isinstance(data, Stream):
+        _check_stream(kernel, data)
+    else:
+        _check.data(data)
+        if manner.check_data:
+            _check.finite("data", data)
+        data = jax.tree.map(jnp.asarray, data)
     if isinstance(chains.stacked, str):
         raise ValueError(
             "stacked must be True or False where no kernels or data sets are stacked; got "
@@ -107,6 +112,15 @@ def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
     if wanted.moments is not None:
         _check.instance("moments", wanted.moments, MomentPlan, "ewsg_jax.moments(…)")
     return chains._replace(data=data)
+
+
+def _check_stream(kernel: Kernel, data: Stream) -> None:
+    """Check that a kernel takes its rows from windows."""
+    if kernel.refuses_windows is not None:
+        raise ValueError(
+            "kernel must take rows from the windows of a stream, as the estimators uniform, control_variate, svrg, "
+            f"full and their exponential weights do; got one {kernel.refuses_windows}: {kernel!r}"
+        )
 
 
 def _check_when(wanted: Wanted) -> None:
