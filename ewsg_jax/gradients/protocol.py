@@ -240,7 +240,7 @@ class OfRows(GradientEstimator[P]):
     @property
     def law_refuses_windows(self) -> str | None:
         """Why its law of rows does not go with windows of a stream; None: it does."""
-        return RowLaw.refuses_windows if self.law.has_weights else self.law.refuses_windows
+        return self.law.refuses_windows or (RowLaw.refuses_windows if self.law.has_weights else None)
 
     def check(self, position: P, data: Data) -> None:
         self.posterior.check(position, data)

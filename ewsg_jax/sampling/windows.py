@@ -5,7 +5,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Array, Data, Key
@@ -120,7 +119,7 @@ class Windows:
             values.check_finite(rows, lambda row: self._stream.where(runs, row))
         # What the caller has enabled is that of its thread alone.
         with jax.enable_x64(self._x64):
-            return jax.block_until_ready(jax.tree.map(jnp.asarray, rows))
+            return jax.block_until_ready(self._stream.on_device(rows))
 
     def _look_at(self, window: Window, number: int) -> None:
         """Look at a window, and raise what is wrong with its rows with the place of the first that is."""

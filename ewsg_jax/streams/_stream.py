@@ -3,18 +3,20 @@
 import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
+from ewsg_jax import _check, _tree
 from ewsg_jax._types import Data, PyTree
 from ewsg_jax.rows.window import Whole, Window
 from ewsg_jax.streams import order, values
 from ewsg_jax.streams.opening import opened
 
+MARKS = 16
+"""Rows that stand for all of them."""
 WINDOW_BYTES = 128 * 2**20
 """Of a window, by default."""
 
@@ -29,6 +31,11 @@ class Stream(Whole):
         passes: how often a run goes over the rows of a window before the next.
         pieces: runs of consecutive rows of which a window is put together.
     """
+
+    instead: ClassVar[str] = (
+        "sample, resume and find_mode take it; others want rows in memory, such as stream.read(start, stop) gives"
+    )
+    """What to do where it is given in the place of arrays."""
 
     def __init__(
         self,
@@ -80,11 +87,9 @@ class Stream(Whole):
         leaves, structure = jax.tree.flatten(self._source.row)
         out = [values.room((length, *leaf.shape), leaf.dtype) for leaf in leaves]
         done = 0
-        self._source.check()
         for start, count in runs:
             self._source.read(start, [x[done : done + count] for x in out])
             done += count
-        self._source.check()
         tree = jax.tree.unflatten(structure, out)
         return tree if self._rows is None else self._changed(tree, length)
 
@@ -134,13 +139,21 @@ class Stream(Whole):
         """Return a window of the first rows, for sums over all."""
         rows = self.read(0, self.window)
         values.check_finite(rows, self._source.where)
-        return Window(jax.tree.map(jnp.asarray, rows), self)
+        return Window(self.on_device(rows), self)
+
+    def on_device(self, rows: Data) -> Data:
+        """Return rows that were read as arrays of JAX, on a CPU in the memory that they were read into."""
+        if self._rows is None:
+            return jax.device_put(rows, may_alias=True)
+        # A function of the user's may keep what it returns.
+        return jax.tree.map(jnp.array, rows)
 
     def fingerprint(self) -> dict[str, str]:
         """Return what stands for the rows and for how they are cut."""
         rows = jax.tree.map(lambda x: (x.shape, x.dtype.name), self._source.row)
         told = f"{self.num_rows} rows of {rows} in {self.num_windows} windows of {self.window} in {self.pieces}"
-        return {"shapes": f"{told}, {self.passes} passes", "numbers": repr(self._source.marks())}
+        some = [(int(row), 1) for row in np.linspace(0, self.num_rows - 1, min(MARKS, self.num_rows))]
+        return {"shapes": f"{told}, {self.passes} passes", "numbers": _tree.digest(self.read_runs(some))}
 
     @contextlib.contextmanager
     def causes(self) -> Iterator[None]:

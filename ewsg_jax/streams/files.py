@@ -54,17 +54,12 @@ class Raw(Source):
                 f"data must be whole files; {self._file} ends in row {start + done // self._bytes:,} of "
                 f"{self.num_rows:,}"
             )
+        self._file.check()
         if into is not room:
             room[...] = into
 
     def where(self, row: int) -> str:
         return f"row {row:,} of {self._file}"
-
-    def check(self) -> None:
-        self._file.check()
-
-    def marks(self) -> list[Any]:
-        return [self._file.mark()]
 
 
 def npy(path: Path) -> Raw:
@@ -156,15 +151,10 @@ class Parquet(Source):
                 check_alike(some, room[done : done + count], self.where(start + done))
                 room[done : done + count] = some
             done += count
+        self._file.check()
 
     def where(self, row: int) -> str:
         return f"row {row:,} of {self._file}"
-
-    def check(self) -> None:
-        self._file.check()
-
-    def marks(self) -> list[Any]:
-        return [self._file.mark()]
 
     def _group(self, number: int) -> list[np.ndarray]:
         """Return the columns of a row group, by the order of their names; the last group is kept."""

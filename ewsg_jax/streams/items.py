@@ -44,10 +44,6 @@ class Items(Source):
             one = jax.tree.map(lambda x: x[None], self._one(row))
             self._put(one, [x[row - start : row - start + 1] for x in out], self.where(row))
 
-    def marks(self) -> list[Any]:
-        ends = [jax.tree.leaves(self._one(row)) for row in (0, self.num_rows - 1)]
-        return [[x.tobytes().hex()[:64] for x in row] for row in ends]
-
     def _put(self, found: PyTree, out: list[np.ndarray], where: str) -> None:
         if jax.tree.structure(found) != self._structure:
             raise ValueError(f"data must have rows like the first one, {self._structure}; {where}: another tree")

@@ -35,14 +35,6 @@ class Source(abc.ABC):
         """Return where a row is, for messages."""
         return f"row {row:,}"
 
-    def check(self) -> None:
-        """Raise ValueError where what is read from has changed since the source was made."""
-        return
-
-    def marks(self) -> list[Any]:
-        """Return what tells it from others, beside its shapes: such as files, their sizes and times."""
-        return []
-
 
 class Array(Source):
     """Rows of an array: anything with a shape, a dtype and slices, such as one of NumPy, HDF5 or Zarr."""
@@ -60,10 +52,6 @@ class Array(Source):
             raise unreadable(f"rows {start:,} to {stop - 1:,}", error) from error
         check_alike(found, out[0], f"rows {start:,} to {stop - 1:,}")
         out[0][...] = found
-
-    def marks(self) -> list[Any]:
-        ends = [np.asarray(self._array[row]) for row in (0, self.num_rows // 2, self.num_rows - 1)]
-        return [[x.tobytes().hex()[:64] for x in ends]]
 
 
 class Joined(Source):
@@ -92,13 +80,6 @@ class Joined(Source):
     def where(self, row: int) -> str:
         number, own = self._place(row)
         return f"{self.parts[number].where(own)}, row {row:,} of all"
-
-    def check(self) -> None:
-        for part in self.parts:
-            part.check()
-
-    def marks(self) -> list[Any]:
-        return [mark for part in self.parts for mark in part.marks()]
 
     def _place(self, row: int) -> tuple[int, int]:
         """Return which part a row is in, and its number there."""
@@ -129,13 +110,6 @@ class Together(Source):
         told = dict.fromkeys(part.where(row) for part in self._parts)
         return " and ".join(told)
 
-    def check(self) -> None:
-        for part in self._parts:
-            part.check()
-
-    def marks(self) -> list[Any]:
-        return [mark for part in self._parts for mark in part.marks()]
-
 
 class Watched:
     """A file that is to stay what it is."""
@@ -161,10 +135,6 @@ class Watched:
         for name, old, new in zip(("bytes", "as time of its last change"), self._found, found, strict=True):
             if old != new:
                 raise ValueError(f"data must stay what they are; {self} has {new:,} {name}, and had {old:,}")
-
-    def mark(self) -> list[Any]:
-        """Return its name, size and time."""
-        return [os.path.basename(self.path), *self._found]
 
     def _look(self) -> tuple[int, int]:
         found = os.stat(self.path)
