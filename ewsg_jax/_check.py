@@ -209,7 +209,8 @@ def data(value: Data) -> int:
         where = f"data{jax.tree_util.keystr(path)}"
         if not isinstance(leaf, np.ndarray | jax.Array | jax.ShapeDtypeStruct):
             whole = "the whole (not each number)" if isinstance(leaf, int | float) else "it"
-            raise TypeError(f"{takes}; {where} is {describe(leaf)}: convert {whole} with jax.numpy.asarray")
+            instead = getattr(leaf, "instead", f"convert {whole} with jax.numpy.asarray")
+            raise TypeError(f"{takes}; {where} is {describe(leaf)}: {instead}")
         if not (jnp.issubdtype(leaf.dtype, np.number) or jnp.issubdtype(leaf.dtype, np.bool_)):
             raise TypeError(f"{takes}, and hold numbers; {where} is {describe(leaf)}")
         if leaf.ndim == 0:

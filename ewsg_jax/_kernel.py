@@ -21,6 +21,7 @@ from ewsg_jax._module import Constant, Part, module
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients.protocol import Sharing
+from ewsg_jax.rows.gathering import all_rows
 from ewsg_jax.tags import saved_as
 
 
@@ -170,6 +171,11 @@ class Kernel(Part, abc.ABC, Generic[P]):
         return False
 
     @property
+    def refuses_windows(self) -> str | None:
+        """Why it does not go with rows from windows of a stream, after "one"; None: it does."""
+        return "that is no pair of a dynamics and an estimator, and may need all rows in a step"
+
+    @property
     def sharing(self) -> Sharing:
         """Whose the estimator's memory is."""
         return Sharing()
@@ -246,7 +252,8 @@ def _start(kernel: Kernel, key: Key, position: Position, data: Data) -> KernelSt
 
 def check_rows(state: KernelState, data: Data) -> None:
     """Check that data have as many rows as those that the state was made on."""
-    n = _check.data(data)
+    _check.data(data)
+    n = all_rows(data)
     if state.rows is not None and state.rows.count != n:
         raise ValueError(
             f"data must be all {state.rows.count} rows that init saw; got {n}: the kernel draws its batches of "

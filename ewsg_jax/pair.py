@@ -16,7 +16,7 @@ from ewsg_jax._types import Array, Data, Key, P
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.gradients import Evaluations, GradientEstimator
 from ewsg_jax.gradients.protocol import Sharing
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.gathering import all_rows
 
 
 @module
@@ -37,7 +37,7 @@ class Pair(Kernel[P]):
         return KernelState(
             self.dynamics.init(own, position),
             self.estimator.init(memory, position, data),
-            RowsSeen(num_rows(data)),
+            RowsSeen(all_rows(data)),
         )
 
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
@@ -89,7 +89,7 @@ class Pair(Kernel[P]):
         if most > _check.MOST_ROWS:
             raise ValueError(
                 f"data must have so few rows that a step has at most {_check.MOST_ROWS:,} evaluations, which are "
-                f"counted in 32 bits; got {num_rows(data):,} rows, and {most:,} evaluations in a step"
+                f"counted in 32 bits; got {all_rows(data):,} rows, and {most:,} evaluations in a step"
             )
 
     @property
@@ -99,6 +99,13 @@ class Pair(Kernel[P]):
     @property
     def exchangeable(self) -> bool:
         return self.estimator.exchangeable
+
+    @property
+    def refuses_windows(self) -> str | None:
+        for name, part in (("estimator", self.estimator), ("dynamics", self.dynamics)):
+            if part.refuses_windows is not None:
+                return f"whose {name} {part.refuses_windows}"
+        return None
 
     @property
     def takes_padded(self) -> bool:

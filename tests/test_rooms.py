@@ -17,6 +17,7 @@ ORDER = [
     ["_module", "tags", "linear", "datasets", "files"],
     ["factors", "pictures"],
     ["rows", "bijectors"],
+    ["streams"],
     ["bounds", "indexing", "transformed"],
     ["posterior"],
     ["models", "gradients"],

@@ -80,6 +80,10 @@ class Riemannian(Dynamics[RiemannianState]):
         xp = namespace(h, t)
         return Coefficients(-h, t, xp.sqrt(2 * h * t), -xp.sqrt(h * t / 2), xp.sqrt(h / (2 * t)))
 
+    @property
+    def refuses_windows(self) -> str | None:
+        return "has a metric that is a function of all rows"
+
     def prepare(self, state: RiemannianState, prior_gradient: PriorGradient, data: Data) -> Prepared:
         shapes = _check.shapes(state.position), _check.shapes(data)
         is_dense = _is_matrix("inverse_metric", self.inverse_metric, *shapes, may_be=True)

@@ -77,6 +77,11 @@ class Dynamics(Part, abc.ABC, Generic[State]):
         return False
 
     @property
+    def refuses_windows(self) -> str | None:
+        """Why it does not go with rows from windows of a stream, after "whose dynamics"; None: it does."""
+        return None
+
+    @property
     def probes(self) -> int:
         """How often `move` calls `probe`."""
         return 0

@@ -17,7 +17,7 @@ from ewsg_jax.gradients import center as centers
 from ewsg_jax.gradients.anchored import anchored_estimate, probe_anchored
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Sharing, Weight
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows
 from ewsg_jax.rows.named import Rows, row_law
 from ewsg_jax.tags import saved_as
 
@@ -46,6 +46,10 @@ class ControlVariate(OfRows[P]):
     def sharing(self) -> Sharing:
         # Rows that are remembered differ from chain to chain.
         return Sharing("chain" if self.law.has_memory else "start" if self.center is None else "data")
+
+    @property
+    def refuses_windows(self) -> str | None:
+        return self.law_refuses_windows
 
     def check(self, position: Position, data: Data) -> None:
         super().check(position, data)
@@ -76,7 +80,7 @@ class ControlVariate(OfRows[P]):
         return memory._replace(rows=receipt)
 
     def evaluations(self, data: Data) -> Evaluations:
-        return Evaluations(2 * self.batch_size, self.batch_size, at_init=num_rows(data))
+        return Evaluations(2 * self.batch_size, self.batch_size, at_init=all_rows(data))
 
 
 def control_variate(

@@ -71,6 +71,10 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         return self.frozen if self.name is None else self.name
 
     @property
+    def refuses_windows(self) -> str | None:
+        return self.estimator.refuses_windows
+
+    @property
     def takes_padded(self) -> bool:
         return self.estimator.takes_padded and not self.is_exact
 

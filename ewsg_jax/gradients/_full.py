@@ -7,7 +7,7 @@ from ewsg_jax._module import module, static
 from ewsg_jax._types import Data, Key, P, Position
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Weight
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows
 
 
 @module
@@ -26,6 +26,10 @@ class Full(GradientEstimator[P]):
     def takes_shards(self) -> bool:
         return True
 
+    @property
+    def refuses_windows(self) -> str | None:
+        return None
+
     def bias_order(self, data: Data) -> float | None:
         return math.inf
 
@@ -41,7 +45,7 @@ class Full(GradientEstimator[P]):
         return self.posterior.gradient(position, data, self.chunk_size)
 
     def evaluations(self, data: Data) -> Evaluations:
-        return Evaluations(num_rows(data), num_rows(data))
+        return Evaluations(all_rows(data), all_rows(data))
 
 
 def full(posterior: Posterior[P], *, chunk_size: int = CHUNK_SIZE) -> Full[P]:

@@ -79,6 +79,10 @@ class SAGA(OfRows[P]):
     def sharing(self) -> Sharing:
         return Sharing(limit=self.memory_limit)
 
+    @property
+    def refuses_windows(self) -> str | None:
+        return "has a table with an entry for every row; svrg and control_variate need none"
+
     def first_table(self, position: Position, data: Data) -> PyTree:
         """Return the table at the first point."""
         return gathering.map_over_rows(

@@ -28,9 +28,8 @@ from ewsg_jax.gradients.anchored import anchored_estimate, probe_anchored
 from ewsg_jax.gradients.period import Period, checked_period, epoch, period_at
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows, num_rows
 from ewsg_jax.rows.named import Rows, row_law
-from ewsg_jax.rows.shards import all_rows
 from ewsg_jax.tags import saved_as
 
 
@@ -74,6 +73,10 @@ class SVRG(OfRows[P]):
     def restarts(self) -> bool:
         """Whether a chain restarts at its new anchor."""
         return self.option == "I"
+
+    @property
+    def refuses_windows(self) -> str | None:
+        return self.law_refuses_windows
 
     def period(self, data: Data) -> int:
         """Return K."""
@@ -121,7 +124,7 @@ class SVRG(OfRows[P]):
             return point, self.posterior.likelihood_gradient(point, data, self.chunk_size, widened=True)
 
         anchor, gradient = batching.where_due(due, renew, (memory.anchor, memory.gradient))
-        return memory._replace(anchor=anchor, gradient=gradient), point, jnp.where(due, num_rows(data), 0)
+        return memory._replace(anchor=anchor, gradient=gradient), point, jnp.where(due, all_rows(data), 0)
 
     def propose(
         self, randomness: SVRGDraw, memory: SVRGMemory, point: Position, data: Data, weight: Weight
@@ -142,7 +145,7 @@ class SVRG(OfRows[P]):
         return SVRGDraw(listed, words)
 
     def evaluations(self, data: Data) -> Evaluations:
-        b, n = self.batch_size, num_rows(data)
+        b, n = self.batch_size, all_rows(data)
         return Evaluations(2 * b, b, per_refresh=n, refresh_every=self.period(data))
 
 

@@ -25,6 +25,10 @@ class Uniform(OfRows[P]):
     def init(self, key: Key, position: Position, data: Data) -> Any:
         return self.law.init(key)
 
+    @property
+    def refuses_windows(self) -> str | None:
+        return self.law_refuses_windows
+
     def bias_order(self, data: Data) -> float | None:
         return self.law.bias_order(data)
 

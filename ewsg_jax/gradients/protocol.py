@@ -135,6 +135,15 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
         return False
 
     @property
+    def refuses_windows(self) -> str | None:
+        """Why it does not go with rows from windows of a stream, after "whose estimator"; None: it does.
+
+        One that does asks for rows by its law alone, for sums over all of them by `Posterior` alone, and counts
+        evaluations by `ewsg_jax.rows.all_rows`.
+        """
+        return "is made for rows that are all in memory"
+
+    @property
     def reports_covariance(self) -> bool:
         """Whether estimates hold their covariance."""
         return False
@@ -231,6 +240,11 @@ class OfRows(GradientEstimator[P]):
     @property
     def takes_padded(self) -> bool:
         return self.law.takes_padded
+
+    @property
+    def law_refuses_windows(self) -> str | None:
+        """Why its law of rows does not go with windows of a stream; None: it does."""
+        return self.law.refuses_windows or (RowLaw.refuses_windows if self.law.has_weights else None)
 
     def check(self, position: P, data: Data) -> None:
         self.posterior.check(position, data)

@@ -4,6 +4,7 @@ Newton's method, damped, in float64; before it, where a Hessian costs much, L-BF
 and where asked for steps of any optax optimiser on minibatches.
 """
 
+import contextlib
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ from ewsg_jax.preparation.warm_up import warm_up
 from ewsg_jax.progress import Progress
 from ewsg_jax.rows import spread
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.streams import Stream
 
 if TYPE_CHECKING:
     import optax
@@ -65,7 +67,7 @@ def find_mode(
         key: a typed PRNG key, used for minibatches.
         posterior: what is sampled.
         position: where to begin, a tree of floating-point arrays.
-        data: all n rows.
+        data: all n rows, or a stream of them (`ewsg_jax.stream`), which each sum reads once.
         tolerance: the distance to the mode, in posterior standard deviations, at which the search ends. A float32
             is known to 6e-8 of itself: a coordinate a million of its own standard deviations from zero to 0.06.
         max_steps: steps at most.
@@ -96,14 +98,20 @@ def find_mode(
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
     position = _check.position(position)
     _check.finite("position", position)
-    _check.data(data)
-    _check.finite("data", data)
-    given = data
-    if mesh is not None and batch_size is not None:
-        raise ValueError(f"batch_size must be None with mesh, whose devices take all rows; got {batch_size}")
-    data = spread.over(mesh, data)
-    if not isinstance(data, spread.Spread):
-        data = jax.tree.map(jnp.asarray, data)
+    stream = data if isinstance(data, Stream) else None
+    if batch_size is not None and (mesh is not None or stream is not None):
+        other = "with mesh, whose devices take all rows" if stream is None else "where data are a stream"
+        raise ValueError(f"batch_size must be None {other}; got {batch_size}")
+    if stream is not None:
+        if mesh is not None:
+            raise ValueError(f"mesh must be None where data are a stream; got {mesh!r}")
+        given = data = stream.first()
+    else:
+        _check.data(data)
+        _check.finite("data", data)
+        given, data = data, spread.over(mesh, data)
+        if not isinstance(data, spread.Spread):
+            given = data = jax.tree.map(jnp.asarray, data)
     posterior.check(position, data)
     _check.positive("tolerance", tolerance)
     _check.integer("max_steps", max_steps)
@@ -118,6 +126,30 @@ def find_mode(
         warm_up_cost = num_steps * batch_size / num_rows(data)
         position = warm_up(key, posterior, position, data, batch_size, num_steps, optimizer, progress)
 
+    with contextlib.nullcontext() if stream is None else stream.causes():
+        mode, descent = _search(posterior, position, data, given, tolerance, max_steps, chunk_size, rank, progress)
+    mode = mode._replace(data_passes=mode.data_passes + warm_up_cost)
+    if not mode.converged:
+        warnings.warn(_complaint(mode, descent, tolerance), RuntimeWarning, stacklevel=2)
+    return mode
+
+
+def _search(
+    posterior: Posterior[P],
+    position: P,
+    data: Data,
+    some: Data,
+    tolerance: float,
+    max_steps: int,
+    chunk_size: int,
+    rank: int,
+    progress: bool,
+) -> tuple[Mode[P], newton.Descent]:
+    """Return where the search ended, and how; `some` rows lie in one place.
+
+    Raises:
+        ValueError: the potential is not finite at the position.
+    """
     layout = Layout.of(position)
     dimension = sum(leaf.size for leaf in jax.tree.leaves(position))
     goes_ahead = dimension > (AT_ONCE if posterior.predictor is None else AT_ONCE_LINEAR)
@@ -131,7 +163,7 @@ def find_mode(
     bar, num_steps, lbfgs_passes = Progress(max_steps, progress), 0, 0.0
     curvature_at, flat_units = _dense(potential), None
     if goes_ahead:
-        units = quasi_newton.units_of(posterior, position, given)
+        units = quasi_newton.units_of(posterior, position, some)
         found = quasi_newton.approach(
             posterior, position, units, data, tolerance, max_steps // 2, chunk_size, lambda: bar.update(1)
         )
@@ -156,12 +188,10 @@ def find_mode(
         descent.point.value,
         float(np.linalg.norm(descent.point.gradient)),
         num_steps + descent.num_steps,
-        warm_up_cost + lbfgs_passes + potential.data_passes,
+        lbfgs_passes + potential.data_passes,
         curvature,
     )
-    if not mode.converged:
-        warnings.warn(_complaint(mode, descent, tolerance), RuntimeWarning, stacklevel=2)
-    return mode
+    return mode, descent
 
 
 def _dense(potential: Potential) -> Callable[[Point], Curvature]:

@@ -15,7 +15,8 @@ from jax.flatten_util import ravel_pytree
 from ewsg_jax import _tree
 from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.gathering import all_rows, num_rows
+from ewsg_jax.rows.padded import unpadded
 
 MEMORY_SIZE = 20
 """Pairs that L-BFGS keeps."""
@@ -82,12 +83,12 @@ def units_of(posterior: Posterior, position: Position, data: Data) -> Position:
 
     Σ (∂Vᵢ)² over some rows stands for the diagonal of Σ ∇²Vᵢ, and |∇²V₀ 1| for that of the prior.
     """
-    n = num_rows(data)
-    count = min(n, ROWS_FOR_UNITS)
+    n, data = all_rows(data), unpadded(data)
+    count = min(num_rows(data), ROWS_FOR_UNITS)
 
     def add(i: Array, total: Position) -> Position:
         # In floats, so that n·i is no overflow.
-        row = (i * (n / count)).astype(jnp.int32)
+        row = (i * (num_rows(data) / count)).astype(jnp.int32)
         rows = jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, row, 1), data)
         gradient = posterior.likelihood_gradient(position, rows)
         return jax.tree.map(lambda t, g: t + jnp.square(g.astype(t.dtype)), total, gradient)

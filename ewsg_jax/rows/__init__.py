@@ -6,10 +6,12 @@ leverage: rows by their norms in the metric of the posterior, for `rows=`.
 gather: rows ahead of their use.
 Batch: row numbers and their rows.
 RowLaw: the base class, for a law of your own.
+all_rows: how many rows there are, of a stream too.
 """
 
 from ewsg_jax.rows._leverage import leverage as leverage
 from ewsg_jax.rows.gathering import Batch as Batch
+from ewsg_jax.rows.gathering import all_rows as all_rows
 from ewsg_jax.rows.gathering import gather as gather
 from ewsg_jax.rows.law import RowLaw as RowLaw
 from ewsg_jax.rows.named import row_law as row_law

@@ -18,6 +18,7 @@ class Blocks(RowLaw[Any]):
 
     distinct = True
     lists_batches = True
+    refuses_windows = None
 
     def draw(self, key: Key, data: Data) -> PyTree:
         return _random.rows(key, num_rows(data), 1)[0]

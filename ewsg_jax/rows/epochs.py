@@ -38,6 +38,7 @@ class Epochs(RowLaw[Epoch]):
     """
 
     exchangeable = False
+    refuses_windows = None
 
     def init(self, key: Key) -> Epoch:
         return Epoch(jax.random.bits(key, (2,), jnp.uint32), jnp.int32(0), jnp.int32(0))

@@ -8,14 +8,16 @@ pieces, ahead of the step where there is a run that can do so, and put together 
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _tree
 from ewsg_jax._types import Array, Data, PyTree
+from ewsg_jax.rows.shards import Shard
 from ewsg_jax.rows.spread import Spread
+from ewsg_jax.rows.window import Window
 
 BYTES_PER_PIECE = 16
 CHUNK_SIZE = 4096
@@ -41,13 +43,23 @@ def num_rows(data: Data) -> int:
     return jax.tree.leaves(data)[0].shape[0]
 
 
+def all_rows(data: Data) -> int:
+    """Return how many rows there are in all: of a window of a stream or a part of the data, more than are here."""
+    if isinstance(data, Shard):
+        return data.total
+    return data.whole.num_rows if isinstance(data, Window) else num_rows(data)
+
+
 def sum_over_rows(function: Callable[[Data], PyTree], data: Data, chunk_size: int = CHUNK_SIZE) -> PyTree:
     """Return `function(data)` for a function that sums over rows, at most `chunk_size` rows at a time.
 
-    No copy of the data is made; memory is that of one chunk (times the chains, under `vmap`).
+    Of a window of a stream it is the sum over all rows of the stream. No copy of the data is made; memory is that
+    of one chunk (times the chains, under `vmap`).
     """
     if isinstance(data, Spread):
         return data.sum(lambda rows: sum_over_rows(function, rows, chunk_size))
+    if isinstance(data, Window):
+        return _sum_over_pieces(function, data, chunk_size)
     if num_rows(data) <= chunk_size:
         return function(data)
 
@@ -57,6 +69,44 @@ def sum_over_rows(function: Callable[[Data], PyTree], data: Data, chunk_size: in
     shape = jax.eval_shape(lambda: function(jax.tree.map(lambda x: x[:chunk_size], data)))
     zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shape)
     return fold_over_rows(add, zero, data, chunk_size)
+
+
+def _sum_over_pieces(function: Callable[[Data], PyTree], data: Window, chunk_size: int) -> PyTree:
+    """Return the sum over all rows of a stream, as many of them at a time as a window has.
+
+    They are read by a callback of the host: once for all chains, whose number of the piece is one.
+    """
+    whole, size = data.whole, num_rows(data)
+    if whole.num_rows == size:
+        return sum_over_rows(function, data.rows, chunk_size)
+
+    def of_piece(number: Array | int, length: int) -> PyTree:
+        like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((length, *x.shape[1:]), x.dtype), data.rows)
+        words = jax.tree.map(lambda x: jax.eval_shape(_in_words, x), like)
+
+        def read(number: Any) -> PyTree:
+            found = whole.piece(int(number), size, length, like)
+            return jax.tree.map(lambda x, y: x if x.dtype == y.dtype else x[..., None].view(y.dtype), found, words)
+
+        found = jax.pure_callback(read, words, jnp.asarray(number, jnp.int32))
+        rows = jax.tree.map(
+            lambda x, y: x if x.dtype == y.dtype else jax.lax.bitcast_convert_type(x, y.dtype), found, like
+        )
+        return sum_over_rows(function, rows, chunk_size)
+
+    def add(number: Array | int, total: PyTree) -> PyTree:
+        return _tree.combine((1, total), (1, of_piece(number, size)))
+
+    pieces, rest = divmod(whole.num_rows, size)
+    shape = jax.eval_shape(lambda: sum_over_rows(function, data.rows, chunk_size))
+    total = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shape)
+    total = jax.lax.fori_loop(0, pieces, add, total)
+    return _tree.combine((1, total), (1, of_piece(pieces, rest))) if rest else total
+
+
+def _in_words(x: Array) -> Array:
+    """Return numbers of 64 bits as two words each: the callback's thread need not have x64 enabled."""
+    return jax.lax.bitcast_convert_type(x, jnp.uint32) if x.dtype.itemsize == 8 else x
 
 
 def fold_over_rows(

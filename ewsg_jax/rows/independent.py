@@ -29,6 +29,7 @@ class Independent(RowLaw[tuple[()]]):
     lists_batches = True
     takes_padded = True
     takes_shards = True
+    refuses_windows = None
 
     def draw(self, key: Key, data: Data) -> Array:
         return _random.rows(own_key(key, data), counted(data), share(self.batch_size, data), most=num_rows(data))

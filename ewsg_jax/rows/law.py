@@ -37,6 +37,9 @@ class RowLaw(Part, abc.ABC, Generic[RowMemory]):
     takes_shards: ClassVar[bool] = False
     """Whether it draws its share of a batch from one of several parts of the data."""
 
+    refuses_windows: ClassVar[str | None] = "chooses rows by what it knows of all of them"
+    """Why it cannot choose among the rows of each window of a stream, after "whose estimator"; None: it can."""
+
     batch_size: int = static()
 
     @property

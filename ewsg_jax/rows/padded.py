@@ -7,9 +7,10 @@ import numpy as np
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._types import Array, Data, PyTree
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.gathering import all_rows, num_rows
 from ewsg_jax.rows.shards import Shard
 from ewsg_jax.rows.spread import Spread
+from ewsg_jax.rows.window import Window
 
 
 class Padded(NamedTuple):
@@ -27,13 +28,13 @@ class Padded(NamedTuple):
 
 
 def counted(data: Data) -> Array | int:
-    """Return n, how many rows count: all, but of padded data; of a part of the data those of the part."""
+    """Return among how many rows batches are drawn: those that count, of a part its own, of a window those in it."""
     return data.size[0] if isinstance(data, Padded | Shard) else num_rows(data)
 
 
 def real_counted(data: Data) -> Array | int:
-    """Return n as what one divides by: in floating point where it is an array."""
-    n = counted(data)
+    """Return n, to which a batch's sum is scaled: of a window all rows; in floating point where it is an array."""
+    n = counted(data) if isinstance(data, Padded | Shard) else all_rows(data)
     return n if isinstance(n, int) else n.astype(float)
 
 
@@ -56,7 +57,7 @@ def unpadded(data: Data) -> Data:
     """Return data's rows; their shapes where they lie on several devices."""
     if isinstance(data, Spread):
         return data.shapes()
-    return data.rows if isinstance(data, Padded | Shard) else data
+    return data.rows if isinstance(data, Padded | Shard | Window) else data
 
 
 def only_counted(of_rows: PyTree, rows: Data) -> PyTree:

@@ -131,6 +131,7 @@ class ByProbability(Independent):
     """
 
     independent = False  # the rows that are certain are not
+    refuses_windows = "has a probability for every row"
     lists_batches = False
     takes_shards = False
 

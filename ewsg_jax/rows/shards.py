@@ -58,11 +58,6 @@ def share(batch_size: int, data: Data) -> int:
     return batch_size // data.parts if isinstance(data, Shard) else batch_size
 
 
-def all_rows(data: Data) -> int:
-    """Return the length of the leading axis, or of all parts together without rows that do not count."""
-    return data.total if isinstance(data, Shard) else jax.tree.leaves(data)[0].shape[0]
-
-
 def added(data: Data, *parts: PyTree) -> tuple[PyTree, ...]:
     """Return trees whose sum is that of these over all rows: these where the data are whole, else one."""
     if not isinstance(data, Shard):

@@ -114,7 +114,8 @@ def sample(
         position: where the chains start: a tree of floating-point arrays; or a function of a key that
             returns one, called once per chain; or, with `stacked=True`, a tree with a leading chain axis.
         data: a tree of arrays that share their leading axis, the n rows; or several data sets, by
-            `ewsg_jax.stack_data`: each is then sampled as by itself, with randomness of its own.
+            `ewsg_jax.stack_data`: each is then sampled as by itself, with randomness of its own; or more rows than
+            memory holds, by `ewsg_jax.stream`.
         num_steps: steps of each chain, burn-in included.
         data_passes: instead of `num_steps`, the largest number of steps whose evaluations stay within so many
             passes over the data, per chain.

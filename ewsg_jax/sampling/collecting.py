@@ -11,7 +11,8 @@ import numpy as np
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.gathering import all_rows, num_rows
+from ewsg_jax.rows.window import Window
 from ewsg_jax.sampling import heat
 from ewsg_jax.sampling._moments import finish, positions
 from ewsg_jax.sampling.clock import on_host
@@ -42,7 +43,7 @@ def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, 
         step_size=np.broadcast_to(step_size, (num_draws, *step_size.shape[1:])),
         evaluations=cost.at_init + np.rint(spent(step - first_step) / num_chains).astype(np.int64),
         gradient_evaluations=num_chains * cost.at_init + int(spent(np.asarray(outcome.done))),
-        num_data=num_rows(chains.data),
+        num_data=all_rows(chains.data),
         num_steps=outcome.done,
         index_acceptance=per_chain("index_acceptance", made) / made,
         acceptance=per_chain("acceptance", made) / made,
@@ -60,7 +61,9 @@ def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, 
 
 def _heat(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome) -> Any:
     # Of batches of chains it is that of the first.
-    if outcome.interrupted or chains.first:
+    data = chains.data
+    of_windows = isinstance(data, Window) and all_rows(data) > num_rows(data)
+    if outcome.interrupted or chains.first or of_windows:
         return None
     alive = outcome.watch.alive
     layout, key, plan = planned.layout, planned.run_key, planned.plan

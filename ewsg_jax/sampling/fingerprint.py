@@ -12,7 +12,9 @@ from ewsg_jax import _tree
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._module import text
 from ewsg_jax._types import Data
+from ewsg_jax.rows.window import Window
 from ewsg_jax.sampling.request import Chains, Manner, Wanted
+from ewsg_jax.streams import Stream
 
 
 def of_run(chains: Chains, wanted: Wanted, manner: Manner) -> dict[str, Any]:
@@ -41,6 +43,8 @@ def of_kernel(kernel: Kernel) -> dict[str, str]:
 
 def of_data(data: Data) -> dict[str, str]:
     """Return what stands for data."""
+    if isinstance(data, Window | Stream):
+        return (data if isinstance(data, Stream) else data.whole).fingerprint()
     return {"shapes": str(jax.tree.map(lambda x: (x.shape, x.dtype.name), data)), "numbers": _tree.digest(data)}
 
 

@@ -64,6 +64,7 @@ def run(
     limit: float | None = None,
     look: Callable[[Outcome], None] | None = None,
     is_part: bool = False,
+    left: Callable[[int], int | None] | None = None,
 ) -> Outcome:
     """Make calls until all steps are made, time is up, an interrupt comes, or no chain is left.
 
@@ -78,6 +79,7 @@ def run(
         limit: seconds; the call in which they are over is the last one.
         look: shown the outcome after each call but the last, so that checkpoints are written.
         is_part: whether chains that are all lost rest to the end, for others make as many steps.
+        left: of a run over windows of a stream, how many steps there are with one from after so many on.
 
     Returns:
         The outcome.
@@ -92,6 +94,8 @@ def run(
             room = plan.burn_in + (plan.due(done) + layout.num_slots) * plan.thin
             # The next draw would not fit; the steps on the way to it do.
             steps = min(steps, room + plan.thin - 1 - done)
+        if left is not None:
+            steps = min(steps, left(done) or steps)
         if layout.accelerator and steps > layout.block_size:
             # What is no whole block is a call of its own.
             steps -= steps % layout.block_size

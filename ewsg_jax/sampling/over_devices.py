@@ -16,7 +16,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from ewsg_jax._kernel import Kernel, KernelState, RowsSeen
 from ewsg_jax._types import Array, Data, Key, PyTree
 from ewsg_jax.compiling import QUICK
-from ewsg_jax.rows.shards import all_rows
+from ewsg_jax.rows.gathering import all_rows
 from ewsg_jax.sampling import chunks
 from ewsg_jax.sampling.chunks import Call, Health
 from ewsg_jax.sampling.devices import PARTS, Devices

@@ -3,17 +3,19 @@
 import functools
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _tree
+from ewsg_jax._kernel import KernelState
 from ewsg_jax._types import Key
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.progress import Progress
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.gathering import all_rows
+from ewsg_jax.rows.window import Window
 from ewsg_jax.sampling import chunks, fingerprint, loop, memory, over_devices
 from ewsg_jax.sampling.budget import num_steps_of
 from ewsg_jax.sampling.checkpoint import Saver, Saving, take_up
@@ -26,6 +28,7 @@ from ewsg_jax.sampling.loop import Outcome
 from ewsg_jax.sampling.request import Chains, Manner, Wanted, check_kept, check_length
 from ewsg_jax.sampling.room import Room
 from ewsg_jax.sampling.starts import chain_keys, first_state, is_function, split
+from ewsg_jax.sampling.windows import Windows
 from ewsg_jax.sampling.written import Earlier
 
 DRAW_MEMORY = 64 * 2**20
@@ -81,7 +84,12 @@ class Planned(NamedTuple):
 
 
 def plan(
-    chains: Chains, wanted: Wanted, manner: Manner, saving: Saving, earlier: Earlier | None = None
+    chains: Chains,
+    wanted: Wanted,
+    manner: Manner,
+    saving: Saving,
+    earlier: Earlier | None = None,
+    windows: Windows | None = None,
 ) -> tuple[Planned, Outcome]:
     """Make the chains' first states, decide how many steps there are and how they are cut into calls.
 
@@ -91,6 +99,7 @@ def plan(
         manner: how.
         saving: where checkpoints go.
         earlier: the checkpoint from which a run is taken up again.
+        windows: of a run over a stream.
 
     Returns:
         The plan, and an outcome of no steps, which alone holds the first states: their memory may be large.
@@ -98,6 +107,9 @@ def plan(
     Raises:
         TypeError, ValueError: arguments do not go together; the message names one.
     """
+    if windows is not None:
+        step = int(np.ravel(chains.state.step)[0]) if isinstance(chains.state, KernelState) else 0
+        chains = chains._replace(data=windows.at(step))
     kernel, data, devices = chains.kernel, chains.data, chains.devices
     clock = Clock(devices is not None and devices.has_many_processes)
     init_key, run_key, shared_key = split(chains.key)
@@ -130,7 +142,7 @@ def plan(
         kernel,
         of_one,
         rows,
-        num_steps,
+        num_steps if windows is None else min(num_steps, windows.left(0) or num_steps),
         manner.randomness_memory,
         manner.shared_minibatch,
         shared_memory,
@@ -152,18 +164,24 @@ def plan(
         memory.check_growth(beside, larger * draw_bytes, manner.memory_limit)
 
     room = Room(one_draw, size, num_draws, check_growth)
-    first = make_first()
+    first = make_first() if windows is None else windows.made(make_first)
     watch = Watch(num_chains, shared_memory, first, clock)
     if devices is not None:
         watch.start = on_host(watch.start)
-    if manner.check_data:
+    if manner.check_data and windows is None:
         kernel.check(watch.start, data)
+    elif manner.check_data and windows is not None:
+        windows.look(functools.partial(kernel.check, watch.start))
     run_keys = chain_keys(run_key, num_chains, first=chains.first)
     in_program = kept if kept.counts is None else kept._replace(counts=jnp.asarray(kept.counts))
-    call, on_device = chunks.call, data
+    parts, call, on_device = (kernel.hoisted(), layout, run_keys, shared_key), chunks.call, data
     if devices is not None:
         call, on_device = functools.partial(over_devices.call, devices), chains.placed
-    advance = functools.partial(call, kernel.hoisted(), layout, run_keys, shared_key, on_device, in_program)
+    if windows is None:
+        advance = functools.partial(call, *parts, on_device, in_program)
+    else:
+        make = functools.partial(_on_window, (parts, in_program))
+        advance = functools.partial(windows.advance, make, terms.first_step)
     # Calls take the memory of the state that they are given; the first state stays, to replay from.
     outcome, saver, before = Outcome(_tree.copy(first), watch, room), None, (0.0, 0.0)
     if earlier is not None:
@@ -178,18 +196,26 @@ def plan(
     return Planned(advance, terms, num_chains, kept, layout, cost, began, run_key, saver, before, is_part), outcome
 
 
+def _on_window(of: Any, data: Window, done: int, steps: int, state: Any, alive: Any, **how: Any) -> chunks.Call:
+    """Make steps on one window."""
+    (kernel, layout, keys, shared), kept = of
+    return chunks.call(kernel, layout, keys, shared, data, kept, done, steps, state, alive, **how)
+
+
 def _settled(chains: Chains, wanted: Wanted, cost: Evaluations, num_chains: int) -> Terms:
     first_step = 0 if chains.state is None else int(np.asarray(chains.state.step)[0])
     cost = cost._replace(at_init=cost.at_init if chains.state is None else 0)
     budget = wanted.num_steps, wanted.data_passes, wanted.seconds
-    num_steps = num_steps_of(cost, num_rows(chains.data), *budget, first_step)
+    num_steps = num_steps_of(cost, all_rows(chains.data), *budget, first_step)
     check_length(num_steps, first_step, wanted)
     open_ended = wanted.num_steps is None and wanted.data_passes is None
     one_start = chains.state is None and not chains.stacked and not is_function(chains.position)
     return Terms(num_steps, open_ended, first_step, cost.at_init, (chains.total or num_chains) > 1 and one_start)
 
 
-def run(planned: Planned, outcome: Outcome, seconds: float | None, progress: bool) -> float:
+def run(
+    planned: Planned, outcome: Outcome, seconds: float | None, progress: bool, windows: Windows | None = None
+) -> float:
     """Compile, make the steps and fill the outcome; return when the program was compiled, in seconds.
 
     Raises:
@@ -201,10 +227,10 @@ def run(planned: Planned, outcome: Outcome, seconds: float | None, progress: boo
     with Interrupts() as interrupts:
         alive, layout = outcome.watch.alive, planned.layout
         one_call = layout.keep is None or plan.due(num_steps) <= layout.num_slots
-        whole = one_call and num_steps % layout.block_size == 0
+        whole = one_call and num_steps % layout.block_size == 0 and windows is None
         for counted in {layout.accelerator, layout.accelerator and whole}:
             # No step: this compiles.
-            made = planned.advance(0, 0, outcome.state, alive, counted=counted)
+            made = planned.advance(outcome.done, 0, outcome.state, alive, counted=counted)
             outcome.state = jax.block_until_ready(made).state
         compiled = time.perf_counter()
         look = None
@@ -212,7 +238,9 @@ def run(planned: Planned, outcome: Outcome, seconds: float | None, progress: boo
             planned.saver.compiled, look = compiled, planned.saver.look
         bar = Progress(None if planned.terms.open_ended else num_steps, progress)
         bar.update(outcome.done)
-        loop.run(planned.advance, outcome, num_steps, plan, layout, bar, interrupts, seconds, look, planned.is_part)
+        advance, is_part = planned.advance, planned.is_part
+        left = None if windows is None else lambda done: windows.left(planned.terms.first_step + done)
+        loop.run(advance, outcome, num_steps, plan, layout, bar, interrupts, seconds, look, is_part, left)
         # After a call that failed the states may be those of an earlier step: the last checkpoint stands.
         is_last = int(np.ravel(on_host(outcome.state.step))[0]) == planned.terms.first_step + outcome.done
         if planned.saver is not None and is_last:

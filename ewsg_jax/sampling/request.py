@@ -15,6 +15,7 @@ from ewsg_jax.sampling._moments import MomentPlan
 from ewsg_jax.sampling._moments import positions as keep_positions
 from ewsg_jax.sampling.devices import Devices
 from ewsg_jax.stacking.data import StackedData
+from ewsg_jax.streams import Stream
 
 Stacked = bool | Literal["members", "chains and members"]
 """What leading axes a position has: of chains, of the members of a stack, or of both in this order."""
@@ -81,14 +82,21 @@ def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
     _check.key(chains.key)
     _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
     kernel.check_numbers()
-    _check.data(data)
-    if _check.boolean("check_data", manner.check_data):
-        _check.finite("data", data)
-    devices = on.checked(chains.mesh, kernel, data, chains.parts)
+    _check.boolean("check_data", manner.check_data)
+    devices = None
+    if isinstance(data, Stream):
+        _check_stream(kernel, data)
+        if chains.mesh is not None:
+            raise ValueError(f"mesh must be None where data are a stream; got {chains.mesh!r}")
+    else:
+        _check.data(data)
+        if manner.check_data:
+            _check.finite("data", data)
+        devices = on.checked(chains.mesh, kernel, data, chains.parts)
+        # Rows for several devices need not fit on one.
+        data = jax.tree.map(jnp.asarray if devices is None else spread.on_host, data)
     if devices is not None and manner.chain_batch_size is not None:
         raise ValueError(f"chain_batch_size must be None with mesh; got {manner.chain_batch_size}")
-    # Rows for several devices need not fit on one.
-    data = jax.tree.map(jnp.asarray if devices is None else spread.on_host, data)
     if isinstance(chains.stacked, str):
         raise ValueError(
             "stacked must be True or False where no kernels or data sets are stacked; got "
@@ -123,6 +131,15 @@ def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
         _check.instance("moments", wanted.moments, MomentPlan, "ewsg_jax.moments(…)")
     placed = None if devices is None else devices.put(data)
     return chains._replace(data=data, devices=devices, placed=placed)
+
+
+def _check_stream(kernel: Kernel, data: Stream) -> None:
+    """Check that a kernel takes its rows from windows."""
+    if kernel.refuses_windows is not None:
+        raise ValueError(
+            "kernel must take rows from the windows of a stream, as the estimators uniform, control_variate, svrg, "
+            f"full and their exponential weights do; got one {kernel.refuses_windows}: {kernel!r}"
+        )
 
 
 def _check_when(wanted: Wanted) -> None:

@@ -15,9 +15,11 @@ from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.spreading import of_data_sets, spread
 from ewsg_jax.sampling.stacked import StackedSamples, told_apart
 from ewsg_jax.sampling.starts import shares_memory
+from ewsg_jax.sampling.windows import Windows
 from ewsg_jax.sampling.written import Batches, Earlier
 from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.stacking.kernels import Stack
+from ewsg_jax.streams import Stream
 
 
 def checked(asked: Chains, wanted: Wanted, manner: Manner, saving: Saving) -> tuple[Chains, Wanted]:
@@ -58,10 +60,23 @@ def run(
         _check_same(chains, wanted, manner, saving, earlier)
 
     def run_some(some: Chains, saving: Saving, earlier: Earlier | None) -> Samples:
+        if isinstance(some.data, Stream):
+            return of_stream(some, some.data, saving, earlier)
         planned, outcome = parts.plan(some, wanted, manner, saving, earlier)
         compiled = parts.run(planned, outcome, wanted.seconds, manner.progress)
         outcome.watch.warn(kernel, outcome.state, some.data)
         return collect(some, wanted, planned, outcome, compiled)
+
+    def of_stream(some: Chains, stream: Stream, saving: Saving, earlier: Earlier | None) -> Samples:
+        windows = Windows(stream, some.key, kernel, bool(manner.check_data))
+        try:
+            # No window but those at hand is held on to.
+            planned, outcome = parts.plan(some, wanted, manner, saving, earlier, windows)
+            compiled = parts.run(planned, outcome, wanted.seconds, manner.progress, windows)
+            outcome.watch.warn(kernel, outcome.state, windows.last.rows)
+            return collect(some._replace(data=windows.last), wanted, planned, outcome, compiled)
+        finally:
+            windows.close()
 
     if manner.chain_batch_size is None:
         assert not isinstance(earlier, Batches)

@@ -191,6 +191,10 @@ class Stack(Kernel[P]):
         return self.kernel.uses_batches
 
     @property
+    def refuses_windows(self) -> str | None:
+        return self.kernel.refuses_windows
+
+    @property
     def exchangeable(self) -> bool:
         return self.kernel.exchangeable
 

@@ -1,0 +1,176 @@
+"""Rows in files: .npy, memory maps, and Parquet."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from ewsg_jax.streams.source import Source, Watched, check_alike, unreadable
+
+
+class Raw(Source):
+    """Rows of one array that lies in a file in C order.
+
+    They are read, not mapped: a map whose file became shorter would end the process.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], dtype: np.dtype, shape: tuple[int, ...], offset: int) -> None:
+        """Look at the file.
+
+        Raises:
+            OSError: there is none.
+            ValueError: it is too short.
+        """
+        self._file, self._dtype, self._offset = Watched(path), dtype, offset
+        self.num_rows = shape[0]
+        self.row = jax.ShapeDtypeStruct(shape[1:], dtype.newbyteorder("="))
+        self._bytes = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
+        size = os.path.getsize(path)
+        if size < offset + self.num_rows * self._bytes:
+            raise ValueError(
+                f"source must be of whole files; {self._file} has {size:,} bytes, and ends in row "
+                f"{max(size - offset, 0) // max(self._bytes, 1):,} of {self.num_rows:,}"
+            )
+
+    def read(self, start: int, out: list[np.ndarray]) -> None:
+        (room,) = out
+        into = room if self._dtype.isnative else np.empty(room.shape, self._dtype)
+        view, done = memoryview(into.reshape(-1).view(np.uint8).data), 0
+        self._file.check()
+        try:
+            with open(self._file.path, "rb", buffering=0) as file:
+                file.seek(self._offset + start * self._bytes)
+                while done < len(view):
+                    count = file.readinto(view[done:])
+                    if not count:
+                        break
+                    done += count
+        except OSError as error:
+            raise unreadable(self.where(start + done // self._bytes), error) from error
+        if done < len(view):
+            raise ValueError(
+                f"data must be whole files; {self._file} ends in row {start + done // self._bytes:,} of "
+                f"{self.num_rows:,}"
+            )
+        self._file.check()
+        if into is not room:
+            room[...] = into
+
+    def where(self, row: int) -> str:
+        return f"row {row:,} of {self._file}"
+
+
+def npy(path: Path) -> Raw:
+    """Return the rows of a .npy file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it holds no rows of numbers in C order.
+    """
+    with path.open("rb") as file:
+        try:
+            version = np.lib.format.read_magic(file)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, fortran, dtype = read(file)
+        except ValueError as error:
+            raise ValueError(f"source must be of .npy files; {str(path)!r} is none: {error}") from error
+        offset = file.tell()
+    if dtype.hasobject or not shape or (fortran and len(shape) > 1):
+        kind = "in Fortran order" if fortran else "an array"
+        raise ValueError(
+            f"source must be of .npy files of rows of numbers in C order; {str(path)!r} holds {kind} of {dtype} "
+            f"and shape {shape}"
+        )
+    return Raw(path, dtype, shape, offset)
+
+
+def mapped(array: np.memmap) -> Raw | None:
+    """Return the rows of a memory map as those of its file; None where they are not one piece of it."""
+    base: Any = array
+    while isinstance(base.base, np.ndarray):
+        base = base.base
+    name, is_map = getattr(array, "filename", None), isinstance(base, np.memmap)
+    if name is None or not is_map or not array.flags.c_contiguous or not array.ndim or not os.path.exists(name):
+        return None
+    if base.mode == "c":
+        return None  # What was written into it is not in the file.
+    if base.mode != "r":
+        base.flush()
+    start = array.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    return Raw(name, array.dtype, array.shape, int(base.offset) + start)
+
+
+class Parquet(Source):
+    """Rows of a Parquet file: a dict of its columns."""
+
+    def __init__(self, path: Path) -> None:
+        """Look at the file.
+
+        Raises:
+            ImportError: pyarrow is not there.
+            OSError, ValueError: the file is none, or holds other columns than numbers.
+        """
+        try:
+            import pyarrow.parquet as parquet  # pyright: ignore[reportMissingImports]
+        except ImportError as error:
+            raise ImportError("Parquet files are read by pyarrow: pip install pyarrow") from error
+
+        self._file = Watched(path)
+        try:
+            self._parquet = parquet.ParquetFile(str(path))
+        except Exception as error:
+            raise ValueError(f"source must be of Parquet files; {str(path)!r} is none: {error}") from error
+        groups = self._parquet.metadata
+        self._ends = np.cumsum([groups.row_group(i).num_rows for i in range(groups.num_row_groups)])
+        self.num_rows = groups.num_rows
+        self._last: tuple[int, list[np.ndarray]] | None = None
+        if not self.num_rows:
+            raise ValueError(f"source must be of files with rows; {str(path)!r} has none")
+        names = self._parquet.schema_arrow.names
+        self.row = dict.fromkeys(names)
+        found = self._group(0)
+        for name, column in zip(sorted(names), found, strict=True):
+            self.row[name] = jax.ShapeDtypeStruct(column.shape[1:], column.dtype)
+
+    def read(self, start: int, out: list[np.ndarray]) -> None:
+        self._file.check()
+        done = 0
+        while done < len(out[0]):
+            group = int(np.searchsorted(self._ends, start + done, side="right"))
+            before = int(self._ends[group - 1]) if group else 0
+            try:
+                columns = self._group(group)
+            except Exception as error:
+                raise unreadable(self.where(start + done), error) from error
+            own = start + done - before
+            count = min(int(self._ends[group]) - before - own, len(out[0]) - done)
+            for room, column in zip(out, columns, strict=True):
+                some = column[own : own + count]
+                check_alike(some, room[done : done + count], self.where(start + done))
+                room[done : done + count] = some
+            done += count
+        self._file.check()
+
+    def where(self, row: int) -> str:
+        return f"row {row:,} of {self._file}"
+
+    def _group(self, number: int) -> list[np.ndarray]:
+        """Return the columns of a row group, by the order of their names; the last group is kept."""
+        if self._last is None or self._last[0] != number:
+            table = self._parquet.read_row_group(number)
+            self._last = number, [_numbers(table.column(name), name) for name in sorted(table.column_names)]
+        return self._last[1]
+
+
+def _numbers(column: Any, name: str) -> np.ndarray:
+    """Return a column as an array of rows; of lists of one length as a matrix."""
+    if column.null_count:
+        raise ValueError(f"column {name!r} has {column.null_count} rows without a value")
+    whole = column.combine_chunks()
+    size = getattr(whole.type, "list_size", None)
+    flat = (whole if size is None else whole.flatten()).to_numpy(zero_copy_only=False)
+    if flat.dtype == object:
+        raise ValueError(f"column {name!r} holds {whole.type}, no numbers")
+    return flat if size is None else flat.reshape(-1, size)

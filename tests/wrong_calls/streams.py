@@ -1,0 +1,168 @@
+"""Wrong calls of `stream`, and of what takes one or does not."""
+
+# The arguments are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
+
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+import ewsg_jax as ewsg
+from tests.wrong_calls.table import (
+    DATA,
+    KERNEL,
+    KEY,
+    LOGISTIC,
+    MODEL,
+    POINT,
+    POSITIVE,
+    ROWS,
+    WHOLE,
+    T,
+    V,
+    of,
+    sampled,
+)
+
+TAKES = "must be a tree of arrays or memory maps, of paths of .npy or .parquet files"
+
+
+def streamed(source: Any = DATA, **options: Any) -> ewsg.Stream:
+    """Six rows in windows of two."""
+    return ewsg.stream(source, **({"window": 2} | options))
+
+
+def file(folder: Path, array: Any, name: str = "x.npy") -> Path:
+    """Write an array, and return where."""
+    np.save(folder / name, array)
+    return folder / name
+
+
+def cut_off(folder: Path) -> Path:
+    """Write a file that ends in its third row."""
+    path = file(folder, np.zeros((6, 2)))
+    path.write_bytes(path.read_bytes()[: 128 + 40])
+    return path
+
+
+class Texts:
+    """A data set that holds texts."""
+
+    def __init__(self, texts: str = "") -> None:
+        self.texts = texts
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __getitem__(self, row: int) -> str:
+        return self.texts[row]
+
+
+of(
+    "stream",
+    ("a number", T, "source", "3 (int)", TAKES, lambda: streamed(3)),
+    ("nothing", T, "source", "{}", TAKES, lambda: streamed({})),
+    ("a scalar", V, "source", "without rows", TAKES, lambda: streamed(np.float32(1.0))),
+    ("no rows", V, "source", "shape (0, 2)", TAKES, lambda: streamed(np.zeros((0, 2)))),
+    ("no items", V, "source", "0 rows", TAKES, lambda: streamed(Texts())),
+    ("texts", V, "data", "row 0 holds 'a'", "rows that are trees of numbers", lambda: streamed(Texts("ab"))),
+    ("objects", T, "source", "got object", "hold numbers", lambda: streamed(np.array([None, 1]))),
+    ("lengths", V, "source", "got 6, 5", "as many rows", lambda: streamed({"x": np.ones(6), "y": np.ones(5)})),
+    ("a part of another kind", T, "source", "got 3 (int)", TAKES, lambda: streamed({"x": DATA, "y": 3})),
+    ("a kind of file", V, "source", "a.csv'", ".npy or .parquet", lambda folder: streamed(csv(folder))),
+    ("no array", V, "source", "is none", ".npy files", lambda folder: streamed(text(folder))),
+    (
+        "order",
+        V,
+        "source",
+        "Fortran",
+        "in C order",
+        lambda folder: streamed(file(folder, np.ones((3, 2), order="F"))),
+    ),
+    ("short", V, "source", "ends in row 2 of 6", "whole files", lambda folder: streamed(cut_off(folder))),
+    ("unlike files", V, "source", "row 0 of", "whose rows are alike", lambda folder: streamed(unlike(folder))),
+    ("no window", V, "window", "got 0", WHOLE, lambda: streamed(window=0)),
+    ("half a row", T, "window", "2.5 (float)", WHOLE, lambda: streamed(window=2.5)),
+    ("passes", V, "passes", "got 0", POSITIVE, lambda: streamed(passes=0.0)),
+    ("no pieces", V, "pieces", "got 0", WHOLE, lambda: streamed(pieces=0)),
+    ("pieces", V, "pieces", "got 3, of 2 rows", "at most the rows of a window", lambda: streamed(pieces=3)),
+    ("rows", T, "rows", "3 (int)", "a function", lambda: streamed(rows=3)),
+    ("fewer rows", V, "rows", "of 2 rows it returned", "a leading axis", lambda: streamed(rows=lambda x: x[:1])),
+    ("rows fail", V, "rows", "IndexError", "a function of a tree", lambda: streamed(rows=lambda x: x[:, 5])),
+    ("read: beyond", V, "stop", "got 7", "from 1 to 6", lambda: streamed().read(0, 7)),
+    ("read: before", V, "start", "got -1", "from 0 to 5", lambda: streamed().read(-1, 3)),
+)
+
+
+def csv(folder: Path) -> Path:
+    """Write a file of another kind."""
+    (folder / "a.csv").write_text("1,2")
+    return folder / "a.csv"
+
+
+def text(folder: Path) -> Path:
+    """Write a text under the name of an array."""
+    (folder / "a.npy").write_text("1,2")
+    return folder / "a.npy"
+
+
+def unlike(folder: Path) -> list[Path]:
+    """Write files of unlike rows."""
+    return [file(folder, np.ones((3, 2)), "a.npy"), file(folder, np.ones((3, 4)), "b.npy")]
+
+
+WINDOWS = "kernel must take rows from the windows of a stream"
+SAGA = ewsg.saga_ld(MODEL, 0.1, batch_size=2)
+STRATA = ewsg.kernel(
+    ewsg.dynamics.langevin(0.1), ewsg.gradients.stratified(LOGISTIC, batch_size=2, labels="y", num_strata=2)
+)
+WEIGHTED = ewsg.sgld(MODEL, 0.1, batch_size=2, rows=ewsg.rows.by_probability(jnp.ones(6)))
+EXACT = ewsg.random_walk_metropolis(MODEL, 0.1)
+FIREFLY = ewsg.flymc(LOGISTIC, 0.1, capacity=6)
+TRACKED = ewsg.ewsg_vr(MODEL, 0.1, friction=1.0, batch_size=2)
+
+
+def mode() -> ewsg.Mode:
+    """A mode of the rows in memory."""
+    return ewsg.find_mode(KEY, MODEL, POINT, DATA, progress=False)
+
+
+IN_MEMORY = "rows in memory, such as stream.read(start, stop) gives"
+of(
+    "sample: streams",
+    (
+        "saga",
+        V,
+        "kernel",
+        "a table with an entry for every row",
+        WINDOWS,
+        lambda: sampled(kernel=SAGA, data=streamed()),
+    ),
+    ("probabilities", V, "kernel", "a probability for", WINDOWS, lambda: sampled(kernel=WEIGHTED, data=streamed())),
+    ("strata", V, "kernel", "all in memory", WINDOWS, lambda: sampled(kernel=STRATA, data=streamed(ROWS))),
+    ("covariances", V, "kernel", "all in memory", WINDOWS, lambda: sampled(kernel=TRACKED, data=streamed())),
+    ("flymc", V, "kernel", "may need all rows", WINDOWS, lambda: sampled(kernel=FIREFLY, data=streamed(ROWS))),
+    ("metropolis", V, "kernel", "may need all rows", WINDOWS, lambda: sampled(kernel=EXACT, data=streamed())),
+    (
+        "a batch larger than a window",
+        V,
+        "batch_size",
+        "got 3",
+        "at most n = 2",
+        lambda: sampled(kernel=ewsg.sgld(MODEL, 0.1, batch_size=3, replace=False), data=streamed()),
+    ),
+    ("init", T, "data", "Stream(6 rows", IN_MEMORY, lambda: KERNEL.init(KEY, POINT, streamed())),
+    ("plan", T, "data", "Stream(6 rows", IN_MEMORY, lambda: ewsg.plan(KEY, MODEL, POINT, streamed())),
+    ("forecast", T, "data", "Stream(6 rows", IN_MEMORY, lambda: ewsg.forecast(KERNEL, mode(), streamed())),
+    ("check", T, "data", "Stream(6 rows", IN_MEMORY, lambda: ewsg.check(KEY, sampled(), MODEL, streamed())),
+    (
+        "find_mode",
+        V,
+        "batch_size",
+        "got 2",
+        "must be None where data are a stream",
+        lambda: ewsg.find_mode(KEY, MODEL, POINT, streamed(), batch_size=2),
+    ),
+)
