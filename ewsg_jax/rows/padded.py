@@ -28,7 +28,7 @@ class Padded(NamedTuple):
 
 
 def counted(data: Data) -> Array | int:
-    """Return among how many rows batches are drawn: those that count, of a part its own, of a window those in it."""
+    """Return among how many rows batches are drawn: those that count, of a part its own, of a window those here."""
     return data.size[0] if isinstance(data, Padded | Shard) else num_rows(data)
 
 
