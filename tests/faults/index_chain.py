@@ -80,8 +80,8 @@ MUTANTS = [
     Mutant(
         "all candidates from one key",
         "ewsg_jax/gradients/_exponentially_weighted.py",
-        "jax.random.split(batch_key, length + 1)",
-        "jnp.stack([batch_key] * (length + 1))",
+        "jax.random.split(batch_key, fresh)",
+        "jnp.stack([batch_key] * fresh)",
         "tests/gradients/test_index_chain.py::test_every_candidate_and_the_uniforms_have_their_own_key",
         sweep=True,
     ),
@@ -152,5 +152,27 @@ MUTANTS = [
         "accepted.astype(jnp.float32) / length",
         "accepted.astype(jnp.float32) / (length + 1)",
         "tests/gradients/test_index_chain.py::test_acceptance_has_metropolis_threshold[gaussian_location-1-True-together]",
+    ),
+    Mutant(
+        "the carried index chain begins with a proposal",
+        "ewsg_jax/gradients/remembering.py",
+        "jnp.concatenate([one[None], more]), last, candidates)",
+        "jnp.concatenate([more[:1], more]), last, candidates)",
+        "tests/gradients/test_carried_index.py::test_the_transition_matrix_of_the_index[1-True-together-1-False]",
+    ),
+    Mutant(
+        "the carried index is that of the first step for ever",
+        "ewsg_jax/gradients/remembering.py",
+        "return Remembered(self.estimator.commit(of_batch, memory.memory), drawn)",
+        "return Remembered(self.estimator.commit(of_batch, memory.memory), memory.last)",
+        "tests/gradients/test_carried_index.py::test_the_wrapped_memory_moves_with_the_accepted_batch",
+    ),
+    Mutant(
+        "the carried batch is not drawn at the start",
+        "ewsg_jax/gradients/remembering.py",
+        "self.estimator.draw(first, data))",
+        "jax.tree.map(jnp.zeros_like, self.estimator.draw(first, data)))",
+        "tests/gradients/test_carried_index.py::test_the_first_batch_is_drawn_at_init_and_each_step_draws_as_many_as_it_proposes",
+        sweep=True,
     ),
 ]

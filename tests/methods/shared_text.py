@@ -60,6 +60,10 @@ ARGUMENTS = {
         '`"together"` (default) evaluates the M+1 estimates at once, `"one_by_one"` in a scan that keeps two '
         "of them in memory; the same draws, equal to rounding."
     ),
+    "carry_index": (
+        "begin each step's index chain with the batch that the last step accepted (section 4.4 of the paper), "
+        "which each chain then keeps by its row numbers; default False: with a new one (Algorithm 1)."
+    ),
     "refresh_every": (
         "K, steps from one anchor to the next: a whole number, or a function of n that returns one. Default: ⌈n/b⌉."
     ),
