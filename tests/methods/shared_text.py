@@ -136,6 +136,18 @@ ARGUMENTS = {
         "how many data may be selected in a step; a whole number or a function of n. Default: nq + 6√(nq) + "
         "8, which about one step in 10⁹ exceeds."
     ),
+    "num_resampled": (
+        "r: so many data, chosen uniformly, are drawn anew in each step, in the place of selecting each with "
+        "probability q; a whole number or a function of n. Default None: by `resample_probability`."
+    ),
+    "target_acceptance": (
+        "bring the step size to this share of accepted proposals, in (0, 1), while the chain burns in: `step_size` "
+        "is then where it begins. Default None: `step_size` as it is."
+    ),
+    "adapt_steps": (
+        "K ≥ 1, the steps that adapt, the first of a chain; burn in for at least as many. Default None, with "
+        "`target_acceptance` alone."
+    ),
     "bound": "of the likelihood; default `posterior.bound`.",
 }
 
