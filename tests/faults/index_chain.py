@@ -175,4 +175,27 @@ MUTANTS = [
         "tests/gradients/test_carried_index.py::test_the_first_batch_is_drawn_at_init_and_each_step_draws_as_many_as_it_proposes",
         sweep=True,
     ),
+    Mutant(
+        "the law of the least variance is not unbiased",
+        "ewsg_jax/gradients/least_variance_law.py",
+        "np.vstack([np.ones(count), scaled.T]), np.append(1.0, np.zeros(d))",
+        "np.ones((1, count)), np.ones(1)",
+        "tests/gradients/test_least_variance.py::test_the_law_is_the_best_vertex_and_unbiased[gaussian_location-1-True]",
+    ),
+    Mutant(
+        "the law of the greatest variance",
+        "ewsg_jax/gradients/least_variance_law.py",
+        "linprog(cost, ",
+        "linprog(-cost, ",
+        "tests/gradients/test_least_variance.py::test_the_law_is_the_best_vertex_and_unbiased[logistic_regression-2-False]",
+        sweep=True,
+    ),
+    Mutant(
+        "the law of the least variance is uniform",
+        "ewsg_jax/gradients/_least_variance.py",
+        "cumulative = jnp.cumsum(self.law(proposals[0].gradient))",
+        "cumulative = jnp.cumsum(0 * self.law(proposals[0].gradient) + 1)",
+        "tests/gradients/test_least_variance.py::test_a_step_draws_from_it[gaussian_location-1-True]",
+        sweep=True,
+    ),
 ]
