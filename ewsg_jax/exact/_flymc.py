@@ -9,7 +9,8 @@ A step is a random-walk Metropolis step for θ given z, θ* = θ + h ξ with
 
     log p(θ, z) = (log p₀ + Σᵢ log Bᵢ)/T + Σ_{i bright} log(lᵢ/bᵢ − 1),
 
-whose sum over all data is a closed form of sums taken once, then a move of z (`bright_set`).
+whose sum over all data is a closed form of sums taken once, then a move of z (`bright_set`, or `redrawing`). h may
+be brought to an acceptance while the chain burns in (`adapting`).
 """
 
 import itertools
@@ -25,6 +26,7 @@ from ewsg_jax._types import Array, Data, Hyperparameter, Key, P, Position, PyTre
 from ewsg_jax.bounds import Bound
 from ewsg_jax.bounds.protocol import check_bound
 from ewsg_jax.exact._random_walk_metropolis import RandomWalkNoise
+from ewsg_jax.exact.adapting import adapted, checked_target
 from ewsg_jax.exact.bright_set import (
     BrightSet,
     Resampling,
@@ -36,6 +38,7 @@ from ewsg_jax.exact.bright_set import (
     select,
     uniforms_per_skip,
 )
+from ewsg_jax.exact.redrawing import Redrawing, choose, redraw
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients import center as centers
 from ewsg_jax.gradients.period import Period, checked_period, period_at
@@ -47,7 +50,7 @@ from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 from ewsg_jax.tags import saved_as
 
 
-@saved_as("firefly_state")
+@saved_as("firefly_state", later={"log_scale": lambda f: ()})
 class FireflyState(NamedTuple):
     """What a chain of FlyMC is.
 
@@ -57,6 +60,7 @@ class FireflyState(NamedTuple):
         log_dark: log p₀ + Σ log Bᵢ there, up to a constant.
         bright: the bright data.
         overflow: whether more data were bright at the start than there is room for, until the first step tells.
+        log_scale: of the step size, a scalar; `()` where it is not adapted.
     """
 
     position: Position
@@ -64,6 +68,7 @@ class FireflyState(NamedTuple):
     log_dark: Array
     bright: BrightSet
     overflow: Array
+    log_scale: Any = ()
 
 
 @saved_as("firefly_memory")
@@ -78,7 +83,7 @@ class FireflyNoise(NamedTuple):
     """What moves θ, and what moves z beside the selected data."""
 
     walk: RandomWalkNoise
-    resampling: Resampling
+    resampling: Resampling | Redrawing
 
 
 @module
@@ -92,6 +97,9 @@ class FireflyMonteCarlo(Kernel[P]):
     capacity: int = static()
     resample_probability: float = static(default=0.01)
     proposal_capacity: Period = static(default=None)
+    num_resampled: Period = static(default=None)
+    target_acceptance: float | None = static(default=None)
+    adapt_steps: int = static(default=0)
     bound: Bound = static()
     center: Position | None = None
     temperature: Constant | Schedule
@@ -105,6 +113,8 @@ class FireflyMonteCarlo(Kernel[P]):
 
     def room(self, n: int) -> int:
         """Return how many data may be selected in a step."""
+        if self.num_resampled is not None:
+            return period_at("num_resampled", self.num_resampled, lambda n: n, n)
         default = default_room(self.resample_probability)
         return period_at("proposal_capacity", self.proposal_capacity, default, n)
 
@@ -135,13 +145,18 @@ class FireflyMonteCarlo(Kernel[P]):
                 f"{self.capacity}: a start and a centre near the mode make fewer bright"
             )
         dark, overflowed = self.log_dark(position, memory), count > self.capacity
-        return KernelState(
-            FireflyState(position, jnp.int32(0), dark, bright, overflowed), memory, RowsSeen(num_rows(data))
-        )
+        scale = () if self.target_acceptance is None else jnp.zeros_like(dark)
+        first = FireflyState(position, jnp.int32(0), dark, bright, overflowed, scale)
+        return KernelState(first, memory, RowsSeen(num_rows(data)))
 
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
         n, most = num_rows(data), self.room(num_rows(data))
         direction_key, uniform_key = jax.random.split(key)
+        if self.num_resampled is not None:
+            anew_key, choice_key = jax.random.split(uniform_key)
+            uniforms = _random.log_uniform(anew_key, (1 + most,))
+            walk = RandomWalkNoise(_random.noise(direction_key, state.position), uniforms[0])
+            return Randomness(choose(choice_key, most, n), FireflyNoise(walk, Redrawing(uniforms[1:])))
         # In one draw, of which each part costs little.
         lengths = 1, (most + 1) * uniforms_per_skip(self.resample_probability), self.capacity, most
         uniforms = _random.log_uniform(uniform_key, (sum(lengths),))
@@ -155,9 +170,11 @@ class FireflyMonteCarlo(Kernel[P]):
         return randomness._replace(batch=selected._replace(rows=gathering.gather(data, selected.rows)))
 
     def transition(self, randomness: Randomness, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
-        (position, step, dark, bright, overflowed), memory = state.dynamics, state.memory
+        (position, step, dark, bright, overflowed, log_scale), memory = state.dynamics, state.memory
         walk, resampling = randomness.noise
         h, temperature = self.step_size(step), self.temperature(step)
+        if self.target_acceptance is not None:
+            h = h * jnp.exp(log_scale)
 
         proposed = _tree.combine((1, position), (h, walk.direction))
         is_bright = bright.rows >= 0
@@ -168,19 +185,19 @@ class FireflyMonteCarlo(Kernel[P]):
         there = self.log_dark(proposed, memory)
         log_ratio = (there - dark) / temperature + jnp.sum(jnp.where(is_bright, change, 0))
         accepted = walk.log_uniform <= log_ratio
+        if self.target_acceptance is not None:
+            log_scale = adapted(log_scale, step, log_ratio, self.target_acceptance, self.adapt_steps)
         position, dark, gaps = _tree.where(accepted, (proposed, there, gaps), (position, dark, bright.gaps))
 
         selected = randomness.batch
         proposal_gaps = self.bound.gaps(position, memory.center, gathering.rows_of(selected.rows, data))
-        moved, num_dark, fits = resample(
-            BrightSet(bright.rows, gaps),
-            selected,
-            proposal_gaps,
-            resampling,
-            self.resample_probability,
-            temperature,
-        )
-        following = FireflyState(position, step + 1, dark, moved, jnp.zeros_like(overflowed))
+        lit = BrightSet(bright.rows, gaps)
+        if isinstance(resampling, Redrawing):
+            moved, num_dark, fits = redraw(lit, selected, proposal_gaps, resampling, temperature)
+        else:
+            q = self.resample_probability
+            moved, num_dark, fits = resample(lit, selected, proposal_gaps, resampling, q, temperature)
+        following = FireflyState(position, step + 1, dark, moved, jnp.zeros_like(overflowed), log_scale)
         info = Info(
             gradient_evaluations=jnp.sum(is_bright, dtype=jnp.int32) + num_dark,
             is_finite=_tree.is_finite(following),
@@ -197,6 +214,9 @@ class FireflyMonteCarlo(Kernel[P]):
     def check(self, position: P, data: Data) -> None:
         self.posterior.check(position, data)
         centers.check_fits(self.center, position)
+        n = num_rows(data)
+        if self.num_resampled is not None and self.room(n) > n:
+            raise ValueError(f"num_resampled must be at most n = {n:,}, the rows of data; got {self.room(n):,}")
 
     @property
     def sharing(self) -> Sharing:
@@ -221,6 +241,9 @@ def flymc(
     capacity: int,
     resample_probability: float = 0.01,
     proposal_capacity: Period = None,
+    num_resampled: Period = None,
+    target_acceptance: float | None = None,
+    adapt_steps: int | None = None,
     bound: Bound | None = None,
     center: Position | None = None,
     temperature: Hyperparameter = 1.0,
@@ -237,6 +260,7 @@ def flymc(
     For many data and a posterior that is narrow around a centre, in few dimensions. Not where the bound is loose,
     so that a good part of the data is bright; and not without the mode for the centre (`ewsg_jax.find_mode`). A
     chain forgets more slowly than one of `random_walk_metropolis`: θ moves given z, and z by some data a step.
+    While `target_acceptance` adapts the step size a chain has no fixed law: keep what comes after `adapt_steps`.
 
     Args:
         posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
@@ -247,6 +271,12 @@ def flymc(
         resample_probability: q, with which a dark datum is selected to become bright, in (0, 1). Default 0.01.
         proposal_capacity: how many data may be selected in a step; a whole number or a function of n. Default: nq +
             6√(nq) + 8, which about one step in 10⁹ exceeds.
+        num_resampled: r: so many data, chosen uniformly, are drawn anew in each step, in the place of selecting
+            each with probability q; a whole number or a function of n. Default None: by `resample_probability`.
+        target_acceptance: bring the step size to this share of accepted proposals, in (0, 1), while the chain
+            burns in: `step_size` is then where it begins. Default None: `step_size` as it is.
+        adapt_steps: K ≥ 1, the steps that adapt, the first of a chain; burn in for at least as many. Default None,
+            with `target_acceptance` alone.
         bound: of the likelihood; default `posterior.bound`.
         center: where the bound is tight, a tree like the position. None (default): the position given to `init`,
             which costs a centre and its sums for each chain where each has a start of its own.
@@ -281,6 +311,13 @@ def flymc(
     _check.integer("capacity", capacity)
     probability = check_probability(resample_probability)
     room = checked_period("proposal_capacity", proposal_capacity)
+    redrawn = checked_period("num_resampled", num_resampled)
+    if redrawn is not None and (room is not None or probability != 0.01):
+        raise ValueError(
+            "num_resampled must be None where resample_probability or proposal_capacity is given: it takes their "
+            f"place; got {_check.describe(num_resampled)}"
+        )
+    target, steps = checked_target(target_acceptance, adapt_steps)
     lower = posterior.bound if bound is None else bound
     if lower is None:
         raise ValueError(
@@ -295,6 +332,9 @@ def flymc(
         capacity=int(capacity),
         resample_probability=probability,
         proposal_capacity=room,
+        num_resampled=redrawn,
+        target_acceptance=target,
+        adapt_steps=steps,
         bound=lower,
         center=centers.given(center),
         chunk_size=int(chunk_size),

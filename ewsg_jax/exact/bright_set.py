@@ -132,7 +132,7 @@ def first_bright(
         log_probability = jnp.log(-jnp.expm1(-gaps / temperature))
         chosen = _random.log_uniform(jax.random.fold_in(key, i), (size,)) <= log_probability
         chosen &= numbers >= i * size
-        added = _put(bright, BrightSet(numbers, gaps), chosen, count)
+        added = put(bright, BrightSet(numbers, gaps), chosen, count)
         return added, count + jnp.sum(chosen, dtype=jnp.int32)
 
     dtype = jax.eval_shape(gaps_of, data).dtype
@@ -164,10 +164,7 @@ def resample(
     log_q = math.log(probability)
     is_bright = bright.rows >= 0
     numbers = gathering.indices_of(selected.rows)
-    # A loop of few turns, which is many small programs elsewhere; unrolled it takes a CPU longer with one chain.
-    unrolled = functools.partial(jnp.searchsorted, method="scan_unrolled")
-    place = jax.lax.platform_dependent(numbers, bright.rows, cpu=jnp.searchsorted, default=unrolled)
-    place = jnp.minimum(place, selected.used.size - 1)
+    place = placed(numbers, bright.rows)
     is_selected = is_bright & (numbers[place] == bright.rows) & selected.used[place]
     is_dark = selected.used.at[jnp.where(is_selected, place, selected.used.size)].set(False, mode="drop")
 
@@ -184,13 +181,25 @@ def resample(
     fits = selected.is_whole & (proposals_back <= selected.used.size)
     fits &= kept + jnp.sum(brightened) <= bright.rows.size
 
-    empty = BrightSet(jnp.full_like(bright.rows, FREE), jnp.zeros_like(bright.gaps))
-    moved = _put(_put(empty, bright, stays, 0), BrightSet(numbers, gaps), brightened, kept)
+    moved = put(put(empty_like(bright), bright, stays, 0), BrightSet(numbers, gaps), brightened, kept)
     moved = jax.tree.map(lambda new, old: jnp.where(fits, new, old), moved, bright)
     return moved, jnp.sum(is_dark, dtype=jnp.int32), fits
 
 
-def _put(target: BrightSet, source: BrightSet, chosen: Array, first: Array | int) -> BrightSet:
+def placed(numbers: Array, rows: Array) -> Array:
+    """Return where in ascending numbers each row would stand."""
+    # A loop of few turns, which is many small programs elsewhere; unrolled it takes a CPU longer with one chain.
+    unrolled = functools.partial(jnp.searchsorted, method="scan_unrolled")
+    place = jax.lax.platform_dependent(numbers, rows, cpu=jnp.searchsorted, default=unrolled)
+    return jnp.minimum(place, numbers.size - 1)
+
+
+def empty_like(bright: BrightSet) -> BrightSet:
+    """Return a set with as much room and nothing in it."""
+    return BrightSet(jnp.full_like(bright.rows, FREE), jnp.zeros_like(bright.gaps))
+
+
+def put(target: BrightSet, source: BrightSet, chosen: Array, first: Array | int) -> BrightSet:
     """Put the chosen ones into the places from `first` on, as far as there are such."""
     place = jnp.where(chosen, first + jnp.cumsum(chosen) - 1, target.rows.size)
     return jax.tree.map(lambda t, s: t.at[place].set(s.astype(t.dtype), mode="drop"), target, source)

@@ -44,6 +44,8 @@ def known(estimator: GradientEstimator, data: Data) -> Known:
         ValueError: nothing is.
     """
     if isinstance(estimator, ExponentiallyWeighted):
+        if estimator.carries_index:
+            raise _unknown(estimator, "carry_index=True, whose batches depend on each other")
         inner = known(estimator.estimator, data)
         if inner.lags is not None:
             raise _unknown(estimator, "exponential weights around a memory")

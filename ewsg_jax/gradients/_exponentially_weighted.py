@@ -5,6 +5,11 @@ min(1, exp(w(J) − w(I))), w the dynamics' log weight ½‖x + a‖² of the *e
 estimate in units of the dynamics' noise, x: that noise frozen). As M → ∞ the batch has the law
 p_I ∝ exp(w(I)); M = 0 is the wrapped estimator. Only the accepted batch moves the memory.
 
+Algorithm 1 draws I anew in every step; section 4.4 speaks of one index chain that lives across steps. With
+`carry_index` I is the batch that the last step accepted, weighed anew where the chain now is: as many evaluations,
+and for small h the law of the batch is that of exact weights whatever M, where Algorithm 1 has it to first order in
+h from M = 1 on. Batches of successive steps are then dependent: a batch that outweighs the others stays.
+
 Without noise (T = 0 or γ = 0, which a schedule may reach) there are no weights: as σ → 0 the longest gradient
 always wins, whose mean is not ∇V, so that the limit is no optimiser of V. A chain whose weight is not finite
 gets NaN for a gradient, and is reported as diverged at that step. M = 0 asks for no weight.
@@ -26,6 +31,7 @@ from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, OfRows, Sharing, Weight
+from ewsg_jax.gradients.remembering import Remembering
 
 FROZEN_NOISE = ("momentum", "zero", "one", "rest")
 CANDIDATES = ("together", "one_by_one")
@@ -37,7 +43,8 @@ MOST_UNROLLED = 16
 class ChainDraw(NamedTuple):
     """Randomness of the index chain: M+1 batches and the logs of M uniform numbers.
 
-    For exact weights one batch, which only a refresh of the wrapped estimator sees, and one uniform number.
+    M batches where the chain begins with that of the last step; a refresh then sees the first of these. For exact
+    weights one batch, which only a refresh of the wrapped estimator sees, and one uniform number.
     """
 
     batches: PyTree
@@ -49,7 +56,8 @@ class ExponentiallyWeighted(GradientEstimator[P]):
     """The estimator of `exponentially_weighted`.
 
     Attributes:
-        estimator: the wrapped one, whose posterior and memory are this one's.
+        estimator: the wrapped one, whose posterior and memory are this one's; one that remembers where the index
+            is carried.
         chain_length: M, or infinity for exact weights.
         frozen: the frozen noise as a tree, None where it has a name.
         name: that name, None where it is a tree.
@@ -65,6 +73,11 @@ class ExponentiallyWeighted(GradientEstimator[P]):
     def is_exact(self) -> bool:
         """Whether the weights are those of all batches."""
         return self.chain_length == math.inf
+
+    @property
+    def carries_index(self) -> bool:
+        """Whether a step's index chain begins with the batch that the last step accepted."""
+        return isinstance(self.estimator, Remembering)
 
     @property
     def frozen_noise(self) -> str | PyTree:
@@ -100,7 +113,8 @@ class ExponentiallyWeighted(GradientEstimator[P]):
     def draw(self, key: Key, data: Data) -> ChainDraw:
         batch_key, chain_key = jax.random.split(key)
         length = 0 if self.is_exact else int(self.chain_length)
-        batches = jax.vmap(lambda k: self.estimator.draw(k, data))(jax.random.split(batch_key, length + 1))
+        fresh = length if self.carries_index else length + 1
+        batches = jax.vmap(lambda k: self.estimator.draw(k, data))(jax.random.split(batch_key, fresh))
         return ChainDraw(batches, _random.log_uniform(chain_key, (1 if self.is_exact else length,)))
 
     def gather(self, randomness: ChainDraw, data: Data) -> ChainDraw:
@@ -121,6 +135,9 @@ class ExponentiallyWeighted(GradientEstimator[P]):
     ) -> tuple[Estimate, PyTree]:
         if self.is_exact:
             return self._propose_exactly(randomness, memory, point, data, weight)
+        if isinstance(self.estimator, Remembering):
+            behind = self.estimator.behind_last(randomness.batches, memory, data)
+            randomness = randomness._replace(batches=behind)
         if self.candidates == "together":
             return self._propose_together(randomness, memory, point, data, weight)
         return self._propose_one_by_one(randomness, memory, point, data, weight)
@@ -141,11 +158,17 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         return inner._replace(per_step=count * per_candidate + inner.per_accepted)
 
     def arguments(self) -> dict[str, Any]:
-        named = {"estimator": self.estimator, "chain_length": self.chain_length}
+        inner = self.estimator
+        named = {
+            "estimator": inner.estimator if isinstance(inner, Remembering) else inner,
+            "chain_length": self.chain_length,
+        }
         if self.frozen_noise != "momentum":
             named["frozen_noise"] = self.frozen_noise
         if self.candidates != "together":
             named["candidates"] = self.candidates
+        if self.carries_index:
+            named["carry_index"] = True
         return named
 
     def _weigh(
@@ -211,6 +234,7 @@ def exponentially_weighted(
     chain_length: int | float = 1,
     frozen_noise: str | PyTree = "momentum",
     candidates: Literal["together", "one_by_one"] = "together",
+    carry_index: bool = False,
 ) -> ExponentiallyWeighted[P]:
     """Choose among M+1 batches by a Metropolis chain on their exponential weights.
 
@@ -226,6 +250,8 @@ def exponentially_weighted(
             tree shaped like the position.
         candidates: `"together"` evaluates the M+1 estimates at once, `"one_by_one"` in a scan that keeps two
             of them in memory; the same draws, equal to rounding.
+        carry_index: begin each step's index chain with the batch that the last step accepted (EWSG section 4.4),
+            or (False) with a new one (Algorithm 1). Each chain then keeps a batch's row numbers.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind.
@@ -263,9 +289,16 @@ def exponentially_weighted(
     else:
         _check_tree(frozen_noise)
     _check.one_of("candidates", candidates, CANDIDATES)
+    _check.boolean("carry_index", carry_index)
+    if carry_index and (is_exact or chain_length == 0):
+        raise ValueError(
+            f"carry_index must be False for chain_length={chain_length}, "
+            + ("whose weights need no index chain" if is_exact else "which would keep one batch for ever")
+            + "; got True"
+        )
     return ExponentiallyWeighted(
         posterior=estimator.posterior,
-        estimator=estimator,
+        estimator=Remembering(posterior=estimator.posterior, estimator=estimator) if carry_index else estimator,
         chain_length=math.inf if is_exact else int(chain_length),
         frozen=None if is_named else frozen_noise,
         name=frozen_noise if is_named else None,

@@ -35,6 +35,7 @@ def ewsg(
     chain_length: int | float = 1,
     frozen_noise: str | PyTree = "momentum",
     candidates: Literal["together", "one_by_one"] = "together",
+    carry_index: bool = False,
     integrator: Integrator = "semi_implicit",
     replace: bool = True,
     rows: Rows = "random",
@@ -65,6 +66,8 @@ def ewsg(
             like the position.
         candidates: `"together"` (default) evaluates the M+1 estimates at once, `"one_by_one"` in a scan that keeps
             two of them in memory; the same draws, equal to rounding.
+        carry_index: begin each step's index chain with the batch that the last step accepted (section 4.4 of the
+            paper), which each chain then keeps by its row numbers; default False: with a new one (Algorithm 1).
         integrator: the scheme of `ewsg_jax.dynamics`: `"semi_implicit"` (default); `"euler"`, the papers';
             `"splitting"`, of order h² with an exact gradient; `"ABOBA"` or `"BAOAB"` (`palindrome`), then
             without any on Gaussians; or `"exact"`, exact for a frozen one.
@@ -105,5 +108,6 @@ def ewsg(
             chain_length=chain_length,
             frozen_noise=frozen_noise,
             candidates=candidates,
+            carry_index=carry_index,
         ),
     )

@@ -32,6 +32,7 @@ def ewsg_ld(
     chain_length: int | float = 1,
     frozen_noise: str | PyTree = "momentum",
     candidates: Literal["together", "one_by_one"] = "together",
+    carry_index: bool = False,
     replace: bool = True,
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
@@ -55,6 +56,8 @@ def ewsg_ld(
             position.
         candidates: `"together"` (default) evaluates the M+1 estimates at once, `"one_by_one"` in a scan that keeps
             two of them in memory; the same draws, equal to rounding.
+        carry_index: begin each step's index chain with the batch that the last step accepted (section 4.4 of the
+            paper), which each chain then keeps by its row numbers; default False: with a new one (Algorithm 1).
         replace: draw rows with replacement (default), or (False) a uniform subset.
         rows: `"random"` (default): independent rows, or the subset; `"blocks"`: b consecutive rows from a uniform
             start, quick to fetch, for data in random order; or what `ewsg_jax.rows.by_probability` or `leverage`
@@ -91,5 +94,6 @@ def ewsg_ld(
             chain_length=chain_length,
             frozen_noise=frozen_noise,
             candidates=candidates,
+            carry_index=carry_index,
         ),
     )

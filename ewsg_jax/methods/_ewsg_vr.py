@@ -37,6 +37,7 @@ def ewsg_vr(
     structure: Structure = "dense",
     rank: int = 10,
     frozen_noise: str | PyTree = "momentum",
+    carry_index: bool = False,
     integrator: Literal["semi_implicit", "euler"] = "semi_implicit",
     replace: bool = True,
     temperature: Hyperparameter = 1.0,
@@ -65,6 +66,8 @@ def ewsg_vr(
         frozen_noise: the x of the weight ½‖x + a‖², a the gradient in units of the noise (Fig. 1b of the paper):
             `"momentum"` (default), its most likely value (no change of momentum); `"zero"`; `"one"`, all ones;
             `"rest"`, the noise that brings the momentum to rest; or a tree shaped like the position.
+        carry_index: begin each step's index chain with the batch that the last step accepted (section 4.4 of the
+            paper), which each chain then keeps by its row numbers; default False: with a new one (Algorithm 1).
         integrator: what the friction is added to: `"semi_implicit"` (default), or `"euler"`, the paper's.
         replace: draw rows with replacement (default), or (False) a uniform subset.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
@@ -114,5 +117,6 @@ def ewsg_vr(
             ),
             chain_length=chain_length,
             frozen_noise=frozen_noise,
+            carry_index=carry_index,
         ),
     )

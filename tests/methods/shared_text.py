@@ -60,6 +60,10 @@ ARGUMENTS = {
         '`"together"` (default) evaluates the M+1 estimates at once, `"one_by_one"` in a scan that keeps two '
         "of them in memory; the same draws, equal to rounding."
     ),
+    "carry_index": (
+        "begin each step's index chain with the batch that the last step accepted (section 4.4 of the paper), "
+        "which each chain then keeps by its row numbers; default False: with a new one (Algorithm 1)."
+    ),
     "refresh_every": (
         "K, steps from one anchor to the next: a whole number, or a function of n that returns one. Default: ⌈n/b⌉."
     ),
@@ -131,6 +135,18 @@ ARGUMENTS = {
     "proposal_capacity": (
         "how many data may be selected in a step; a whole number or a function of n. Default: nq + 6√(nq) + "
         "8, which about one step in 10⁹ exceeds."
+    ),
+    "num_resampled": (
+        "r: so many data, chosen uniformly, are drawn anew in each step, in the place of selecting each with "
+        "probability q; a whole number or a function of n. Default None: by `resample_probability`."
+    ),
+    "target_acceptance": (
+        "bring the step size to this share of accepted proposals, in (0, 1), while the chain burns in: `step_size` "
+        "is then where it begins. Default None: `step_size` as it is."
+    ),
+    "adapt_steps": (
+        "K ≥ 1, the steps that adapt, the first of a chain; burn in for at least as many. Default None, with "
+        "`target_acceptance` alone."
     ),
     "bound": "of the likelihood; default `posterior.bound`.",
 }

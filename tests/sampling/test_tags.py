@@ -30,6 +30,7 @@ EVER_USED = {
     "preconditioned_state",
     "quasi_newton_state",
     "random_walk_state",
+    "remembered_batch",
     "riemannian_state",
     "rows_seen",
     "saga_memory",

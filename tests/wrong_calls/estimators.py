@@ -10,6 +10,7 @@ from tests.wrong_calls.table import (
     A_POSTERIOR,
     AN_ESTIMATOR,
     FROZEN,
+    INF,
     KERNEL,
     MODEL,
     NAN,
@@ -90,4 +91,21 @@ of(
     ("x a function", T, "frozen_noise", "function failing", SHAPED, lambda: weighted(frozen_noise=failing)),
     ("x NaN", V, "frozen_noise", "holds 2 NaN", "must be finite", lambda: weighted(frozen_noise=POINT + NAN)),
     ("candidates", V, "candidates", "'all' (str)", "'together', 'one_by_one'", lambda: weighted(candidates="all")),
+    ("carry", T, "carry_index", "1 (int)", "True or False", lambda: weighted(carry_index=1)),
+    ("carry one", V, "carry_index", "True", "chain_length=0", lambda: weighted(carry_index=True, chain_length=0)),
+    (
+        "carry exact",
+        V,
+        "carry_index",
+        "True",
+        "no index chain",
+        lambda: weighted(carry_index=True, chain_length=INF),
+    ),
+)
+best = ewsg.gradients.least_variance
+of(
+    "gradients.least_variance",
+    ("a posterior", T, "estimator", "gaussian_location(", AN_ESTIMATOR, lambda: best(MODEL)),
+    ("weighted", V, "estimator", "got one that is", "not be exponentially weighted", lambda: best(weighted())),
+    ("full", V, "estimator", "got others", "batches that can be listed", lambda: best(ewsg.gradients.full(MODEL))),
 )

@@ -1,0 +1,92 @@
+"""An estimator that remembers which batch was accepted, so that the next step's index chain can begin with it."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax._module import module
+from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
+from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
+from ewsg_jax.tags import saved_as
+
+
+@saved_as("remembered_batch")
+class Remembered(NamedTuple):
+    """A memory, and beside it the batch that was accepted last, as it was drawn: row numbers, not rows."""
+
+    memory: Memory
+    last: PyTree
+
+
+class Draw(NamedTuple):
+    """A batch, perhaps with its rows, and the same as it was drawn."""
+
+    batch: PyTree
+    drawn: PyTree
+
+
+@module
+class Remembering(GradientEstimator[P]):
+    """The estimates of another one, whose memory holds the accepted batch beside its own.
+
+    Attributes:
+        estimator: the other one.
+    """
+
+    estimator: GradientEstimator[P]
+
+    @property
+    def takes_padded(self) -> bool:
+        return self.estimator.takes_padded
+
+    @property
+    def reports_covariance(self) -> bool:
+        return self.estimator.reports_covariance
+
+    @property
+    def sharing(self) -> Sharing:
+        return self.estimator.sharing._replace(of="chain")
+
+    def check(self, position: P, data: Data) -> None:
+        self.estimator.check(position, data)
+
+    def draw(self, key: Key, data: Data) -> Draw:
+        drawn = self.estimator.draw(key, data)
+        return Draw(drawn, drawn)
+
+    def gather(self, randomness: Draw, data: Data) -> Draw:
+        return randomness._replace(batch=self.estimator.gather(randomness.batch, data))
+
+    def init(self, key: Key, position: Position, data: Data) -> Remembered:
+        own, first = jax.random.split(key)
+        return Remembered(self.estimator.init(own, position, data), self.estimator.draw(first, data))
+
+    def behind_last(self, candidates: Draw, memory: Remembered, data: Data) -> Draw:
+        """Return candidates, on a leading axis, behind the batch that was accepted last."""
+        last = Draw(memory.last, memory.last)
+        if jax.tree.structure(candidates.batch) != jax.tree.structure(last.batch):
+            last = self.gather(last, data)  # as those were, ahead of the step
+        return jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), last, candidates)
+
+    def refresh(
+        self, randomness: Draw, memory: Remembered, step: Array, point: Position, data: Data
+    ) -> tuple[Remembered, Position, Any]:
+        own, point, evaluations = self.estimator.refresh(randomness.batch, memory.memory, step, point, data)
+        return memory._replace(memory=own), point, evaluations
+
+    def propose(
+        self, randomness: Draw, memory: Remembered, point: Position, data: Data, weight: Weight
+    ) -> tuple[Estimate, PyTree]:
+        estimate, receipt = self.estimator.propose(randomness.batch, memory.memory, point, data, weight)
+        return estimate, (receipt, randomness.drawn)
+
+    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
+        return self.estimator.probe(estimate, position, data)
+
+    def commit(self, receipt: PyTree, memory: Remembered) -> Remembered:
+        of_batch, drawn = receipt
+        return Remembered(self.estimator.commit(of_batch, memory.memory), drawn)
+
+    def evaluations(self, data: Data) -> Evaluations:
+        return self.estimator.evaluations(data)
