@@ -21,6 +21,7 @@ from benchmarks.pages import (
     many_chains,
     methods,
     plans,
+    reproductions,
     row_epochs,
     stein,
 )
@@ -214,6 +215,11 @@ def test_the_page_of_checks_tells_what_the_discrepancy_sees():
     assert all(row["scores"] > row["kernel"] for row in wrong)
     assert all(row["chosen"] < row["every"] / 10 and row["largest_sd"] < 1 for row in result["thinned"])
     assert all(row["first"] > 1 and row["second"] > 1 for row in result["taken"])
+
+
+def test_the_page_of_reproductions_tells_what_is_stored():
+    text = reproductions.PAGE.read_text()
+    assert reproductions.page(text) == text, "run python -m benchmarks.pages.reproductions"
 
 
 def test_the_page_of_checks_tells_its_numbers():

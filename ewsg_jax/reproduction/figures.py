@@ -13,7 +13,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 
 
 class Line(NamedTuple):
-    """A line and its band; `None` is no number."""
+    """A line and its band; `None` is no number. Those of one thing, in several panels, have one colour."""
 
     label: str
     x: Sequence[float]
@@ -21,6 +21,7 @@ class Line(NamedTuple):
     low: Sequence[float | None] = ()
     high: Sequence[float | None] = ()
     is_guide: bool = False
+    of: str = ""
 
 
 class Panel(NamedTuple):
@@ -36,12 +37,12 @@ class Panel(NamedTuple):
 def panels(shown: Sequence[Panel]) -> bytes:
     """Return panels side by side as a PNG; a method has one colour in all of them."""
     figure = pictures.blank(0.6 + 4.2 * len(shown), 3.6)
-    labels = list(dict.fromkeys(line.label for panel in shown for line in panel.lines if not line.is_guide))
+    of = list(dict.fromkeys(line.of or line.label for panel in shown for line in panel.lines if not line.is_guide))
     for axis, panel in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
         for line in panel.lines:
             style = {"color": "#888888", "linestyle": ":", "linewidth": 1.0}
             if not line.is_guide:
-                style = {"color": COLOURS[labels.index(line.label) % len(COLOURS)], "linewidth": 1.4}
+                style = {"color": COLOURS[of.index(line.of or line.label) % len(COLOURS)], "linewidth": 1.4}
             axis.plot(line.x, numbers(line.y), label=line.label, **style)
             if line.low:
                 axis.fill_between(

@@ -57,13 +57,16 @@ def rows_of(seed: int) -> Array:
 
 
 def divergence(draws: np.ndarray, rows: np.ndarray) -> float:
-    """Return KL(target ‖ normal law fitted to draws (chains, 2)), ∞ where these are not finite."""
+    """Return KL(target ‖ normal law fitted to draws (chains, 2)), ∞ where these are at one point, or not finite."""
     if not np.isfinite(draws).all():
         return float("inf")
     covariance, off = np.cov(draws.T), draws.mean(0) - rows.mean(0)
+    sign, log_det = np.linalg.slogdet(covariance)
+    if sign <= 0:
+        return float("inf")
     precision = np.linalg.inv(covariance)
     squares = np.trace(precision) / len(rows) + off @ precision @ off
-    return float(squares - 2 + np.linalg.slogdet(covariance)[1] + 2 * np.log(len(rows))) / 2
+    return float(squares - 2 + log_det + 2 * np.log(len(rows))) / 2
 
 
 def kernel_of(method: Method, step_size: float | None = None) -> Kernel[Array]:

@@ -95,7 +95,8 @@ def draw(parts: Parts) -> bytes:
             quartiles = [list(row) for row in np.quantile(kl, [0.25, 0.5, 0.75], axis=0)]
             step = parts["tuning"]["step_sizes"][label]
             mark = f"{label}, h = {step:g}" if which == TUNED else label
-            lines.append(Line(mark, curves[0][label]["passes"], quartiles[1], quartiles[0], quartiles[2]))
+            passes = curves[0][label]["passes"]
+            lines.append(Line(mark, passes, quartiles[1], quartiles[0], quartiles[2], of=label))
         shown.append(Panel(name, "passes over the data", "KL(target ‖ fitted normal law)", lines))
     return panels(shown)
 

@@ -109,6 +109,7 @@ def test_the_divergence_is_that_of_normal_laws():
     expected = kl_divergence(rows.mean(0), np.eye(2) / 50, draws.mean(0), np.cov(draws.T))
     np.testing.assert_allclose(gaussian.divergence(draws, rows), expected, rtol=1e-12)
     assert gaussian.divergence(np.full((9, 2), np.nan), rows) == np.inf
+    assert gaussian.divergence(np.zeros((9, 2)), rows) == np.inf
 
 
 def test_averages_are_those_of_all_steps():
