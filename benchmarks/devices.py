@@ -103,6 +103,7 @@ def main() -> None:
     for name in ("devices", "processes", "number", "port"):
         parser.add_argument(f"--{name}", type=int, default=1 if name != "number" else 0)
     parser.add_argument("--case", choices=CASES)
+    parser.add_argument("--only", choices=CASES, nargs="+", help="measure these anew, and leave the others")
     chosen = parser.parse_args()
     if chosen.case is not None:
         jax.config.update("jax_num_cpu_devices", chosen.devices)
@@ -112,13 +113,16 @@ def main() -> None:
         print(json.dumps(measured(chosen.case, max(chosen.devices, chosen.processes))))
         return
     result: dict[str, Any] = {"jax": jax.__version__, "cores": os.cpu_count(), "dimension": DIMENSION, "cases": {}}
-    for case in CASES:
+    if chosen.only and RESULTS.exists():
+        result["cases"] = json.loads(RESULTS.read_text(encoding="utf-8"))["cases"]
+    for case in chosen.only or CASES:
         found = result["cases"][case] = {}
         for count in COUNTS:
+            found["load"] = os.getloadavg()[0]
             found[f"{count} devices"] = elsewhere(case, count, 1)
             if count > 1:
                 found[f"{count} processes"] = elsewhere(case, 1, count)
-        print(case, json.dumps({name: one["microseconds"][1] for name, one in found.items()}), flush=True)
+        print(case, json.dumps(found), flush=True)
         RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
