@@ -17,6 +17,7 @@ from benchmarks import (
     bench,
     by_hand,
     cells,
+    devices,
     memory_cells,
     memory_cost,
     ours,
@@ -347,3 +348,16 @@ def test_scaling_is_measured_and_drawn(monkeypatch, tmp_path):
     figures.write(picture.draw(result), tmp_path / "picture.png", picture.caption(result))
     with Image.open(tmp_path / "picture.png") as image:
         assert image.info["Description"] == picture.caption(result)
+
+
+def test_where_exchanging_takes_over():
+    """As long as computing there; later on faster links, for longer steps and for fewer numbers."""
+    for seconds, exchanged, bandwidth, latency in ((5e-3, 1.6e3, 3e11, 3e-6), (2e-2, 3.2e7, 1e10, 2e-5)):
+        count = devices.crossing(seconds, exchanged, bandwidth, latency)
+        sums = 2 * (count - 1) * (latency + exchanged / bandwidth / count)
+        assert sums == pytest.approx(seconds / count, rel=0.01)
+    slow = devices.crossing(1e-3, 1e6, 1e10, 1e-5)
+    assert devices.crossing(2e-3, 1e6, 1e10, 1e-5) > slow
+    assert devices.crossing(1e-3, 1e5, 1e10, 1e-5) > slow
+    assert devices.crossing(1e-3, 1e6, 1e11, 1e-5) > slow
+    assert devices.crossing(1e-3, 0, 1e10, 0) == float("inf")

@@ -78,8 +78,8 @@ MUTANTS = [
     Mutant(
         "saga: a batch counts its rows, not n/b of each",
         "ewsg_jax/gradients/_saga.py",
-        "(1, posterior.estimate_from_rows(differences, part, data, weights))",
-        "(1, posterior.sum_of_rows(differences, part))",
+        "estimated = posterior.estimate_from_rows(differences, part, data, weights)",
+        "estimated = posterior.sum_of_rows(differences, part)",
         "tests/dynamics/test_stationary_law_with_memory.py::test_one_curvature_leaves_a_table_the_noise_of_its_ages",
     ),
     Mutant(
@@ -115,8 +115,8 @@ MUTANTS = [
     Mutant(
         "anchored: two large sums, each rounded",
         G + "anchored.py",
-        "(1, posterior.estimate_from_rows(differences, part, data, weights)),",
-        "(1, estimator.batch_gradient(batch, point, data)), (-1, estimator.batch_gradient(batch, anchor, data)),",
+        "estimated = posterior.estimate_from_rows(differences, part, data, weights)",
+        "estimated = _tree.combine((1, estimator.batch_gradient(batch, point, data)), (-1, estimator.batch_gradient(batch, anchor, data)))",
         "tests/gradients/test_anchored.py::test_near_its_anchor_an_estimate_is_as_exact_as_the_difference[random]",
     ),
     Mutant(
@@ -256,8 +256,8 @@ MUTANTS = [
     Mutant(
         "saga: a probe without the prior",
         "ewsg_jax/gradients/_saga.py",
-        "(1, self.posterior.prior_gradient(position)),",
-        "(0, self.posterior.prior_gradient(position)),",
+        "return self.posterior.total(position, data, of_batch, constant)",
+        "return _tree.combine((1, of_batch), (1, constant))",
         "tests/gradients/test_variance_reduced.py::test_probe_is_the_same_batch_and_memory_elsewhere[linear_regression-saga]",
     ),
 ]

@@ -167,8 +167,8 @@ MUTANTS = [
     Mutant(
         "data sets: batches of rows that do not count",
         "ewsg_jax/rows/independent.py",
-        "return _random.rows(key, counted(data), self.batch_size, most=num_rows(data))",
-        "return _random.rows(key, num_rows(data), self.batch_size)",
+        "own_key(key, data), counted(data), share(self.batch_size, data), most=num_rows(data)",
+        "own_key(key, data), num_rows(data), share(self.batch_size, data)",
         DATA_SETS + "test_their_laws_are_those_that_the_rows_give",
     ),
     Mutant(
@@ -295,8 +295,8 @@ MUTANTS = [
     Mutant(
         "heat: lost members of a stack tell theirs",
         "ewsg_jax/sampling/heat.py",
-        "moves = moves & (np.asarray(state.dynamics.diverged_at) < 0)",
-        "moves = moves & (np.asarray(state.dynamics.diverged_at) < 2**31 - 1)",
+        "moves = moves & (on_host(state.dynamics.diverged_at) < 0)",
+        "moves = moves & (on_host(state.dynamics.diverged_at) < 2**31 - 1)",
         "tests/sampling/test_heat.py::test_of_members_that_lost_some_chains",
         sweep=True,
     ),

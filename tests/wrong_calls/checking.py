@@ -39,6 +39,7 @@ WITH_MOMENTUM = "of a dynamics with a momentum"
 
 of(
     "check",
+    ("a number of devices", T, "mesh", "2 (int)", "a jax.sharding.Mesh whose axes", lambda: checked(DRAWS, mesh=2)),
     ("no kernel", T, "kernel", "'uld' (str)", WITH_MOMENTUM, lambda: checked(run(UNDERDAMPED), kernel="uld")),
     (
         "a kernel without momentum",

@@ -32,10 +32,42 @@ from tests.wrong_calls.table import (
     sampled,
 )
 
+
+def over(axis: str) -> jax.sharding.Mesh:
+    """Two devices along an axis."""
+    return jax.sharding.Mesh(np.array(jax.devices()[:2]), (axis,))
+
+
 of(
     "sample",
     ("a seed", T, "key", "0 (int)", A_KEY, lambda: sampled(key=0)),
     ("a posterior", T, "kernel", "gaussian_location(", "a Kernel (", lambda: sampled(kernel=MODEL)),
+    ("a number of devices", T, "mesh", "2 (int)", "a jax.sharding.Mesh whose axes", lambda: sampled(mesh=2)),
+    ("an axis of another name", V, "mesh", "('batch',)", "'chains', 'data'", lambda: sampled(mesh=over("batch"))),
+    (
+        "a batch of one for two parts",
+        V,
+        "batch_size",
+        "got 1",
+        "multiple of 2",
+        lambda: sampled(kernel=ewsg.sgld(MODEL, 0.1, batch_size=1), mesh=over("data")),
+    ),
+    (
+        "epochs of rows in parts",
+        V,
+        "mesh",
+        "rows='epochs'",
+        "no axis 'data'",
+        lambda: sampled(kernel=ewsg.sgld(MODEL, 0.1, batch_size=2, rows="epochs"), mesh=over("data")),
+    ),
+    (
+        "batches of chains on a mesh",
+        V,
+        "chain_batch_size",
+        "got 2",
+        "None with mesh",
+        lambda: sampled(num_chains=4, chain_batch_size=2, mesh=over("chains")),
+    ),
     ("a method", T, "kernel", "function sgld", "call it to make one", lambda: sampled(kernel=ewsg.sgld)),
     ("NaN data", V, "data", "holds 1 NaN", "must be finite", lambda: sampled(data=DATA.at[0, 0].set(NAN))),
     ("objects", T, "data", "dtype object", "hold numbers", lambda: sampled(data=np.array([[1, None]]))),
