@@ -157,6 +157,7 @@ def sample(
     Raises:
         TypeError, ValueError: an argument is of the wrong kind, or `seconds` are over before a draw is kept; the
             message names it.
+        OSError, ValueError: the first rows of a stream cannot be read, or are wrong; later ones end the run.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
