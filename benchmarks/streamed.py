@@ -63,8 +63,10 @@ def write_rows(folder: Path, num_rows: int) -> dict[str, Path]:
         for file, shape, kind in ((x_file, (num_rows, COLUMNS), "<f4"), (y_file, (num_rows,), "|i1")):
             header = {"descr": kind, "fortran_order": False, "shape": shape}
             np.lib.format.write_array_header_1_0(file, header)
+        block = rng.standard_normal((BLOCK, COLUMNS), np.float32)
         for first in range(0, num_rows, BLOCK):
-            x = rng.standard_normal((min(BLOCK, num_rows - first), COLUMNS), np.float32)
+            # Reflected: to draw all anew would take most of the time.
+            x = block[: num_rows - first] * rng.choice(np.array([-1, 1], np.float32), COLUMNS)
             x.tofile(x_file)
             (rng.random(len(x), np.float32) < 1 / (1 + np.exp(-x @ truth))).astype(np.int8).tofile(y_file)
         for file in (x_file, y_file):

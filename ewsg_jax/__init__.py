@@ -6,7 +6,7 @@ A kernel is a dynamics that asks an estimator for a gradient: `kernel(dynamics, 
 Posterior, models, bounds, bijectors: what is sampled.
 METHODS, kernel, dynamics, gradients, rows: named methods, and parts to make kernels of.
 stack, stack_data: many kernels, or many data sets, in one run.
-stream: data that are larger than memory.
+stream, Stream: data that are larger than memory.
 sample, moments, resume, load: run, go on with a run, and read runs from files.
 plan: which kernel, from where and how long, and whether a chain is needed.
 check: how wrong draws are, and what is right.
@@ -16,8 +16,8 @@ find_mode, forecast, cluster, from_sgd: before a run.
 datasets: real data.
 module, static, hyperparameters, method, saved_as: for parts of your own.
 Kernel, KernelState, Info, Randomness: what a kernel is and returns.
-Samples, StackedSamples, Stack, StackedData, Stream, Moments, Mode, Forecast, Plan, Report, Halved, SGDMatch,
-Method: what functions return, and the record of a method.
+Samples, StackedSamples, Stack, StackedData, Moments, Mode, Forecast, Plan, Report, Halved, SGDMatch, Method: what
+functions return, and the record of a method.
 """
 
 from types import ModuleType as _ModuleType

@@ -166,6 +166,7 @@ def sample(
         TypeError, ValueError: an argument is of the wrong kind, or `seconds` are over before a draw is kept; the
             message names it.
         ValueError: with several processes also that they were given different things; it names them.
+        OSError, ValueError: the first rows of a stream cannot be read, or are wrong; later ones end the run.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

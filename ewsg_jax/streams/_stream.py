@@ -1,6 +1,7 @@
 """Data that are larger than memory: windows of rows, read from where they are."""
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ClassVar
@@ -57,6 +58,8 @@ class Stream(Whole):
         if self.window > _check.MOST_ROWS:
             raise ValueError(f"window must be at most {_check.MOST_ROWS:,} rows; got {self.window:,}")
         self._ahead: tuple[Any, Future[Any]] | None = None
+        self._reading = threading.Lock()
+        self._kinds: PyTree = None
         self.error: Exception | None = None
         # What they are is told here, not in the middle of a run.
         few = self.read(0, min(2, self.num_rows))
@@ -87,9 +90,11 @@ class Stream(Whole):
         leaves, structure = jax.tree.flatten(self._source.row)
         out = [values.room((length, *leaf.shape), leaf.dtype) for leaf in leaves]
         done = 0
-        for start, count in runs:
-            self._source.read(start, [x[done : done + count] for x in out])
-            done += count
+        # The windows of a run and the pieces of a sum are read by threads of their own.
+        with self._reading:
+            for start, count in runs:
+                self._source.read(start, [x[done : done + count] for x in out])
+                done += count
         tree = jax.tree.unflatten(structure, out)
         return tree if self._rows is None else self._changed(tree, length)
 
@@ -180,6 +185,9 @@ class Stream(Whole):
             raise ValueError(f"{takes}; it failed: {_check.reason(error)}") from error
         if not jax.tree.leaves(made) or any(x.ndim == 0 or len(x) != length for x in jax.tree.leaves(made)):
             raise ValueError(f"{takes}; of {length} rows it returned {_check.describe(made)}")
+        kinds = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), made)
+        if self._kinds not in (None, kinds):
+            raise ValueError(f"{takes}, always of one kind; it returned {kinds}, and before {self._kinds}")
         return made
 
 

@@ -6,11 +6,11 @@ WINDOWS, BAD = "tests/streams/test_windows.py::", "tests/streams/test_bad_rows.p
 SOURCES, BIAS = "tests/streams/test_sources.py::", "tests/streams/test_bias.py::"
 MUTANTS = [
     Mutant(
-        "windows: a step early",
+        "windows: half of one early",
         "ewsg_jax/sampling/windows.py",
         "number = 0 if self._steps is None else step // self._steps",
-        "number = 0 if self._steps is None else (step + 1) // self._steps",
-        WINDOWS + "test_steps_have_the_windows_that_the_key_tells",
+        "number = 0 if self._steps is None else (step + self._steps // 2) // self._steps",
+        WINDOWS + "test_a_run_goes_on_bit_for_bit[random]",
     ),
     Mutant(
         "windows: counted from where a run goes on",
@@ -150,7 +150,7 @@ MUTANTS = [
         "ewsg_jax/streams/_stream.py",
         "            if error is not None:\n                raise error",
         "            if False:\n                raise error",
-        BAD + "test_a_disk_that_dies_before_a_later_anchor",
+        BAD + "test_a_disk_that_fails_at_a_later_anchor",
     ),
     Mutant(
         "the model does not look at later windows",

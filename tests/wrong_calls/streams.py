@@ -90,10 +90,17 @@ of(
     ("pieces", V, "pieces", "got 3, of 2 rows", "at most the rows of a window", lambda: streamed(pieces=3)),
     ("rows", T, "rows", "3 (int)", "a function", lambda: streamed(rows=3)),
     ("fewer rows", V, "rows", "of 2 rows it returned", "a leading axis", lambda: streamed(rows=lambda x: x[:1])),
+    ("rows of another kind", V, "rows", "and before", "always of one kind", lambda: changing().read(0, 1)),
     ("rows fail", V, "rows", "IndexError", "a function of a tree", lambda: streamed(rows=lambda x: x[:, 5])),
     ("read: beyond", V, "stop", "got 7", "from 1 to 6", lambda: streamed().read(0, 7)),
     ("read: before", V, "start", "got -1", "from 0 to 5", lambda: streamed().read(-1, 3)),
 )
+
+
+def changing() -> ewsg.Stream:
+    """Rows that are made into others the second time."""
+    kinds = iter((np.float32, np.float16))
+    return streamed(rows=lambda x: x.astype(next(kinds)))
 
 
 def csv(folder: Path) -> Path:
