@@ -132,6 +132,10 @@ ARGUMENTS = {
     "curvature_threshold": (
         "ε > 0, the least cosine of the angle between the s and the y of a pair that is used. Default 1e-4."
     ),
+    "blocks": (
+        '`"whole"` (default): one matrix H for the position; or `"leaves"`: one for each leaf of its tree, from '
+        "that leaf's part of every pair, as where blocks are moved in parallel."
+    ),
     "capacity": (
         "how many data may be bright at once. Every step takes the time of so many; the error that `init` "
         "raises where they are too few says how many there are."
