@@ -4,11 +4,14 @@
     m₁ ← m₁ + Σ_{i∈I} (aᵢ(θ) − aᵢ(ω)),   m₂ ← m₂ + n Σ_{i∈I} (aᵢaᵢᵀ(θ) − aᵢaᵢᵀ(ω)),   aᵢ = ∇Vᵢ − c
     Cov = (m₂ − m₁m₁ᵀ)/b, times (n − b)/(n − 1) for subsets and for the rows of epochs
 
-Every K steps, the first included, ω ← θ, c is the mean of ∇Vᵢ(ω), m₁ = 0 and m₂ = n Σᵢ aᵢaᵢᵀ(ω): the covariance
-is then exact. The paper has c = 0, the same law, for as many rows come into the moments as go; but far from the
-mode its m₂ and m₁m₁ᵀ are large beside their difference. In its listing the inner loop stands in an `else`, so
-that with a reset in each pass nothing would move, and `ω ← θ` is lost. Between resets Cov may be indefinite:
-its negative part is dropped. Such steps are counted, and those where rounding hides the covariance.
+Every K steps, the first included, ω ← θ, c is the mean of ∇Vᵢ(ω), m₁ = 0 and m₂ = n Σᵢ aᵢaᵢᵀ(ω): the covariance is
+then exact. The paper has c = 0, the same law, for as many rows come into the moments as go; but far from the mode
+its m₂ and m₁m₁ᵀ are large beside their difference. In its listing the inner loop stands in an `else`, so that with
+a reset in each pass nothing would move, and `ω ← θ` is lost. With `lagged` a step sees the covariance that the
+listing gives it: 0 in the first one (Γ₀ = γ), and then that of the moments after the last step, so that a reset is
+seen one step late and the first step of a pass moves with the Γ of the pass before; without, the reset is seen at
+once. Between resets Cov may be indefinite: its negative part is dropped. Such steps are counted, and those where
+rounding hides the covariance.
 
 The estimate is unbiased, 2b evaluations a step, b of them at ω for the accepted batch alone, and n at each
 reset (2n for a low rank: one more pass for the basis).
@@ -21,8 +24,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _tree, products
-from ewsg_jax._module import module
+from ewsg_jax import _check, _tree, products
+from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import batching
 from ewsg_jax.gradients.covariance import Covariance, Structure, clipped
@@ -50,6 +53,7 @@ class Moments(NamedTuple):
     later={
         "center": lambda f: jnp.zeros_like(f["moments"].first),
         "rounding": lambda f: jnp.zeros_like(f["moments"].first[..., 0]),
+        "before": lambda f: (),
     },
 )
 class TrackingMemory(NamedTuple):
@@ -63,6 +67,8 @@ class TrackingMemory(NamedTuple):
         basis: shape (d, r) for a low rank, else None.
         num_clipped: how many steps so far had a covariance that was indefinite or lost in rounding, int32.
         rows: of the row law.
+        before: the moments, their rounding and the basis as the last step left them, where the covariance is
+            lagged; else `()`.
     """
 
     anchor: Position
@@ -72,6 +78,7 @@ class TrackingMemory(NamedTuple):
     basis: Array | None
     num_clipped: Array
     rows: PyTree
+    before: Any = ()
 
 
 class TrackingReceipt(NamedTuple):
@@ -96,6 +103,8 @@ class TrackingReceipt(NamedTuple):
 class CovarianceTracking(WithCovariance[P]):
     """The estimator of `covariance_tracking`."""
 
+    lagged: bool = static(default=False)
+
     def init(self, key: Key, position: Position, data: Data) -> TrackingMemory:
         # The first step resets.
         basis_key, rows_key = jax.random.split(key)
@@ -106,9 +115,10 @@ class CovarianceTracking(WithCovariance[P]):
         size = {"dense": (d, d), "diagonal": (d,), "low_rank": (r, r)}[self.structure]
         moments = Moments(jnp.zeros(d, dtype), jnp.zeros(size, dtype))
         rows = self.law.init(rows_key)
-        return TrackingMemory(
-            _tree.copy(position), jnp.zeros(d, dtype), moments, jnp.zeros((), dtype), basis, jnp.int32(0), rows
-        )
+        rounding = jnp.zeros((), dtype)
+        before = (moments, rounding, basis) if self.lagged else ()
+        start = _tree.copy(position), jnp.zeros(d, dtype)
+        return TrackingMemory(*start, moments, rounding, basis, jnp.int32(0), rows, before)
 
     def refresh(
         self, randomness: PyTree, memory: TrackingMemory, step: Array, point: Position, data: Data
@@ -128,11 +138,15 @@ class CovarianceTracking(WithCovariance[P]):
 
         kept = memory.anchor, memory.center, memory.moments, memory.rounding, memory.basis
         anchor, center, moments, rounding, basis = batching.where_due(due, renew, kept)
-        renewed = TrackingMemory(anchor, center, moments, rounding, basis, memory.num_clipped, memory.rows)
+        before = kept[2:] if self.lagged else ()
+        renewed = TrackingMemory(anchor, center, moments, rounding, basis, memory.num_clipped, memory.rows, before)
         return renewed, point, jnp.where(due, self.passes * n, 0)
 
     def covariance_of(self, memory: TrackingMemory, n: int) -> tuple[Covariance, Array]:
         """Return the covariance of the estimate, and whether it was indefinite or lost in rounding."""
+        if self.lagged:
+            moments, rounding, basis = memory.before
+            memory = memory._replace(moments=moments, rounding=rounding, basis=basis)
         first = memory.moments.first
         if memory.basis is not None:
             first = products.matmul(memory.basis.T, first)
@@ -186,6 +200,7 @@ def covariance_tracking(
     rank: int = 10,
     replace: bool = True,
     rows: Rows = "random",
+    lagged: bool = False,
     chunk_size: int = CHUNK_SIZE,
 ) -> CovarianceTracking[P]:
     """Estimate ∇V as `uniform` does, and report the covariance of the estimate.
@@ -200,6 +215,8 @@ def covariance_tracking(
         rank: r, for a low rank; at most the numbers of a position are used.
         replace: as in `uniform`.
         rows: `"random"` or `"epochs"`, as in `uniform`: the covariance of a block's sum is another one.
+        lagged: report the covariance that EWSG-VR's listing has: 0 in the first step, then that of the moments
+            after the last step, so that a reset is seen one step late; or (False) of the moments at the step.
         chunk_size: rows that a reset takes at once.
 
     Raises:
@@ -210,6 +227,5 @@ def covariance_tracking(
         >>> estimator = ewsg.gradients.covariance_tracking(ewsg.models.gaussian_location(), batch_size=1)
         >>> nc_sghmc = ewsg.kernel(ewsg.dynamics.noise_corrected(1e-2, friction=10.0), estimator)
     """
-    return CovarianceTracking(
-        **checked(posterior, batch_size, refresh_every, structure, rank, replace, rows, chunk_size)
-    )
+    given = checked(posterior, batch_size, refresh_every, structure, rank, replace, rows, chunk_size)
+    return CovarianceTracking(**given, lagged=_check.boolean("lagged", lagged))

@@ -36,6 +36,7 @@ def ewsg_vr(
     refresh_every: Period = None,
     structure: Structure = "dense",
     rank: int = 10,
+    lagged: bool = False,
     frozen_noise: str | PyTree = "momentum",
     carry_index: bool = False,
     integrator: Literal["semi_implicit", "euler"] = "semi_implicit",
@@ -63,6 +64,9 @@ def ewsg_vr(
         structure: of the covariance: `"dense"` (default), `"diagonal"`, or `"low_rank"`: within a basis that each
             reset turns towards the leading directions.
         rank: r, for a low rank; at most the numbers of a position are used. Default 10.
+        lagged: use the covariance as the paper's listing does: none in the first step (Γ₀ = γ), then that of the
+            moments after the last step, so that a pass begins with the friction of the one before. Default False:
+            each reset counts at once.
         frozen_noise: the x of the weight ½‖x + a‖², a the gradient in units of the noise (Fig. 1b of the paper):
             `"momentum"` (default), its most likely value (no change of momentum); `"zero"`; `"one"`, all ones;
             `"rest"`, the noise that brings the momentum to rest; or a tree shaped like the position.
@@ -114,6 +118,7 @@ def ewsg_vr(
                 structure=structure,
                 rank=rank,
                 replace=replace,
+                lagged=lagged,
             ),
             chain_length=chain_length,
             frozen_noise=frozen_noise,

@@ -1,5 +1,7 @@
 """Langevin dynamics with a quasi-Newton matrix."""
 
+from typing import Literal
+
 from jax.typing import ArrayLike
 
 from ewsg_jax import dynamics, gradients
@@ -32,6 +34,7 @@ def hamcmc(
     trust_region: ArrayLike = 1.0,
     initial_scale: ArrayLike = 1.0,
     curvature_threshold: ArrayLike = 1e-4,
+    blocks: Literal["whole", "leaves"] = "whole",
     replace: bool = True,
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
@@ -58,6 +61,8 @@ def hamcmc(
             Default 1.
         curvature_threshold: ε > 0, the least cosine of the angle between the s and the y of a pair that is used.
             Default 1e-4.
+        blocks: `"whole"` (default): one matrix H for the position; or `"leaves"`: one for each leaf of its tree,
+            from that leaf's part of every pair, as where blocks are moved in parallel.
         replace: draw rows with replacement (default), or (False) a uniform subset.
         rows: `"random"` (default): independent rows, or the subset; `"blocks"`: b consecutive rows from a uniform
             start, quick to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order
@@ -94,6 +99,7 @@ def hamcmc(
             curvature_threshold=curvature_threshold,
             temperature=temperature,
             noise=noise,
+            blocks=blocks,
         ),
         gradients.uniform(posterior, batch_size=batch_size, replace=replace, rows=rows),
     )

@@ -305,4 +305,19 @@ MUTANTS = [
         "rank = self.rank",
         "tests/gradients/test_covariance_tracking.py::test_a_kept_covariance_is_that_of_the_last_reset[dense]",
     ),
+    Mutant(
+        "a lagged covariance is seen at once",
+        "ewsg_jax/gradients/_covariance_tracking.py",
+        "before = kept[2:] if self.lagged else ()",
+        "before = (moments, rounding, basis) if self.lagged else ()",
+        "tests/gradients/test_lagged_covariance.py::test_ewsg_vr_is_algorithm_two_as_it_is_printed[1-semi_implicit]",
+    ),
+    Mutant(
+        "a lagged covariance that nothing reads",
+        "ewsg_jax/gradients/_covariance_tracking.py",
+        "        if self.lagged:\n            moments, rounding",
+        "        if False:\n            moments, rounding",
+        "tests/gradients/test_lagged_covariance.py::test_ewsg_vr_is_algorithm_two_as_it_is_printed[2-euler]",
+        sweep=True,
+    ),
 ]

@@ -65,7 +65,7 @@ MUTANTS = [
         "the noise by H and not by its factor",
         QN,
         "(c.noise, noise)",
-        "(c.noise, lbfgs.transposed_times(factor, noise))",
+        "(c.noise, blockwise.transposed_times(factor, noise))",
         TEST + "test_exact_moments_of_a_step_on_a_quadratic[0.3]",
     ),
     Mutant(
@@ -94,7 +94,7 @@ MUTANTS = [
     Mutant(
         "the weight forgets S",
         QN,
-        "force = lbfgs.transposed_times(prepared.factor, estimate.gradient)",
+        "force = blockwise.transposed_times(prepared.factor, estimate.gradient)",
         "force = estimate.gradient",
         TEST + "test_weighted_steps_are_those_of_the_oracle[uniform]",
         sweep=True,
@@ -102,8 +102,8 @@ MUTANTS = [
     Mutant(
         "the weight takes S for its transpose",
         QN,
-        "force = lbfgs.transposed_times(prepared.factor, estimate.gradient)",
-        "force = lbfgs.times(prepared.factor, estimate.gradient)",
+        "force = blockwise.transposed_times(prepared.factor, estimate.gradient)",
+        "force = blockwise.times(prepared.factor, estimate.gradient)",
         TEST + "test_weight_is_the_exponent_of_the_noise",
         sweep=True,
     ),
@@ -175,5 +175,20 @@ MUTANTS = [
         "jnp.repeat(x[None], size, axis=0)",
         "jnp.zeros((size, *x.shape), x.dtype)",
         "tests/dynamics/test_quasi_newton.py::test_steps_are_those_of_the_oracle",
+    ),
+    Mutant(
+        "blocks: the pairs of the first block for all",
+        "ewsg_jax/dynamics/blockwise.py",
+        "lbfgs.factor(leaf, usable[:, k]",
+        "lbfgs.factor(leaf, usable[:, 0]",
+        "tests/dynamics/test_blockwise.py::test_steps_are_those_of_an_oracle_with_a_matrix_for_each_block",
+    ),
+    Mutant(
+        "blocks: curvature is that of the whole position",
+        "ewsg_jax/dynamics/blockwise.py",
+        "[lbfgs.is_usable(of_s, of_y, threshold) for of_s, of_y in parts]",
+        "[lbfgs.is_usable(s, y, threshold) for _ in parts]",
+        "tests/dynamics/test_blockwise.py::test_steps_are_those_of_an_oracle_with_a_matrix_for_each_block",
+        sweep=True,
     ),
 ]

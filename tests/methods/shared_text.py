@@ -96,6 +96,11 @@ ARGUMENTS = {
         'what makes up for the minibatch\'s heat: `"friction"` (default), or `"noise"`: so much less noise is '
         "injected (Chen et al.'s B̂ is h Cov/2), and friction takes up the rest where h Cov > 2γT."
     ),
+    "lagged": (
+        "use the covariance as the paper's listing does: none in the first step (Γ₀ = γ), then that of the moments "
+        "after the last step, so that a pass begins with the friction of the one before. Default False: each reset "
+        "counts at once."
+    ),
     "rank": "r, for a low rank; at most the numbers of a position are used. Default 10.",
     "decay": f"α, in [0, 1), {FIXED}: how much of the mean a step keeps. Default 0.99.",
     "damping": (
@@ -126,6 +131,10 @@ ARGUMENTS = {
     ),
     "curvature_threshold": (
         "ε > 0, the least cosine of the angle between the s and the y of a pair that is used. Default 1e-4."
+    ),
+    "blocks": (
+        '`"whole"` (default): one matrix H for the position; or `"leaves"`: one for each leaf of its tree, from '
+        "that leaf's part of every pair, as where blocks are moved in parallel."
     ),
     "capacity": (
         "how many data may be bright at once. Every step takes the time of so many; the error that `init` "
