@@ -6,6 +6,15 @@ covertype: one kind of forest against the rest.
 heart: heart disease.
 letter: some letters of the alphabet.
 pima: diabetes within five years.
+airfoil: Airfoil self-noise, as it lies ready in a file.
+bike: Bike sharing, as it lies ready in a file.
+concrete: Concrete, as it lies ready in a file.
+eeg: EEG eye state, as it lies ready in a file.
+messidor: Messidor, as it lies ready in a file.
+mnist: MNIST, as it lies ready in a file.
+parkinsons: Parkinsons, as it lies ready in a file.
+parkinsons_updrs: Parkinsons telemonitoring, as it lies ready in a file.
+protein: Protein structure, as it lies ready in a file.
 split: training rows and test rows.
 standardise: features of mean 0 and standard deviation 1.
 standardisation: the map that does it, with the way back for weights.
@@ -30,3 +39,12 @@ from ewsg_jax.datasets._standardise import standardise as standardise
 from ewsg_jax.datasets._whiten import Whitened as Whitened
 from ewsg_jax.datasets._whiten import whiten as whiten
 from ewsg_jax.datasets.dataset import Dataset as Dataset
+from ewsg_jax.datasets.ready import airfoil as airfoil
+from ewsg_jax.datasets.ready import bike as bike
+from ewsg_jax.datasets.ready import concrete as concrete
+from ewsg_jax.datasets.ready import eeg as eeg
+from ewsg_jax.datasets.ready import messidor as messidor
+from ewsg_jax.datasets.ready import mnist as mnist
+from ewsg_jax.datasets.ready import parkinsons as parkinsons
+from ewsg_jax.datasets.ready import parkinsons_updrs as parkinsons_updrs
+from ewsg_jax.datasets.ready import protein as protein

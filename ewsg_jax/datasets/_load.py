@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from ewsg_jax import _check
+from ewsg_jax.datasets import ready
 from ewsg_jax.datasets._breast_cancer import breast_cancer
 from ewsg_jax.datasets._covertype import covertype
 from ewsg_jax.datasets._heart import heart
@@ -11,11 +12,20 @@ from ewsg_jax.datasets._pima import pima
 from ewsg_jax.datasets.dataset import Dataset
 
 DATASETS: dict[str, Callable[[], Dataset]] = {
+    "airfoil": ready.airfoil,
+    "bike": ready.bike,
     "breast_cancer": breast_cancer,
+    "concrete": ready.concrete,
     "covertype": covertype,
+    "eeg": ready.eeg,
     "heart": heart,
     "letter": letter,
+    "messidor": ready.messidor,
+    "mnist": ready.mnist,
+    "parkinsons": ready.parkinsons,
+    "parkinsons_updrs": ready.parkinsons_updrs,
     "pima": pima,
+    "protein": ready.protein,
 }
 """Every data set by its name."""
 

@@ -97,4 +97,11 @@ MUTANTS = [
         RP + "test_problems_have_unit_scale",
         sweep=True,
     ),
+    Mutant(
+        "a prepared data set with other numbers is taken",
+        "ewsg_jax/datasets/prepared.py",
+        "if (found := checksum(x, y, self.kinds)) != self.checksum:",
+        "if (found := checksum(x, y, self.kinds)) == self.kinds:",
+        "tests/datasets/test_prepared.py::test_one_number_that_differs_is_told",
+    ),
 ]

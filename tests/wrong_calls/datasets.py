@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import ewsg_jax as ewsg
+from ewsg_jax.datasets import prepared
 from tests.wrong_calls.table import KEY, NAMES, NAN, WHOLE_0, T, V, of
 
 datasets = ewsg.datasets
@@ -38,7 +39,7 @@ of(
     ("take beyond n", V, "rows", "got 3", "from 0 to 2", lambda: TINY.take(np.array([3]))),
     ("take a list", T, "rows", "[0] (list)", "an array of row numbers", lambda: TINY.take([0])),
 )
-KNOWN = "one of 'breast_cancer', 'covertype', 'heart', 'letter', 'pima'"
+KNOWN = "one of 'airfoil', 'bike', 'breast_cancer', 'concrete'"
 of(
     "datasets.load",
     ("unknown", V, "name", "(did you mean 'covertype'?)", KNOWN, lambda: datasets.load("covtype")),
@@ -140,3 +141,16 @@ of(
     ),
     ("no numbers", V, "covtype.data", "'a'", COVERTYPE, lambda folder: covertype(folder, "covtype.data", b"a,b\n")),
 )
+
+
+def not_that(folder, name):
+    """Load a data set whose file holds another one."""
+    np.savez(folder / f"{name}.npz", X=X, y=Y)
+    return getattr(datasets, name)()
+
+
+for NAME in prepared.PREPARED:
+    of(
+        f"datasets.{NAME}",
+        ("another", V, NAME, "got (3, 2)", "X of shape", lambda folder, name=NAME: not_that(folder, name)),
+    )
