@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
@@ -40,7 +41,7 @@ def measured(case: str, count: int) -> dict[str, Any]:
     chains, rows = chains * (count if of_each else 1), rows * (count if rows_of_each else 1)
     x = np.random.default_rng(0).standard_normal((rows, DIMENSION), np.float32)
     data = {"x": x, "y": (x[:, 0] > 0).astype(np.float32)}
-    model, options = ewsg.models.logistic_regression(prior_scale=1.0), {"keep": None, "progress": False}
+    model = ewsg.models.logistic_regression(prior_scale=1.0)
     kernel = ewsg.ld(model, 1e-6) if case.startswith("rows") else ewsg.sgld(model, 1e-6, batch_size=64)
     steps = STEPS // 4 if case.startswith("rows") else STEPS
     mesh = Mesh(np.array(jax.devices()), (axis,))
@@ -49,14 +50,15 @@ def measured(case: str, count: int) -> dict[str, Any]:
         samples = ewsg.sample(
             jax.random.key(number),
             kernel,
-            np.zeros(DIMENSION, np.float32),
+            jnp.zeros(DIMENSION),
             data,
             steps,
             num_chains=chains,
             moments=ewsg.moments(),
             mesh=mesh,
             check_data=False,
-            **options,
+            keep=None,
+            progress=False,
         )
         found.append(1e6 * samples.run_seconds / steps)
     quartiles = np.percentile(found[1:], (25, 50, 75)).round(1)
@@ -99,7 +101,7 @@ def crossing(seconds: float, exchanged: float, bandwidth: float, latency: float)
 
 def main() -> None:
     """Measure, and write the result."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="How runs scale over devices and processes.")
     for name in ("devices", "processes", "number", "port"):
         parser.add_argument(f"--{name}", type=int, default=1 if name != "number" else 0)
     parser.add_argument("--case", choices=CASES)
