@@ -101,7 +101,7 @@ def crossing(seconds: float, exchanged: float, bandwidth: float, latency: float)
 
 def main() -> None:
     """Measure, and write the result."""
-    parser = argparse.ArgumentParser(description="Runs over several devices and processes.")
+    parser = argparse.ArgumentParser(description="How runs scale over devices and processes.")
     for name in ("devices", "processes", "number", "port"):
         parser.add_argument(f"--{name}", type=int, default=1 if name != "number" else 0)
     parser.add_argument("--case", choices=CASES)
