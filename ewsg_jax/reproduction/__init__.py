@@ -3,5 +3,5 @@
 claim: what a paper claims, and the rule that judges it.
 experiment, registry: an experiment, and all of them.
 settings, running: its configuration, and its run, part after part.
-gaussian, gaussian_claims: section 5.1 of Li, Wang, Zha & Tao.
+gaussian, gaussian_claims, gaussian_mse, convergence: section 5.1 and Theorem H.1 of Li, Wang, Zha & Tao.
 """

@@ -13,7 +13,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.__main__ import main
 from ewsg_jax.experiments.files import Folder
-from ewsg_jax.reproduction import gaussian, gaussian_claims, gaussian_mse
+from ewsg_jax.reproduction import convergence, gaussian, gaussian_claims, gaussian_mse
 from ewsg_jax.reproduction.claim import FAILS, HOLDS, IN_PART, Claim, verdict_of
 from ewsg_jax.reproduction.experiment import Experiment
 from ewsg_jax.reproduction.registry import EXPERIMENTS
@@ -98,6 +98,33 @@ def test_slopes_are_judged_within_a_quarter():
     claims = gaussian_mse.claims({"axes": axes, "data 0": part(1.0), "data 1": part(3.0)})
     assert [claim.share for claim in claims] == [1.0, 1.0, 0.0]
     assert np.isnan(gaussian_mse.slope([1, 2], [1, 0]))
+
+
+def test_means_are_judged_by_their_errors_and_order():
+    def steps(shift, power):
+        exact = [np.array([3.0, 2.0, 1.0])] * 2
+        return [
+            {
+                "step": h,
+                "exact": x,
+                "SGHMC": x + shift,
+                "EWSG": x + shift + h**power,
+                "SGHMC, error": np.array([0.0, 0.01, 0.01]),
+            }
+            for h, x in zip((0.1, 0.2), exact, strict=True)
+        ]
+
+    shares = [
+        [claim.share for claim in convergence.claims({"data 0": {"steps": steps(shift, power)}})]
+        for shift, power in ((1e-5, 1.0), (0.06, 2.0), (0.0, 0.5))
+    ]
+    assert shares == [[1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]
+
+
+def test_exact_means_are_powers():
+    h, gamma = 0.1, 1.5
+    moved = np.linalg.matrix_power(np.eye(2) + h * np.array([[0, 1], [-1, -gamma]]), 7) @ [convergence.START, 0]
+    np.testing.assert_allclose(convergence.exact(h, gamma, 7)[-1], moved[0], rtol=1e-12)
 
 
 # What it is judged by.
