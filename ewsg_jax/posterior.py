@@ -301,6 +301,7 @@ class Posterior(Generic[P]):
         Raises:
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
         """
+        self._check_prior(position)
         return self.total(position, data, self.likelihood_gradient(position, data, chunk_size, widened=True))
 
     def total(self, position: P, data: Data, *parts: P) -> P:

@@ -57,7 +57,7 @@ MUTANTS = [
     Mutant(
         "a batch stands for its window",
         "ewsg_jax/rows/padded.py",
-        "n = counted(data) if isinstance(data, Padded) else all_rows(data)",
+        "n = counted(data) if isinstance(data, Padded | Shard) else all_rows(data)",
         "n = counted(data)",
         WINDOWS + "test_estimates_are_unbiased_over_windows_and_batches[1]",
     ),

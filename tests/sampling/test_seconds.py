@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.sampling import layout, loop, memory, parts
+from ewsg_jax.sampling import clock as clock_of_run
+from ewsg_jax.sampling import health, layout, memory, parts
 
 KEY = jax.random.key(9)
 DATA = jnp.arange(12.0).reshape(6, 2)
@@ -20,7 +21,9 @@ KERNEL = ewsg.sgld(ewsg.models.gaussian_location(), 0.01, batch_size=2)
 def clock(monkeypatch):
     """A clock that goes on by a quarter of a second whenever it is read, and blocks of four steps."""
     ticks = itertools.count()
-    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: 0.25 * next(ticks)))
+    monkeypatch.setattr(clock_of_run, "time", SimpleNamespace(perf_counter=lambda: 0.25 * next(ticks)))
+    # States are kept by the same clock; here the first one alone.
+    monkeypatch.setattr(health.Watch, "keep", lambda *_: None)
     monkeypatch.setattr(layout, "MOST_STEPS_PER_BLOCK", 4)
 
 

@@ -106,7 +106,7 @@ of(
         lambda folder: main(["run", str(folder / "none.toml")]),
     ),
     ("a folder", None, "error:", "Is a directory", "", lambda folder: main(["run", str(folder)])),
-    ("no command", None, "run", "the following arguments are required", "usage: ewsg_jax", lambda: main([])),
+    ("no command", None, "COMMAND", "the following arguments are required", "usage: ewsg_jax", lambda: main([])),
     ("seed", None, "--seed", "got -1", SEED, ran("", "", "--seed", "-1")),
     ("seed a text", None, "--seed", "got 'one'", SEED, ran("", "", "--seed", "one")),
     ("seed too large", None, "--seed", "got 4294967296", SEED, ran("", "", "--seed", "4294967296")),
