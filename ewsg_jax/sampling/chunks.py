@@ -5,6 +5,7 @@ and calls changes nothing.
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -68,13 +69,18 @@ def call(
     *,
     guarded: bool = False,
     counted: bool | None = None,
+    program: Callable[..., Call] | None = None,
 ) -> Call:
-    """Make the steps of `advance`; `counted` as there, by default where it can be and is of use."""
+    """Make the steps of `advance`; `counted` as there, by default where it can be and is of use.
+
+    The program is that of one device, quickly compiled or not, unless one that takes the same is given.
+    """
     if counted is None:
         counted = layout.accelerator and num_steps % layout.block_size == 0
     steps = np.int32(done), np.int32(num_steps)
     parts = kernel, layout, chain_keys, shared_key, data, plan
-    program = advance_small if layout.small else advance
+    if program is None:
+        program = advance_small if layout.small else advance
     return program(*parts, *steps, state, alive, guarded=guarded, counted=counted)
 
 

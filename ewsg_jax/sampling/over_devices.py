@@ -10,7 +10,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from ewsg_jax._kernel import Kernel, KernelState, RowsSeen
@@ -47,29 +46,12 @@ def start(
 
 
 def call(
-    devices: Devices,
-    kernel: Kernel,
-    layout: Layout,
-    chain_keys: Array,
-    shared_key: Key,
-    data: Data,
-    plan: Plan,
-    done: int,
-    num_steps: int,
-    state: KernelState,
-    alive: Array,
-    *,
-    guarded: bool = False,
-    counted: bool | None = None,
+    devices: Devices, kernel: Kernel, layout: Layout, chain_keys: Array, *arguments: Any, **options: Any
 ) -> Call:
     """Make steps of all chains, as `chunks.call` does on one device."""
-    if counted is None:
-        counted = layout.accelerator and num_steps % layout.block_size == 0
-    steps = np.int32(done), np.int32(num_steps)
-    parts = kernel, layout, chain_keys, shared_key, data, plan
-    is_even = devices.width(alive.shape[0]) == alive.shape[0]
-    program = compiled(layout.small, is_even)
-    return program(devices, *parts, *steps, state, alive, guarded=guarded, counted=counted)
+    count = chain_keys.shape[0]
+    program = functools.partial(compiled(layout.small, devices.width(count) == count), devices)
+    return chunks.call(kernel, layout, chain_keys, *arguments, program=program, **options)
 
 
 @functools.cache
