@@ -3,24 +3,16 @@
 python -m benchmarks.pages.reproductions
 """
 
-import json
-from pathlib import Path
 from typing import Any
 
 from benchmarks.pages.checks import DOCS
 from benchmarks.pages.generated import renewed
 from ewsg_jax.reproduction.command import spelled
 from ewsg_jax.reproduction.registry import EXPERIMENTS
-from ewsg_jax.reproduction.running import PICTURE, RESULT
+from ewsg_jax.reproduction.running import PICTURE
+from ewsg_jax.reproduction.settings import stored
 
 PAGE = DOCS / "reproduction.md"
-RESULTS = Path(__file__).parents[2] / "configs" / "results"
-
-
-def stored() -> dict[str, dict[str, Any]]:
-    """Return what is stored, by experiment."""
-    found = {name: RESULTS / name / RESULT for name in EXPERIMENTS}
-    return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in found.items() if path.is_file()}
 
 
 def section(name: str, result: dict[str, Any]) -> str:
@@ -46,7 +38,7 @@ def section(name: str, result: dict[str, Any]) -> str:
 
 def page(text: str) -> str:
     """Return the page with what is stored."""
-    parts = [section(name, result) for name, result in stored().items()]
+    parts = [section(name, result) for name in EXPERIMENTS if (result := stored(name)) is not None]
     return renewed(text, "experiments", "benchmarks/pages/reproductions.py", "\n\n".join(parts))
 
 

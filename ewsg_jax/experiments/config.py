@@ -8,14 +8,22 @@
 """
 
 import inspect
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from ewsg_jax import _check
-from ewsg_jax.experiments.tables import ConfigError, above_zero, at_least, at_most, build, finite, refuse_unknown
+from ewsg_jax.experiments.tables import (
+    ConfigError,
+    above_zero,
+    at_least,
+    at_most,
+    build,
+    finite,
+    from_toml,
+    refuse_unknown,
+)
 from ewsg_jax.methods import METHODS
 
 RESERVED = ("reference", "names", "file", "allow_pickle")
@@ -171,13 +179,7 @@ def parse(text: str) -> Experiment:
     Raises:
         ConfigError: the text is no TOML, or says something that cannot be run.
     """
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"not valid TOML: {error}") from None
-    except RecursionError:
-        raise ConfigError("not valid TOML: nested too deeply") from None
-    tables = build(_Tables, table)
+    tables = build(_Tables, from_toml(text))
     if not tables.methods:
         raise ConfigError("missing table [[methods]]: name at least one method")
     methods = tuple(method_of(table, number) for number, table in enumerate(tables.methods, 1))

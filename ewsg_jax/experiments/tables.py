@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import sys
+import tomllib
 import types
 import typing
 from collections.abc import Mapping
@@ -16,6 +17,20 @@ KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "
 
 class ConfigError(ValueError):
     """A configuration that cannot be run; the message names the key and what it takes."""
+
+
+def from_toml(text: str) -> dict[str, Any]:
+    """Return what TOML text says.
+
+    Raises:
+        ConfigError: the text is no TOML.
+    """
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError("not valid TOML: nested too deeply") from None
 
 
 def build(kind: type[T], table: Any, path: str = "") -> T:

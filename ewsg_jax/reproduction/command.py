@@ -1,14 +1,13 @@
 """`python -m ewsg_jax reproduce`: one of the papers' experiments, all of them, or the list."""
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 from ewsg_jax.experiments.files import Folder
 from ewsg_jax.reproduction.registry import EXPERIMENTS
-from ewsg_jax.reproduction.running import RESULT, run
-from ewsg_jax.reproduction.settings import SCALES, folder, text_of
+from ewsg_jax.reproduction.running import run
+from ewsg_jax.reproduction.settings import SCALES, stored, text_of
 
 ALL = "all"
 
@@ -67,8 +66,7 @@ def listed() -> str:
     """Return a line for each experiment: its name and source, what it took, and the last verdict that is stored."""
     lines = []
     for name, experiment in EXPERIMENTS.items():
-        path = folder() / "results" / name / RESULT
-        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        found = stored(name)
         took = "not run" if found is None else f"{found['verdict']} ({found['scale']}, {spelled(found['seconds'])})"
         lines.append(f"{name:20} {experiment.source:45} {took}")
     return "\n".join(lines)

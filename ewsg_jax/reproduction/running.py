@@ -10,9 +10,9 @@ from ewsg_jax.experiments.files import Folder, plain
 from ewsg_jax.experiments.metrics import device, versions
 from ewsg_jax.reproduction.claim import verdict_of
 from ewsg_jax.reproduction.experiment import Experiment, Numbers, Parts
-from ewsg_jax.reproduction.settings import Scale, settings_of
+from ewsg_jax.reproduction.settings import RESULT, Scale, settings_of
 
-RESULT, PICTURE, UNFINISHED = "result.json", "figure.png", "parts.json"
+PICTURE, UNFINISHED = "figure.png", "parts.json"
 
 
 def run(experiment: Experiment, text: str, scale: Scale, folder: Folder, say: Callable[[str], None]) -> Numbers:

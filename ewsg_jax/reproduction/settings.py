@@ -1,15 +1,17 @@
 """An experiment's configuration: `configs/papers/NAME.toml`, at the paper's size or a quick one."""
 
-import tomllib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import ewsg_jax
-from ewsg_jax.experiments.tables import ConfigError, build, refuse_unknown
+from ewsg_jax.experiments.tables import ConfigError, build, from_toml, refuse_unknown
 
 Scale = Literal["quick", "full"]
 SCALES: tuple[Scale, ...] = ("quick", "full")
+RESULT = "result.json"
+"""What an experiment's result is called in its folder."""
 T = TypeVar("T")
 
 
@@ -33,6 +35,12 @@ def text_of(name: str) -> str:
     return (folder() / "papers" / f"{name}.toml").read_text(encoding="utf-8")
 
 
+def stored(name: str) -> dict[str, Any] | None:
+    """Return the result of an experiment that is stored beside the configurations, None where there is none."""
+    path = folder() / "results" / name / RESULT
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
 def settings_of(kind: type[T], text: str, scale: Scale) -> T:
     """Return what a configuration says for a scale: its table `[full]`, in which `[quick]` replaces some values.
 
@@ -44,10 +52,7 @@ def settings_of(kind: type[T], text: str, scale: Scale) -> T:
     Raises:
         ConfigError: the text is no TOML, or does not say what it should.
     """
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"not valid TOML: {error}") from None
+    table = from_toml(text)
     refuse_unknown(table, ["full", "quick", "methods"], "")
     values: dict[str, Any] = {}
     for name in ("full", "quick") if scale == "quick" else ("full",):

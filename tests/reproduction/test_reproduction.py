@@ -17,8 +17,8 @@ from ewsg_jax.reproduction import convergence, gaussian, gaussian_claims, gaussi
 from ewsg_jax.reproduction.claim import FAILS, HOLDS, IN_PART, Claim, verdict_of
 from ewsg_jax.reproduction.experiment import Experiment
 from ewsg_jax.reproduction.registry import EXPERIMENTS
-from ewsg_jax.reproduction.running import RESULT, run, told
-from ewsg_jax.reproduction.settings import SCALES, folder, settings_of, text_of
+from ewsg_jax.reproduction.running import run, told
+from ewsg_jax.reproduction.settings import RESULT, SCALES, folder, settings_of, text_of
 from tests.oracles.gaussian import kl_divergence
 
 STORED = sorted((folder() / "results").glob(f"*/{RESULT}"))
