@@ -1,7 +1,8 @@
 """Every way at its best batch and step, and the one that costs least among those that are right."""
 
 import functools
-from collections.abc import Callable
+import heapq
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -52,6 +53,18 @@ class Wanted:
     memory_limit: int
     careful: float = 1.0
     by: Literal["rows", "passes", "seconds"] = "rows"
+
+
+class Spent(NamedTuple):
+    """What a run of all chains costs.
+
+    Attributes:
+        evaluations: of ∇Vᵢ.
+        rows: the same, with what steps take by themselves.
+    """
+
+    evaluations: int
+    rows: int
 
 
 class Candidate(NamedTuple):
@@ -198,15 +211,38 @@ class Choice:
                 return none._replace(why_not="too few rows for a batch")
             if kept := self._too_large(way.has_friction, way.estimator, sizes[0]):
                 return none._replace(why_not=f"a table of {kept / 2**20:.3g} MiB")
-        every = self._laws(way.dynamics)
+        every = sorted(self._laws(way.dynamics), key=lambda law: law.time)
         # A scheme that is off by too much itself is so with any batch.
         limit = self.wanted.careful * SHARE * self.wanted.tolerance
         for some in ([law for law in every if law.error <= limit], every):
-            found = [self._at(way, size, law, noise) for size in sizes for law in some]
-            right = [each for each in found if not each.why_not]
-            if right:
-                return min(right, key=lambda each: each.cost)
+            found = []
+            for size, law in self._by_cost(way, sizes, some):
+                found.append(self._at(way, size, law, noise))
+                if not found[-1].why_not:
+                    return found[-1]
         return min(found, key=lambda each: each.sd_error)
+
+    def _by_cost(self, way: Way, sizes: list[int], some: list[Law]) -> Iterator[tuple[int, Law]]:
+        """Yield batches and laws, those that cost least first, as far as they are asked for.
+
+        Args:
+            way: of which.
+            sizes: of batches.
+            some: laws by their time, with which a run's cost grows.
+        """
+
+        def of_size(size: int) -> Iterator[tuple[int, int, Law]]:
+            return ((self._spent(way, size, law).rows, size, law) for law in some)
+
+        for _, size, law in heapq.merge(*map(of_size, sizes), key=lambda each: each[0]):
+            yield size, law
+
+    def _spent(self, way: Way, size: int, law: Law) -> Spent:
+        """Return what a run costs."""
+        steps, of = self._steps(law.time), self._evaluations(way.estimator, size)
+        evaluations = self.wanted.num_chains * (of.at_init + of.of_steps(0, steps))
+        overhead = 0 if self.wanted.by == "passes" else OVERHEAD
+        return Spent(evaluations, evaluations + self.wanted.num_chains * steps * overhead)
 
     def _sizes(self) -> list[int]:
         if self.wanted.batch_size is not None:
@@ -222,40 +258,35 @@ class Choice:
 
     def _at(self, way: Way, size: int, law: Law, noise: tuple[float, float] | None) -> Candidate:
         """Return what a way does at a batch and a step."""
-        cost = self._evaluations(way.estimator, size)
         if noise is None:
             largest = mean = law.variance
         elif way.estimator == "uniform":
             largest, mean = (law.variance + law.slope * each / size for each in noise)
         else:
             # Where rows are anchored their noise grows with the distance from there, and so with the variance.
-            share, more = self._anchored(way, size, law, cost.refresh_every)
+            share, more = self._anchored(way, size, law)
             heat = (law.slope * (share * each + more) / size for each in noise)
             largest, mean = (law.variance / max(1 - each, 1e-3) for each in heat)
         # A scheme that is too cold is not mended by noise: errors are added.
         sd_error = law.error + largest**0.5 - law.variance**0.5
         mean_error = (abs(law.seen - 1) + mean - law.variance) * self.frame.shift
-        steps = self._steps(law.time)
-        evaluations = self.wanted.num_chains * (cost.at_init + cost.of_steps(0, steps))
-        total = evaluations + self.wanted.num_chains * steps * (0 if self.wanted.by == "passes" else OVERHEAD)
+        spent = self._spent(way, size, law)
         limit, why_not = SHARE * self.wanted.tolerance, ""
         if sd_error > self.wanted.careful * limit:
             why_not = f"sds off by {100 * sd_error:.2g} %"
         elif mean_error > 2 * self.wanted.careful**0.5 * limit:
             why_not = f"means off by {mean_error:.2g} sd"
-        if why_not:
-            total = float("inf")
-        passes = evaluations / self._n
+        cost, passes = float("inf") if why_not else spent.rows, spent.evaluations / self._n
         return Candidate(
-            way, size, law.step_size, law.friction, sd_error, mean_error, law.time, passes, total, why_not
+            way, size, law.step_size, law.friction, sd_error, mean_error, law.time, passes, cost, why_not
         )
 
-    def _anchored(self, way: Way, size: int, law: Law, period: int) -> tuple[float, float]:
+    def _anchored(self, way: Way, size: int, law: Law) -> tuple[float, float]:
         """Return the part of the noise around the center that anchors as old as the way's have, and what adds."""
         if way.estimator == "control_variate":
             return 1.0, 0.0
         if way.estimator == "svrg":
-            return law.apart_uniformly(period), 0.0
+            return law.apart_uniformly(self._evaluations(way.estimator, size).refresh_every), 0.0
         rate = 1 - (1 - 1 / self._n) ** size
         own = float(own_anchors(law.matrix, law.covariance, rate)[0, 0])
         # Rows have anchors of their own, which differ.

@@ -61,7 +61,7 @@ def steepest(posterior: Posterior, frame: Frame, places: Array, data: Data) -> W
 
 def _of_rows(posterior: Posterior, predictor: LinearPredictor, frame: Frame, places: Array, data: Data) -> Wall:
     (center,) = jax.tree.leaves(frame.center)
-    rows = np.asarray(_largest(predictor, center, places, data), np.float64)
+    rows = np.asarray(_largest(predictor, center, places, data, jnp.ones((), places.dtype)), np.float64)
     whole = rows + np.asarray(prior_curvatures(posterior, frame.layout, center[None]), np.float64)[0]
     root = np.linalg.cholesky(np.asarray(frame.inverse_mass, np.float64))
     values, vectors = np.linalg.eigh(root.T @ whole @ root)
@@ -71,8 +71,11 @@ def _of_rows(posterior: Posterior, predictor: LinearPredictor, frame: Frame, pla
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _largest(predictor: LinearPredictor, center: Array, places: Array, data: Data) -> Array:
-    """Return Σᵢ wᵢ xᵢxᵢᵀ, wᵢ the largest −∂²log p over the places."""
+def _largest(predictor: LinearPredictor, center: Array, places: Array, data: Data, one: Array) -> Array:
+    """Return Σᵢ wᵢ xᵢxᵢᵀ, wᵢ the largest −∂²log p over the places.
+
+    The one is an argument: of a curvature that is constant XLA would work out n numbers while it compiles.
+    """
     inputs = jax.vmap(predictor.inputs)(data)
 
     def of_some(steepest: Array, some: Array) -> tuple[Array, None]:
@@ -81,7 +84,7 @@ def _largest(predictor: LinearPredictor, center: Array, places: Array, data: Dat
         def residual(x: Array) -> Array:
             return jax.vmap(predictor.residual, in_axes=(1, None), out_axes=1)(x, data)
 
-        _, bend = jax.jvp(residual, (predictors,), (jnp.ones_like(predictors),))
+        _, bend = jax.jvp(residual, (predictors,), (jnp.full_like(predictors, one),))
         return jnp.maximum(steepest, jnp.max(-bend, axis=1)), None
 
     # Some places together: rows are read once for all of them.

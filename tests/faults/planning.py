@@ -30,7 +30,7 @@ MUTANTS = [
     Mutant(
         "plan: an anchor that is renewed at every step",
         "ewsg_jax/planning/choice.py",
-        "law.apart_uniformly(period)",
+        "law.apart_uniformly(self._evaluations(way.estimator, size).refresh_every)",
         "law.apart_uniformly(1)",
         CANDIDATES + "test_the_heat_of_a_batch_by_hand[4]",
     ),
@@ -63,10 +63,10 @@ MUTANTS = [
         CANDIDATES + "test_a_way_is_at_its_cheapest_batch_and_step",
     ),
     Mutant(
-        "plan: the coldest step, not the cheapest",
+        "plan: the least batch that is right, not the cheapest",
         "ewsg_jax/planning/choice.py",
-        "return min(right, key=lambda each: each.cost)",
-        "return min(right, key=lambda each: each.sd_error)",
+        "heapq.merge(*map(of_size, sizes), key=lambda each: each[0])",
+        "(each for size in sizes for each in of_size(size))",
         CANDIDATES + "test_a_way_is_at_its_cheapest_batch_and_step",
     ),
     Mutant(
@@ -303,8 +303,15 @@ MUTANTS = [
     Mutant(
         "plan: steps that cost something where rows alone count",
         "ewsg_jax/planning/choice.py",
-        'steps * (0 if self.wanted.by == "passes" else OVERHEAD)',
-        "steps * OVERHEAD",
+        'overhead = 0 if self.wanted.by == "passes" else OVERHEAD',
+        "overhead = OVERHEAD",
         SECONDS + "test_rows_alone_may_count",
+    ),
+    Mutant(
+        "plan: laws in the order of their steps, not of what they cost",
+        "ewsg_jax/planning/choice.py",
+        "every = sorted(self._laws(way.dynamics), key=lambda law: law.time)",
+        "every = self._laws(way.dynamics)[::-1]",
+        CANDIDATES + "test_a_way_is_at_its_cheapest_batch_and_step",
     ),
 ]
