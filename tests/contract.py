@@ -69,14 +69,14 @@ def met_in_pairs():
 
 
 def every_kernel(shift):
-    """Parametrise a test over all combinations; outside the sweep over every fourth of the pairwise ones.
+    """Parametrise a test over all combinations; outside the sweep over every eighth of the pairwise ones.
 
     Tests take different shifts, so that each of these meets some of the promises in every run; those that share a
     program share their shift.
     """
     parameters = []
     every, met = met_in_pairs()
-    in_every_run = [k for place, k in enumerate(met) if place % 4 == shift % 4]
+    in_every_run = [k for place, k in enumerate(met) if place % 8 == shift % 8]
     for k, (name, options) in enumerate(every):
         label = "-".join([name, *(f"{value}" for _, value in chosen_for(name, options))])
         marks = [] if k in in_every_run else [pytest.mark.sweep]

@@ -20,8 +20,8 @@ from tests.faults.mutant import Mutant
 ROOT = Path(__file__).parents[2]
 MUTANTS = [mutant for module in lists.modules_of(faults, but=("mutant", "server")) for mutant in module.MUTANTS]
 QUICK = [m for m in MUTANTS if not m.sweep]
-IN_EVERY_RUN = QUICK[::6]
-"""Each takes a process of its own, and a second or more: a sixth of the quick ones, from every list."""
+IN_EVERY_RUN = QUICK[::12]
+"""Each takes a process of its own, and a second or more: a twelfth of the quick ones, from every list."""
 PARAMETERS = [pytest.param(m, id=m.name, marks=[] if m in IN_EVERY_RUN else [pytest.mark.sweep]) for m in MUTANTS]
 
 NO_PROGRAM, NO_VALUE = {"NameError", "SyntaxError", "ImportError"}, {"TypeError", "AttributeError"}
