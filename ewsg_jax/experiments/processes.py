@@ -1,5 +1,6 @@
 """One experiment by several processes: begun here, or by a cluster that has begun them itself."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -84,13 +85,14 @@ def launch(count: int, words: Sequence[str], folder: Path) -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    before = signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # The processes are interrupted too, and end by themselves.
+    # The processes are interrupted too, and end by themselves.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     command = [sys.executable, "-m", "ewsg_jax", *words]
     begun: list[subprocess.Popen] = []
-    said = [tempfile.TemporaryFile() for _ in range(count)]  # noqa: SIM115
-    try:
+    with contextlib.ExitStack() as files:
+        files.callback(signal.signal, signal.SIGINT, before)
+        files.callback(_ended, begun)
+        said = [files.enter_context(tempfile.TemporaryFile()) for _ in range(count)]
         for number in range(count):
             out, errors = (None, None) if number == 0 else (subprocess.DEVNULL, said[number])
             environment = os.environ | {PLACE: f"{number}/{count}/{port}"}
@@ -104,14 +106,13 @@ def launch(count: int, words: Sequence[str], folder: Path) -> int:
                 )
             )
         return _watched(begun, said, folder)
-    finally:
-        for process in begun:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-        for file in said:
-            file.close()
-        signal.signal(signal.SIGINT, before)
+
+
+def _ended(begun: list[subprocess.Popen]) -> None:
+    for process in begun:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
 
 
 def _watched(processes: list[subprocess.Popen], said: list[Any], folder: Path) -> int:

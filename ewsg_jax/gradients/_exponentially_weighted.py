@@ -153,9 +153,7 @@ class ExponentiallyWeighted(GradientEstimator[P]):
             count = jax.tree.leaves(self.estimator.batches(data))[0].shape[0]
         else:
             count = int(self.chain_length) + 1
-        inner = self.estimator.evaluations(data)
-        per_candidate = inner.per_step - inner.per_accepted
-        return inner._replace(per_step=count * per_candidate + inner.per_accepted)
+        return self.estimator.evaluations(data).of_candidates(count)
 
     def arguments(self) -> dict[str, Any]:
         inner = self.estimator

@@ -90,9 +90,7 @@ class LeastVariance(GradientEstimator[P]):
 
     def evaluations(self, data: Data) -> Evaluations:
         count = jax.tree.leaves(self.estimator.batches(data))[0].shape[0]
-        inner = self.estimator.evaluations(data)
-        per_candidate = inner.per_step - inner.per_accepted
-        return inner._replace(per_step=count * per_candidate + inner.per_accepted)
+        return self.estimator.evaluations(data).of_candidates(count)
 
     def arguments(self) -> dict[str, Any]:
         return {"estimator": self.estimator}

@@ -68,6 +68,10 @@ class Evaluations(NamedTuple):
         refreshes = -(-(first + count) // self.refresh_every) + (-first // self.refresh_every)
         return count * self.per_step + refreshes * self.per_refresh
 
+    def of_candidates(self, count: int) -> "Evaluations":
+        """Return those of steps that look at so many batches, and accept one."""
+        return self._replace(per_step=count * (self.per_step - self.per_accepted) + self.per_accepted)
+
 
 class Sharing(NamedTuple):
     """Whose a memory is, and how large it may grow.

@@ -13,8 +13,8 @@ MUTANTS = [
     Mutant(
         "evaluations of the index chain forgotten",
         "ewsg_jax/gradients/_exponentially_weighted.py",
-        "inner._replace(per_step=count * per_candidate + inner.per_accepted)",
-        "inner",
+        "evaluations(data).of_candidates(count)",
+        "evaluations(data)",
         "tests/sampling/test_sample.py::test_data_passes",
     ),
     Mutant(
@@ -102,9 +102,9 @@ MUTANTS = [
     ),
     Mutant(
         "evaluations of one candidate only",
-        "ewsg_jax/gradients/_exponentially_weighted.py",
-        "per_step=count * per_candidate + inner.per_accepted",
-        "per_step=inner.per_step",
+        "ewsg_jax/gradients/protocol.py",
+        "per_step=count * (self.per_step - self.per_accepted) + self.per_accepted",
+        "per_step=self.per_step",
         "tests/gradients/test_index_chain.py::test_evaluations[1-True-1-2]",
         sweep=True,
     ),

@@ -211,8 +211,8 @@ MUTANTS = [
     Mutant(
         "candidates of a chain not counted",
         G + "_exponentially_weighted.py",
-        "_replace(per_step=count * per_candidate + inner.per_accepted)",
-        "_replace(per_step=inner.per_step)",
+        "evaluations(data).of_candidates(count)",
+        "evaluations(data)._replace(per_refresh=0)",
         VR + "test_steps_report_what_evaluations_say_beforehand[saga-2]",
         True,
     ),
@@ -226,9 +226,9 @@ MUTANTS = [
     ),
     Mutant(
         "every candidate is counted at the anchor",
-        G + "_exponentially_weighted.py",
-        "per_candidate = inner.per_step - inner.per_accepted",
-        "per_candidate = inner.per_step",
+        G + "protocol.py",
+        "(self.per_step - self.per_accepted)",
+        "self.per_step",
         VR + "test_steps_report_what_evaluations_say_beforehand[covariance_tracking-2]",
     ),
     Mutant(
