@@ -1,6 +1,6 @@
 """All experiments by their names."""
 
-from ewsg_jax.reproduction import convergence, covertype_claims, gaussian_claims, gaussian_mse
+from ewsg_jax.reproduction import blr_vr_claims, convergence, covertype_claims, gaussian_claims, gaussian_mse
 from ewsg_jax.reproduction.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -10,5 +10,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         gaussian_mse.EXPERIMENT,
         convergence.EXPERIMENT,
         covertype_claims.EXPERIMENT,
+        blr_vr_claims.EXPERIMENT,
     )
 }
