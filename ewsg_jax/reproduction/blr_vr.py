@@ -17,7 +17,7 @@ import numpy as np
 from ewsg_jax import datasets, models
 from ewsg_jax._kernel import Kernel
 from ewsg_jax.experiments.config import Method, method_of
-from ewsg_jax.experiments.tables import at_least
+from ewsg_jax.experiments.tables import ConfigError, at_least
 from ewsg_jax.methods import uld
 from ewsg_jax.reproduction import metrics
 from ewsg_jax.reproduction.experiment import Numbers, Parts
@@ -39,7 +39,7 @@ class Settings:
     """Chains, passes of the methods and of the full gradient, splits of each data set, steps that are tried."""
 
     num_chains: int
-    data_passes: float
+    data_passes: tuple[float, ...]
     full_passes: float
     num_draws: int
     reference_steps: int
@@ -50,17 +50,19 @@ class Settings:
     methods: list = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        at_least("full", self, num_chains=2, data_passes=1, num_draws=2, tuning_chains=2)
+        at_least("full", self, num_chains=2, num_draws=2, tuning_chains=2)
         at_least("full", self, full_passes=1, reference_steps=2 * KEPT)
+        if len(self.data_passes) != len(self.data_sets):
+            raise ConfigError(f"full.data_passes must be one for each data set; got {self.data_passes}")
 
     @property
     def named(self) -> dict[str, Method]:
         """The methods by their labels."""
         return {each.label: each for each in (method_of(table, i) for i, table in enumerate(self.methods, 1))}
 
-    def budget(self, label: str) -> Budget:
-        """Return how long a method runs; each chain is a repeat."""
-        passes = self.full_passes if label == FULL else self.data_passes
+    def budget(self, label: str, name: str) -> Budget:
+        """Return how long a method runs on a data set; each chain is a repeat."""
+        passes = self.full_passes if label == FULL else self.data_passes[self.data_sets.index(name)]
         return Budget(passes, self.num_chains, num_draws=self.num_draws)
 
 
@@ -93,9 +95,9 @@ def distance(mean: float, sd: float, of: Mapping[str, float]) -> float:
     return abs(mean - of["mean"]) / of["sd"] + abs(float(np.log(sd / of["sd"])))
 
 
-def tuned(method: Method, problem: Problem, goal: Numbers, settings: Settings) -> float | None:
+def tuned(method: Method, name: str, problem: Problem, goal: Numbers, settings: Settings) -> float | None:
     """Return the step, of those that are tried, at which the last draws are nearest the posterior's."""
-    budget = replace(settings.budget(method.label), num_repeats=settings.tuning_chains, num_draws=1)
+    budget = replace(settings.budget(method.label, name), num_repeats=settings.tuning_chains, num_draws=1)
     kernels: list[Kernel] = [kernel_of(method, POSTERIOR, step_size=h) for h in settings.step_sizes]
     far = []
     for samples in run(jax.random.key(3), stack(kernels), problem, budget):
@@ -115,7 +117,7 @@ def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
         for name in settings.data_sets:
             problem = folds(problem_of(name, settings.splits[0]), FOLDS, seed=1, num_used=1)[0]
             goal = limit(problem, replace(settings, num_chains=settings.tuning_chains))
-            found[name] = {label: tuned(method, problem, goal, settings) for label, method in named.items()}
+            found[name] = {label: tuned(method, name, problem, goal, settings) for label, method in named.items()}
         return {"step_sizes": found}
 
     def on(name: str, split: int) -> Callable[[Parts], Numbers]:
@@ -129,7 +131,7 @@ def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
                     changed = {"step_size": of[label]} if of.get(label) else {}
                     key = jax.random.fold_in(jax.random.key(split), number)
                     kernel = kernel_of(method, POSTERIOR, **changed)
-                    told = measured(key, kernel, problem, settings.budget(label))
+                    told = measured(key, kernel, problem, settings.budget(label, name))
                     told[METRIC].pop("last")
                     found[which][label] = told
             spent = sum(each.pop("evaluations") for which in steps for each in found[which].values())

@@ -11,6 +11,9 @@ from ewsg_jax import pictures
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Told apart by colour-blind readers too (Okabe & Ito)."""
 
+MANY = 4
+"""Panels from which on they are made with fewer points, for stored files to be small."""
+
 
 class Line(NamedTuple):
     """A line and its band; `None` is no number. Those of one thing, in several panels, have one colour."""
@@ -54,7 +57,7 @@ def panels(shown: Sequence[Panel]) -> bytes:
         axis.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
         axis.legend(frameon=False, fontsize=8)
     stream = io.BytesIO()
-    figure.savefig(stream, dpi=90, format="png")
+    figure.savefig(stream, dpi=90 if len(shown) < MANY else 68, format="png")
     return stream.getvalue()
 
 

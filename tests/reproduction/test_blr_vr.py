@@ -30,9 +30,10 @@ def test_a_small_experiment(monkeypatch):
     settings = settings_of(blr_vr.Settings, text_of("blr-vr"), "quick")
     settings = dataclasses.replace(
         settings,
-        data_passes=10,
+        data_passes=(10.0,),
         full_passes=20,
         num_draws=3,
+        num_chains=200,
         splits=(0,),
         data_sets=("parkinsons",),
         step_sizes=(1e-2, 9.0),
