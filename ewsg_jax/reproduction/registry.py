@@ -1,6 +1,13 @@
 """All experiments by their names."""
 
-from ewsg_jax.reproduction import blr_vr_claims, convergence, covertype_claims, gaussian_claims, gaussian_mse
+from ewsg_jax.reproduction import (
+    blr_vr_claims,
+    convergence,
+    covertype_claims,
+    gaussian_claims,
+    gaussian_mse,
+    misspecified_claims,
+)
 from ewsg_jax.reproduction.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -11,5 +18,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         convergence.EXPERIMENT,
         covertype_claims.EXPERIMENT,
         blr_vr_claims.EXPERIMENT,
+        misspecified_claims.EXPERIMENT,
     )
 }
