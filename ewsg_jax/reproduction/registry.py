@@ -7,6 +7,7 @@ from ewsg_jax.reproduction import (
     gaussian_claims,
     gaussian_mse,
     misspecified_claims,
+    theorems_claims,
 )
 from ewsg_jax.reproduction.experiment import Experiment
 
@@ -19,5 +20,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         covertype_claims.EXPERIMENT,
         blr_vr_claims.EXPERIMENT,
         misspecified_claims.EXPERIMENT,
+        theorems_claims.EXPERIMENT,
     )
 }
