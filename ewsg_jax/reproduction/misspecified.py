@@ -35,17 +35,18 @@ REDRAWN, ACCEPTANCE, TUNING_SEED = 10, 0.4, 2**20
 """One in so many rows that FlyMC draws anew; what its step is brought to; of the data on which EWSG is tuned."""
 METROPOLIS = 1.7
 """Proposals of random-walk Metropolis, in the posterior's standard deviation of log σ, the least."""
-EVERY = 10
+EVERY = 40
 """Steps between points of the path and of the rows that are used, as they are stored."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Rows, chains on the data of each seed, steps of each method, and EWSG's options."""
+    """Rows, chains on the data of each seed, FlyMC's runs from (0, 0), steps of each method, and EWSG's options."""
 
     num_rows: int
     data_seeds: tuple[int, ...]
     num_chains: int
+    flymc_runs: int
     flymc_steps: int
     ewsg_steps: int
     metropolis_steps: int
@@ -57,7 +58,7 @@ class Settings:
     step_sizes: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        at_least("full", self, num_rows=2 * REDRAWN, num_chains=1, burn_in=1)
+        at_least("full", self, num_rows=2 * REDRAWN, num_chains=1, flymc_runs=1, burn_in=1)
         least = self.burn_in + LAGS[-1] + 1
         at_least("full", self, flymc_steps=least, ewsg_steps=least, metropolis_steps=least)
         for name in ("flymc_start_step", "batch_share", "step_size", "friction"):
@@ -163,11 +164,6 @@ def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
             step = settings.flymc_start_step
             runs: dict[str, tuple[Kernel[Array], Array, int]] = {
                 "Metropolis": (walk, best, settings.metropolis_steps),
-                "FlyMC": (
-                    methods.flymc(POSTERIOR, step, capacity=n, **options),
-                    jnp.zeros(2),
-                    settings.flymc_steps,
-                ),
                 "FlyMC from the mode": (
                     methods.flymc(POSTERIOR, step, capacity=max(50, n // 100), **options),
                     best,
@@ -176,10 +172,14 @@ def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
                 "EWSG": (ewsg(settings.step_size, settings), jnp.zeros(2), settings.ewsg_steps),
                 "EWSG, tuned": (ewsg(done["tuning"]["step_size"], settings), best, settings.ewsg_steps),
             }
+            # One by one, so that each tells what it used.
+            from_afar = methods.flymc(POSTERIOR, step, capacity=n, **options), jnp.zeros(2), settings.flymc_steps
+            runs |= {f"FlyMC {i}": from_afar for i in range(settings.flymc_runs)}
             found: Numbers = {}
             for number, (label, (kernel, start, steps)) in enumerate(runs.items()):
                 key = jax.random.fold_in(jax.random.key(seed), number)
-                samples = sampled(key, kernel, start, data, steps, settings.num_chains)
+                chains = 1 if label.startswith("FlyMC ") and label[-1].isdigit() else settings.num_chains
+                samples = sampled(key, kernel, start, data, steps, chains)
                 found[label] = told(key, samples, data, settings.burn_in)
             return found | {"evaluations": sum(each.pop("evaluations") for each in found.values())}
 

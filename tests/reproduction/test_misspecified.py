@@ -50,6 +50,8 @@ def test_a_small_experiment():
     settings = dataclasses.replace(
         settings,
         num_rows=2_000,
+        num_chains=2,
+        flymc_runs=2,
         burn_in=300,
         flymc_steps=900,
         ewsg_steps=900,
@@ -65,9 +67,11 @@ def test_a_small_experiment():
     assert done["tuning"]["step_size"] == 1e-3
     part = done["data 0"]
     assert part["FlyMC from the mode"]["mean_used"] == pytest.approx(0.1, abs=1e-3)
-    assert part["FlyMC"]["extra_steps"] > 1
+    assert part["FlyMC 0"]["extra_steps"] > 1
+    assert len(misspecified_claims.runs(done, "FlyMC")) == 2
+    assert misspecified_claims.runs(done, "FlyMC from the mode") == [part["FlyMC from the mode"]]
     np.testing.assert_allclose(part["Metropolis"]["sd_ratio"], 1, atol=0.25)
-    assert misspecified_claims.used(part["FlyMC"]) > 0.1
+    assert misspecified_claims.used(part["FlyMC 0"]) > 0.1
     result = told(EXPERIMENTS["misspecified"], done)
     assert len(result["claims"]) == 11
     assert EXPERIMENTS["misspecified"].draw(done)[:4] == b"\x89PNG"
