@@ -19,6 +19,7 @@ from benchmarks.pages import (
     generated,
     halvings,
     many_chains,
+    mechanism,
     methods,
     plans,
     reproductions,
@@ -261,6 +262,21 @@ def test_the_page_of_many_chains_tells_its_numbers():
         assert cell["correlation"] == pytest.approx(share, abs=0.03)
         assert cell["rhat"] == pytest.approx((1 - share) / (2 * many_chains.TIMES), rel=0.2)
         assert cell["worth"] == pytest.approx(1 / (1 + (result["chains"] - 1) * share), rel=0.3)
+
+
+def test_the_page_of_the_mechanism_tells_its_numbers():
+    """The tables are those of stored numbers, and the text's claims are read off them."""
+    (parts, laws), text = mechanism.numbers(), mechanism.PAGE.read_text()
+    assert mechanism.page(text, parts, laws) == text, "run python -m benchmarks.pages.mechanism"
+    variance = {
+        name: {h: law["variance"] for h, law in laws[f"location, {key}"]["laws"].items()}
+        for name, key in mechanism.METHODS.items()
+    }
+    h = "0.00390625"
+    assert variance["EWSG"][h] == pytest.approx(-variance["SGHMC"][h], rel=0.05)
+    assert variance["EWSG-VR"][h] == pytest.approx(2 * variance["EWSG"][h], rel=0.05)
+    assert abs(variance["matrix friction"][h]) < 1e-3 * variance["SGHMC"][h]
+    assert 0 < variance["EWSG"]["0.5"] < 0.6 * variance["SGHMC"]["0.5"]
 
 
 def test_the_page_of_estimators_tells_its_numbers():

@@ -3,5 +3,8 @@
 claim: what a paper claims, and the rule that judges it.
 experiment, registry: an experiment, and all of them.
 settings, running: its configuration, and its run, part after part.
+predicting, problem, metrics, judging, tuning: methods that are judged by what they predict, and one tuner for all.
 gaussian, gaussian_claims, gaussian_mse, convergence: section 5.1 and Theorem H.1 of Li, Wang, Zha & Tao.
+covertype, blr_vr, misspecified, each with its claims: Table 1 and Figures 2, 5 and 6.
+weights, theorems, theorems_claims: Theorems 4.1 and 4.2.
 """
