@@ -2,7 +2,7 @@
 
 The paper's formulas are lost. Its text has "the likelihood" of log-normal data, of which log x is normal: gradients
 then have no long tail. What it says of tails is so where a normal law is fitted to the draws themselves, as by
-Bardenet et al., on whom it builds. Both are run. Open there too: n, b, passes, steps, the start and what is in error.
+Bardenet et al., on whom it builds. Both are run. Open there too: n, b, passes, steps, start, what the error is of.
 Here it is the mean square of averages over the second half of a run so far, of z and z², z = (θ − E θ)/sd θ by
 coordinate, less their expectations, which are known. Steps are in units of 1/L, L = 2n/s² the largest curvature at
 the mode, and those of the underdamped method in time at u = 1/L. Chains start at (m + s, 2s), m and s the mean and

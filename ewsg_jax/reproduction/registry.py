@@ -1,6 +1,6 @@
 """All experiments by their names."""
 
-from ewsg_jax.reproduction import convergence, gaussian_claims, gaussian_mse, lognormal_claims
+from ewsg_jax.reproduction import convergence, gaussian_claims, gaussian_mse, lognormal_claims, rates_claims
 from ewsg_jax.reproduction.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -10,5 +10,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         gaussian_mse.EXPERIMENT,
         convergence.EXPERIMENT,
         lognormal_claims.EXPERIMENT,
+        rates_claims.EXPERIMENT,
     )
 }
