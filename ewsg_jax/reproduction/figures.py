@@ -35,14 +35,15 @@ class Panel(NamedTuple):
 
 
 def panels(shown: Sequence[Panel]) -> bytes:
-    """Return panels side by side as a PNG; a method has one colour in all of them."""
+    """Return panels side by side as a PNG; a method has one colour in all of them, dashed where they run out."""
     figure = pictures.blank(0.6 + 4.2 * len(shown), 3.6)
     of = list(dict.fromkeys(line.of or line.label for panel in shown for line in panel.lines if not line.is_guide))
     for axis, panel in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
         for line in panel.lines:
             style = {"color": "#888888", "linestyle": ":", "linewidth": 1.0}
             if not line.is_guide:
-                style = {"color": COLOURS[of.index(line.of or line.label) % len(COLOURS)], "linewidth": 1.4}
+                again, colour = divmod(of.index(line.of or line.label), len(COLOURS))
+                style = {"color": COLOURS[colour], "linestyle": "--" if again else "-", "linewidth": 1.4}
             axis.plot(line.x, numbers(line.y), label=line.label, **style)
             if line.low:
                 axis.fill_between(

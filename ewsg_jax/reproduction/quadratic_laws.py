@@ -30,8 +30,8 @@ class Law(NamedTuple):
 
 def _solved(matrix: np.ndarray, source: np.ndarray) -> np.ndarray:
     """Return the fixed points of x' = M x + k, shape (step, number), NaN where M is not a contraction."""
-    finite = np.isfinite(matrix).all((1, 2)) & np.isfinite(source).all(1)
-    radius = np.abs(np.linalg.eigvals(np.where(finite[:, None, None], matrix, 2.0))).max(-1)
+    finite = np.isfinite(matrix.sum((1, 2)) + source.sum(1))
+    radius = np.abs(np.linalg.eigvals(np.nan_to_num(matrix))).max(-1)
     stable = np.flatnonzero(finite & (radius < 1))
     found = np.full(source.shape, np.nan)
     found[stable] = np.linalg.solve(np.eye(source.shape[1]) - matrix[stable], source[stable][..., None])[..., 0]

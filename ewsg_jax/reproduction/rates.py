@@ -2,12 +2,13 @@
 
 The entries of the table are lost. RATES has them as the text, the abstract and the theorems let them be told: the
 powers of 1/ε, n and d with which gradients of rows grow, beside a first O(n), for n above d and curvatures that
-grow as n. ε is a distance in W₂.
+grow as n. ε is a distance in W₂. They are bounds: where ε² < d/n, √(nd)/ε is within d/ε², and yet it grows with n.
+Each power is judged by itself.
 
 Nothing is sampled. On the quadratic laws are exact (`quadratic_laws`); a method costs its evaluations in the time
-in which distances of means shrink by e, at the cheapest step and batch whose stationary law is within ε, W₂ being that
-of normal laws of these moments. Anchors of SVRG are renewed every n/b steps. On logistic regression costs are what
-`ewsg_jax.forecast` says of kernels at several steps (`logistic_rates`).
+in which distances of means shrink by e, at the cheapest step and batch whose stationary law is within ε, W₂ being
+that of normal laws of these moments. Anchors of SVRG are renewed every n/b steps. On logistic regression costs
+are what `ewsg_jax.forecast` says of kernels at several steps (`logistic_rates`).
 """
 
 from collections.abc import Callable

@@ -65,8 +65,8 @@ def claims(parts: Parts) -> list[Claim]:
         power = f"(1/ε)^{claimed.accuracy:g} n^{claimed.rows:g} d^{claimed.dimension:g}"
         below = float(np.mean([x <= bound + NEAR for x, bound in pairs]))
         near = float(np.mean([abs(x - bound) <= NEAR for x, bound in pairs]))
-        found.append(Claim(f"{label} costs no more than the order of {power}", below, f"powers {told}"))
-        found.append(Claim(f"{label} costs just that order", near, f"powers {told}", by_the_paper=False))
+        found.append(Claim(f"{label}'s cost grows no faster than {power}, each by itself", below, f"powers {told}"))
+        found.append(Claim(f"{label}'s cost grows so fast", near, f"powers {told}", by_the_paper=False))
     return [*found, *_regimes(parts)]
 
 
@@ -104,7 +104,7 @@ def _regimes(parts: Parts) -> list[Claim]:
 
 
 def draw(parts: Parts) -> bytes:
-    """Draw the costs of accuracies, with what comes first; of rows; and those of logistic regression."""
+    """Draw the costs on the quadratic of accuracies, with what comes first, and of rows."""
     quadratic: Numbers = parts["quadratic"]
     axes, n = quadratic["axes"], quadratic["num_rows"]
     order = np.argsort(axes["rows"])
@@ -115,14 +115,6 @@ def draw(parts: Parts) -> bytes:
     by_rows = {label: _finite(each["rows"]) for label, each in quadratic["costs"].items()}
     lines = [Line(label, [axes["rows"][i] for i in order], [y[i] for i in order]) for label, y in by_rows.items()]
     shown.append(Panel("quadratic, one ε", "n", "evaluations of a row", lines, (True, True)))
-    first = next(part for name, part in parts.items() if name != "quadratic")
-    lines = [
-        Line(label, [1 / x for x in first[label]["distance"]], first[label]["cost"])
-        for label in rates.RATES
-        if label in first
-    ]
-    title = f"logistic, n = {first['rows']}, d = {first['dimension']}"
-    shown.append(Panel(title, "1 / ε", "evaluations of a row", lines, (True, True)))
     return panels(shown)
 
 

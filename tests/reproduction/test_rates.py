@@ -190,9 +190,9 @@ def test_rules_read_powers():
     order = ["SAGA-LD", "CV-LD", "CV-ULD", "SVRG-LD (II)", "SVRG-LD (I)", "SGLD", "SGULD", "LD", "ULD"]
     found = {claim.words: claim for claim in rates_claims.claims(made(2.0, order))}
     of = lambda begin: next(claim for words, claim in found.items() if words.startswith(begin))
-    assert of("SGLD costs no").share == pytest.approx(4 / 6)
-    assert of("SGLD costs just").share == pytest.approx(2 / 6)
-    assert of("LD costs no").share == pytest.approx(4 / 6)
+    assert of("SGLD's cost grows no").share == pytest.approx(4 / 6)
+    assert of("SGLD's cost grows so").share == pytest.approx(2 / 6)
+    assert of("LD's cost grows no").share == pytest.approx(4 / 6)
     assert of("SAGA-LD is").share == of("all methods").share == of("SVRG-LD (II) costs more").share == 1
     assert of("SGLD or").share == of("control variates").share == 0
     assert rates_claims.draw(made(1.0, order))[:4] == b"\x89PNG"
