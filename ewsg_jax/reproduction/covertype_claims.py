@@ -16,7 +16,7 @@ COMPARABLE = 0.002
 ORDERS = 10.0
 """Of magnitude: how many times at least the time of FlyMC is EWSG's."""
 SLIGHT = 1.5
-"""How many times the time of SGLD and SGHMC that of EWSG is at most, where it is slightly more: the paper has 1.2."""
+"""How many times the time of SGLD and SGHMC that of EWSG is at most, where it is slightly more; paper: 1.2."""
 
 
 def spelled(parts: Parts, which: str, label: str, metric: str) -> str:
@@ -120,19 +120,20 @@ def draw(parts: Parts) -> bytes:
     of_prior = next(part for name, part in parts.items() if name.startswith("prior"))
     shown = []
     for which, metric in (("paper", ACCURACY), ("paper", LOG_LIKELIHOOD), ("tuned", LOG_LIKELIHOOD)):
-        lines = []
+        lines, sign = [], 1 if metric == ACCURACY else -1
         for label, run in of_prior[which].items():
             step = (parts["tuning"]["found"][label]["best"] or {}).get("step_size")
             mark = f"{label}, h = {step:g}" if which == "tuned" and step else label
-            mean, sd = (
-                np.array([np.nan if x is None else x for x in run[metric][x]], float) for x in ("mean", "sd")
-            )
-            lines.append(Line(mark, run["passes"], list(mean), list(mean - sd), list(mean + sd), of=label))
+            mean, sd = (sign * numbers(run[metric][x]) for x in ("mean", "sd"))
+            ends = [list(mean - abs(sd)), list(mean + abs(sd))]
+            lines.append(Line(mark, run["passes"], list(mean), *ends, of=label))
         if which == "paper":
             fly = parts["FlyMC"]
-            lines.append(Line("FlyMC (50 rows a step)", fly["passes"], fly[metric]["mean"], of="FlyMC"))
-        words = "test accuracy" if metric == ACCURACY else "test log likelihood"
-        shown.append(Panel(f"{words}, {STEPS[which]}", "passes over the data", "", lines, (False, False)))
+            values = list(sign * numbers(fly[metric]["mean"]))
+            lines.append(Line("FlyMC (50 rows a step)", fly["passes"], values, of="FlyMC"))
+        words = "test accuracy" if metric == ACCURACY else "−log likelihood"
+        scale = False, metric == LOG_LIKELIHOOD
+        shown.append(Panel(f"{words}, {STEPS[which]}", "passes over the data", "", lines, scale))
     return panels(shown)
 
 
