@@ -1,6 +1,13 @@
 """All experiments by their names."""
 
-from ewsg_jax.reproduction import convergence, gaussian_claims, gaussian_mse, lognormal_claims, rates_claims
+from ewsg_jax.reproduction import (
+    convergence,
+    covertype_claims,
+    gaussian_claims,
+    gaussian_mse,
+    lognormal_claims,
+    rates_claims,
+)
 from ewsg_jax.reproduction.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -9,6 +16,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         *gaussian_claims.EXPERIMENTS,
         gaussian_mse.EXPERIMENT,
         convergence.EXPERIMENT,
+        covertype_claims.EXPERIMENT,
         lognormal_claims.EXPERIMENT,
         rates_claims.EXPERIMENT,
     )
