@@ -7,6 +7,7 @@ from ewsg_jax.reproduction import (
     gaussian_mse,
     lognormal_claims,
     rates_claims,
+    regimes_claims,
 )
 from ewsg_jax.reproduction.experiment import Experiment
 
@@ -19,5 +20,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         covertype_claims.EXPERIMENT,
         lognormal_claims.EXPERIMENT,
         rates_claims.EXPERIMENT,
+        regimes_claims.EXPERIMENT,
     )
 }
