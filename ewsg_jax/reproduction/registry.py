@@ -5,6 +5,7 @@ from ewsg_jax.reproduction import (
     covertype_claims,
     gaussian_claims,
     gaussian_mse,
+    hmc_claims,
     lognormal_claims,
     rates_claims,
     regimes_claims,
@@ -21,5 +22,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         lognormal_claims.EXPERIMENT,
         rates_claims.EXPERIMENT,
         regimes_claims.EXPERIMENT,
+        *hmc_claims.EXPERIMENTS,
     )
 }
