@@ -54,9 +54,14 @@ def panels(shown: Sequence[Panel]) -> bytes:
                 getattr(axis, f"set_{name}scale")("log")
         axis.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
         axis.legend(frameon=False, fontsize=8)
-    stream = io.BytesIO()
+    # It comes with matplotlib, which need not be there.
+    from PIL import Image
+
+    stream, small = io.BytesIO(), io.BytesIO()
     figure.savefig(stream, dpi=90, format="png")
-    return stream.getvalue()
+    # Few colours make less than half of the bytes.
+    Image.open(stream).convert("RGB").quantize(256).save(small, "PNG", optimize=True)
+    return small.getvalue()
 
 
 def numbers(values: Sequence[float | None]) -> np.ndarray:
