@@ -32,7 +32,7 @@ from ewsg_jax.reproduction.predicting import kernel_of, measured
 from ewsg_jax.reproduction.problem import Budget, Problem
 from ewsg_jax.reproduction.tuning import folds, tuned
 
-SCORE = "score"
+SCORE, GRID = "score", "grid"
 
 
 @dataclass(frozen=True)
@@ -160,5 +160,14 @@ def stable(method: Method, of: Posed, settings: Settings) -> list[float]:
 
 
 def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
-    """Return what is computed: each data set."""
-    return {name: lambda _, name=name: on(name, settings) for name in settings.data}
+    """Return what is computed: the grid, then each data set."""
+
+    def grid(_: Parts) -> Numbers:
+        return {"steps": settings.steps, "frictions": settings.frictions}
+
+    return {GRID: grid} | {name: lambda _, name=name: on(name, settings) for name in settings.data}
+
+
+def data_sets(parts: Parts) -> dict[str, Numbers]:
+    """Return the numbers of each data set."""
+    return {name: part for name, part in parts.items() if name != GRID}

@@ -25,15 +25,15 @@ def arrival(part: Numbers, label: str) -> float:
 
 def claims(parts: Parts) -> list[Claim]:
     """Judge each estimator's methods on all data sets."""
-    found = []
+    found, sets = [], hmc.data_sets(parts)
     for of in ("SVRG", "SAGA"):
         ld, first, second = f"{of}-LD", f"{of}-HMC", f"{of}2nd-HMC"
-        times = [{label: arrival(part, label) for label in (ld, first, second)} for part in parts.values()]
+        times = [{label: arrival(part, label) for label in (ld, first, second)} for part in sets.values()]
         told = "; ".join(
             f"{name}: {', '.join(f'{label} {x:.3g}' for label, x in each.items())}"
-            for name, each in zip(parts, times, strict=True)
+            for name, each in zip(sets, times, strict=True)
         )
-        steps = [[part["methods"][label] for label in (first, second)] for part in parts.values()]
+        steps = [[part["methods"][label] for label in (first, second)] for part in sets.values()]
         sizes = "; ".join(f"{a['stable']} and {b['stable']}" for a, b in steps)
         tuned = "; ".join(f"{a['step']:g} and {b['step']:g}" for a, b in steps)
         for other in (first, second):
@@ -53,7 +53,7 @@ def claims(parts: Parts) -> list[Claim]:
 def draw(parts: Parts, y_label: str) -> bytes:
     """Draw the score's distance from that of the mode along passes, data set by data set."""
     shown = []
-    for name, part in parts.items():
+    for name, part in hmc.data_sets(parts).items():
         lines = []
         for label, each in part["methods"].items():
             left = np.abs(numbers(each["mean"]) - part["limit"])

@@ -1,12 +1,14 @@
 """All experiments by their names."""
 
 from ewsg_jax.reproduction import (
+    blr_vr_claims,
     convergence,
     covertype_claims,
     gaussian_claims,
     gaussian_mse,
     hmc_claims,
     lognormal_claims,
+    misspecified_claims,
     rates_claims,
     regimes_claims,
 )
@@ -23,5 +25,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         rates_claims.EXPERIMENT,
         regimes_claims.EXPERIMENT,
         *hmc_claims.EXPERIMENTS,
+        blr_vr_claims.EXPERIMENT,
+        misspecified_claims.EXPERIMENT,
     )
 }

@@ -102,7 +102,7 @@ def test_rules_read_arrivals():
     as_said |= {"SAGA_LD": never, "SAGA_HMC": slow, "SAGA2nd_HMC": fast}
     one = part(**as_said)
     assert [hmc_claims.arrival(one, label) for label in ("SVRG-LD", "SVRG-HMC", "SAGA-LD")] == [3.0, 2.0, np.inf]
-    assert [claim.share for claim in hmc_claims.claims({"a": one})] == [1.0] * 10
+    assert [claim.share for claim in hmc_claims.claims({"grid": {}, "a": one})] == [1.0] * 10
     other = part(**{label: slow if "LD" not in label else fast for label in as_said})
     assert [claim.share for claim in hmc_claims.claims({"a": one, "b": other})] == [0.5, 0.5, 1, 1, 1] * 2
     assert hmc_claims.draw({"a": one}, "y")[:4] == b"\x89PNG"
