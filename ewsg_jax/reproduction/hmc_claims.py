@@ -10,7 +10,7 @@ from ewsg_jax.reproduction.experiment import Experiment, Numbers, Parts
 from ewsg_jax.reproduction.figures import Line, Panel, numbers, panels
 
 NEAR, SIMILAR = 0.05, 1.1
-"""The part of the way from the start's score to that of the mode that may be left, and passes that are as many."""
+"""The part of the way from the start's score to the limit that may be left, and passes that are as many."""
 
 
 def arrival(part: Numbers, label: str) -> float:
@@ -51,7 +51,7 @@ def claims(parts: Parts) -> list[Claim]:
 
 
 def draw(parts: Parts, y_label: str) -> bytes:
-    """Draw the score's distance from that of the mode along passes, data set by data set."""
+    """Draw the score's distance from its limit along passes, data set by data set."""
     shown = []
     for name, part in hmc.data_sets(parts).items():
         lines = []
@@ -72,12 +72,12 @@ EXPERIMENTS = (
         "vr-hmc-regression",
         "Fig. 1 and 5",
         "what a momentum adds to variance reduction in regression",
-        "test MSE, distance to the mode's",
+        "test MSE, distance to its limit",
     ),
     _experiment(
         "vr-hmc-classification",
         "Fig. 2 and 6",
         "what a momentum adds to variance reduction in classification",
-        "test log likelihood, distance to the mode's",
+        "test log likelihood, distance to its limit",
     ),
 )
