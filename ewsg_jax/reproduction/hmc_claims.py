@@ -14,9 +14,12 @@ NEAR, SIMILAR = 0.05, 1.1
 
 
 def arrival(part: Numbers, label: str) -> float:
-    """Return the passes from which on a method's mean score is within NEAR of the way, ∞ where it never is."""
+    """Return the passes from which on a method's mean score is within NEAR of the way, ∞ where it never is.
+
+    A better score than the limit's is within it.
+    """
     of, limit = part["methods"][label], part["limit"]
-    left = np.abs(numbers(of["mean"]) - limit) / abs(part["start"] - limit)
+    left = (numbers(of["mean"]) - limit) / (part["start"] - limit)
     far = np.flatnonzero(~(left <= NEAR))
     if not len(far):
         return of["passes"][0]

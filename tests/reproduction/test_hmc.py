@@ -105,6 +105,7 @@ def test_rules_read_arrivals():
     as_said |= {"SAGA_LD": never, "SAGA_HMC": slow, "SAGA2nd_HMC": fast}
     one = part(**as_said)
     assert [hmc_claims.arrival(one, label) for label in ("SVRG-LD", "SVRG-HMC", "SAGA-LD")] == [3.0, 2.0, np.inf]
+    assert hmc_claims.arrival(part(SVRG_LD=[1.5, 0.7, 0.9]), "SVRG-LD") == 2.0
     assert [claim.share for claim in hmc_claims.claims({"grid": {}, "a": one})] == [1.0] * 10
     other = part(**{label: slow if "LD" not in label else fast for label in as_said})
     assert [claim.share for claim in hmc_claims.claims({"a": one, "b": other})] == [0.5, 0.5, 1, 1, 1] * 2
