@@ -6,7 +6,11 @@ from ewsg_jax.reproduction import (
     covertype_claims,
     gaussian_claims,
     gaussian_mse,
+    hmc_claims,
+    lognormal_claims,
     misspecified_claims,
+    rates_claims,
+    regimes_claims,
     theorems_claims,
 )
 from ewsg_jax.reproduction.experiment import Experiment
@@ -18,6 +22,10 @@ EXPERIMENTS: dict[str, Experiment] = {
         gaussian_mse.EXPERIMENT,
         convergence.EXPERIMENT,
         covertype_claims.EXPERIMENT,
+        lognormal_claims.EXPERIMENT,
+        rates_claims.EXPERIMENT,
+        regimes_claims.EXPERIMENT,
+        *hmc_claims.EXPERIMENTS,
         blr_vr_claims.EXPERIMENT,
         misspecified_claims.EXPERIMENT,
         theorems_claims.EXPERIMENT,
