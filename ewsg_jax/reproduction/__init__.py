@@ -4,4 +4,6 @@ claim: what a paper claims, and the rule that judges it.
 experiment, registry: an experiment, and all of them.
 settings, running: its configuration, and its run, part after part.
 gaussian, gaussian_claims, gaussian_mse, convergence: section 5.1 and Theorem H.1 of Li, Wang, Zha & Tao.
+linear_gaussian (its settings, its claims), curved: Table 1 and Theorem 5 of the supplement of Şimşekli et al.
+decreasing: steps that fall as a power of the iteration.
 """

@@ -10,6 +10,8 @@ from ewsg_jax import pictures
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Told apart by colour-blind readers too (Okabe & Ito)."""
+MOST_BYTES = 60_000
+"""Of a picture in full colours."""
 
 
 class Line(NamedTuple):
@@ -22,6 +24,7 @@ class Line(NamedTuple):
     high: Sequence[float | None] = ()
     is_guide: bool = False
     of: str = ""
+    is_dashed: bool = False
 
 
 class Panel(NamedTuple):
@@ -43,7 +46,8 @@ def panels(shown: Sequence[Panel]) -> bytes:
             style = {"color": "#888888", "linestyle": ":", "linewidth": 1.0}
             if not line.is_guide:
                 style = {"color": COLOURS[of.index(line.of or line.label) % len(COLOURS)], "linewidth": 1.4}
-            axis.plot(line.x, numbers(line.y), label=line.label, **style)
+                style["linestyle"] = "--" if line.is_dashed else "-"
+            axis.plot(line.x, numbers(line.y), label=line.label or None, **style)
             if line.low:
                 axis.fill_between(
                     line.x, numbers(line.low), numbers(line.high), color=style["color"], alpha=0.15, linewidth=0
@@ -55,7 +59,16 @@ def panels(shown: Sequence[Panel]) -> bytes:
         axis.legend(frameon=False, fontsize=8)
     stream = io.BytesIO()
     figure.savefig(stream, dpi=90, format="png")
-    return stream.getvalue()
+    return stream.getvalue() if stream.tell() < MOST_BYTES else in_few_colours(stream)
+
+
+def in_few_colours(png: io.BytesIO) -> bytes:
+    """Return the picture with a palette of 32 colours, about a third as large."""
+    from PIL import Image
+
+    smaller = io.BytesIO()
+    Image.open(png).convert("RGB").quantize(32).save(smaller, format="png", optimize=True)
+    return smaller.getvalue()
 
 
 def numbers(values: Sequence[float | None]) -> np.ndarray:

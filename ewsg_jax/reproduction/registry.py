@@ -1,8 +1,14 @@
 """All experiments by their names."""
 
-from ewsg_jax.reproduction import convergence, gaussian_claims, gaussian_mse
+from ewsg_jax.reproduction import convergence, gaussian_claims, gaussian_mse, linear_gaussian_claims
 from ewsg_jax.reproduction.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
-    each.name: each for each in (*gaussian_claims.EXPERIMENTS, gaussian_mse.EXPERIMENT, convergence.EXPERIMENT)
+    each.name: each
+    for each in (
+        *gaussian_claims.EXPERIMENTS,
+        gaussian_mse.EXPERIMENT,
+        convergence.EXPERIMENT,
+        linear_gaussian_claims.EXPERIMENT,
+    )
 }
