@@ -5,16 +5,17 @@ are the same chains, and their steps cost the same.
 """
 
 import math
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 
 from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Key
+from ewsg_jax._types import Data, Key, Position
 from ewsg_jax.experiments.config import MOST_STEPS, Run
-from ewsg_jax.experiments.problem import Problem
 from ewsg_jax.experiments.tables import ConfigError
 from ewsg_jax.gradients import Evaluations
+from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.sampling import sample
 from ewsg_jax.sampling.budget import steps_within
 
@@ -33,6 +34,15 @@ class Chains(Protocol):
     def num_chains(self) -> int: ...
 
 
+class Sampled(Protocol):
+    """What is sampled."""
+
+    @property
+    def train(self) -> Data: ...
+    @property
+    def start(self) -> Position | Callable[[Key], Position]: ...
+
+
 def least_steps(label: str, cost: Evaluations, n: int, run: Run) -> int:
     """Return the steps that a budget allows for certain, at least one; `cost.per_step` is the most a step costs.
 
@@ -47,7 +57,7 @@ def least_steps(label: str, cost: Evaluations, n: int, run: Run) -> int:
     return max(1, steps_within(cost, n, run.data_passes))
 
 
-def steps(key: Key, plan: Chains, problem: Problem, run: Run) -> tuple[int, int]:
+def steps(key: Key, plan: Chains, problem: Sampled, run: Run) -> tuple[int, int]:
     """Return how many steps the budget allows, and how many of them are burn-in, by what steps cost as they run.
 
     What a step costs drifts with the chain (the bright data of FlyMC grow as it leaves its centre), so that its
@@ -56,19 +66,20 @@ def steps(key: Key, plan: Chains, problem: Problem, run: Run) -> tuple[int, int]
     Raises:
         KeyboardInterrupt: an interrupt ended the run ahead.
     """
-    n = problem.train["y"].shape[0]
+    n = num_rows(problem.train)
     at_most = plan.kernel.evaluations(problem.train)
     burn_in, budget = run.burn_in_passes * n, run.data_passes * n
     made, spent, per_step, state = [0], [float(at_most.at_init)], float(at_most.per_step), None
     for wanted in (burn_in, budget):
         while (left := wanted - spent[-1]) > CLOSE * wanted:
-            # Not all that is left: the next steps may cost more than the last.
+            # Not all that is left, nor more than were made: the next steps may cost more than the last.
+            count = max(1, math.ceil(0.7 * left / per_step))
             part = sample(
                 key,
                 plan.kernel,
                 problem.start if state is None else None,
                 problem.train,
-                max(1, math.ceil(0.7 * left / per_step)),
+                count if state is None else min(count, made[-1]),
                 num_chains=plan.num_chains,
                 keep=None,
                 state=state,
