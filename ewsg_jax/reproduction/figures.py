@@ -63,11 +63,11 @@ def panels(shown: Sequence[Panel]) -> bytes:
 
 
 def in_few_colours(png: io.BytesIO) -> bytes:
-    """Return the picture with a palette of 32 colours, about a third as large."""
+    """Return the picture with a palette of 128 colours, about half as large."""
     from PIL import Image
 
     smaller = io.BytesIO()
-    Image.open(png).convert("RGB").quantize(32).save(smaller, format="png", optimize=True)
+    Image.open(png).convert("RGB").quantize(128).save(smaller, format="png", optimize=True)
     return smaller.getvalue()
 
 
