@@ -1,6 +1,12 @@
 """All experiments by their names."""
 
-from ewsg_jax.reproduction import convergence, gaussian_claims, gaussian_mse, linear_gaussian_claims
+from ewsg_jax.reproduction import (
+    convergence,
+    gaussian_claims,
+    gaussian_mse,
+    linear_gaussian_claims,
+    matrix_factorisation,
+)
 from ewsg_jax.reproduction.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -10,5 +16,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         gaussian_mse.EXPERIMENT,
         convergence.EXPERIMENT,
         linear_gaussian_claims.EXPERIMENT,
+        matrix_factorisation.EXPERIMENT,
     )
 }
