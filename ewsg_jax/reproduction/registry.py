@@ -6,6 +6,7 @@ from ewsg_jax.reproduction import (
     gaussian_mse,
     linear_gaussian_claims,
     matrix_factorisation,
+    mnist,
 )
 from ewsg_jax.reproduction.experiment import Experiment
 
@@ -17,5 +18,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         convergence.EXPERIMENT,
         linear_gaussian_claims.EXPERIMENT,
         matrix_factorisation.EXPERIMENT,
+        *mnist.EXPERIMENTS,
     )
 }
