@@ -6,6 +6,7 @@ covertype: one kind of forest against the rest.
 heart: heart disease.
 letter: some letters of the alphabet.
 pima: diabetes within five years.
+susy: collisions with and without supersymmetric particles.
 airfoil: Airfoil self-noise, as it lies ready in a file.
 bike: Bike sharing, as it lies ready in a file.
 concrete: Concrete, as it lies ready in a file.
@@ -36,6 +37,7 @@ from ewsg_jax.datasets._split import split as split
 from ewsg_jax.datasets._standardise import Standardisation as Standardisation
 from ewsg_jax.datasets._standardise import standardisation as standardisation
 from ewsg_jax.datasets._standardise import standardise as standardise
+from ewsg_jax.datasets._susy import susy as susy
 from ewsg_jax.datasets._whiten import Whitened as Whitened
 from ewsg_jax.datasets._whiten import whiten as whiten
 from ewsg_jax.datasets.dataset import Dataset as Dataset

@@ -9,6 +9,7 @@ from ewsg_jax.datasets._covertype import covertype
 from ewsg_jax.datasets._heart import heart
 from ewsg_jax.datasets._letter import letter
 from ewsg_jax.datasets._pima import pima
+from ewsg_jax.datasets._susy import susy
 from ewsg_jax.datasets.dataset import Dataset
 
 DATASETS: dict[str, Callable[[], Dataset]] = {
@@ -26,6 +27,7 @@ DATASETS: dict[str, Callable[[], Dataset]] = {
     "parkinsons_updrs": ready.parkinsons_updrs,
     "pima": pima,
     "protein": ready.protein,
+    "susy": susy,
 }
 """Every data set by its name."""
 

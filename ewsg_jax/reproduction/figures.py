@@ -10,8 +10,6 @@ from ewsg_jax import pictures
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Told apart by colour-blind readers too (Okabe & Ito)."""
-MOST_BYTES = 60_000
-"""Of a picture in full colours."""
 
 
 class Line(NamedTuple):
@@ -38,15 +36,16 @@ class Panel(NamedTuple):
 
 
 def panels(shown: Sequence[Panel]) -> bytes:
-    """Return panels side by side as a PNG; a method has one colour in all of them."""
+    """Return panels side by side as a PNG; a method has one colour in all of them, dashed where they run out."""
     figure = pictures.blank(0.6 + 4.2 * len(shown), 3.6)
     of = list(dict.fromkeys(line.of or line.label for panel in shown for line in panel.lines if not line.is_guide))
     for axis, panel in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
         for line in panel.lines:
             style = {"color": "#888888", "linestyle": ":", "linewidth": 1.0}
             if not line.is_guide:
-                style = {"color": COLOURS[of.index(line.of or line.label) % len(COLOURS)], "linewidth": 1.4}
-                style["linestyle"] = "--" if line.is_dashed else "-"
+                again, colour = divmod(of.index(line.of or line.label), len(COLOURS))
+                dashes = "--" if again or line.is_dashed else "-"
+                style = {"color": COLOURS[colour], "linestyle": dashes, "linewidth": 1.4}
             axis.plot(line.x, numbers(line.y), label=line.label or None, **style)
             if line.low:
                 axis.fill_between(
@@ -57,18 +56,14 @@ def panels(shown: Sequence[Panel]) -> bytes:
                 getattr(axis, f"set_{name}scale")("log")
         axis.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
         axis.legend(frameon=False, fontsize=8)
-    stream = io.BytesIO()
-    figure.savefig(stream, dpi=90, format="png")
-    return stream.getvalue() if stream.tell() < MOST_BYTES else in_few_colours(stream)
-
-
-def in_few_colours(png: io.BytesIO) -> bytes:
-    """Return the picture with a palette of 128 colours, about half as large."""
+    # It comes with matplotlib, which need not be there.
     from PIL import Image
 
-    smaller = io.BytesIO()
-    Image.open(png).convert("RGB").quantize(128).save(smaller, format="png", optimize=True)
-    return smaller.getvalue()
+    stream, small = io.BytesIO(), io.BytesIO()
+    figure.savefig(stream, dpi=90, format="png")
+    # Few colours make less than half of the bytes.
+    Image.open(stream).convert("RGB").quantize(256).save(small, "PNG", optimize=True)
+    return small.getvalue()
 
 
 def numbers(values: Sequence[float | None]) -> np.ndarray:

@@ -2,11 +2,16 @@
 
 from ewsg_jax.reproduction import (
     convergence,
+    covertype_claims,
     gaussian_claims,
     gaussian_mse,
+    hmc_claims,
     linear_gaussian_claims,
+    lognormal_claims,
     matrix_factorisation,
     mnist,
+    rates_claims,
+    regimes_claims,
 )
 from ewsg_jax.reproduction.experiment import Experiment
 
@@ -19,5 +24,10 @@ EXPERIMENTS: dict[str, Experiment] = {
         linear_gaussian_claims.EXPERIMENT,
         matrix_factorisation.EXPERIMENT,
         *mnist.EXPERIMENTS,
+        covertype_claims.EXPERIMENT,
+        lognormal_claims.EXPERIMENT,
+        rates_claims.EXPERIMENT,
+        regimes_claims.EXPERIMENT,
+        *hmc_claims.EXPERIMENTS,
     )
 }
