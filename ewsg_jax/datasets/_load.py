@@ -10,6 +10,7 @@ from ewsg_jax.datasets._heart import heart
 from ewsg_jax.datasets._letter import letter
 from ewsg_jax.datasets._pima import pima
 from ewsg_jax.datasets._susy import susy
+from ewsg_jax.datasets._year_prediction_msd import year_prediction_msd
 from ewsg_jax.datasets.dataset import Dataset
 
 DATASETS: dict[str, Callable[[], Dataset]] = {
@@ -28,6 +29,7 @@ DATASETS: dict[str, Callable[[], Dataset]] = {
     "pima": pima,
     "protein": ready.protein,
     "susy": susy,
+    "year_prediction_msd": year_prediction_msd,
 }
 """Every data set by its name."""
 

@@ -7,6 +7,7 @@ gaussian, gaussian_claims, gaussian_mse, convergence: section 5.1 and Theorem H.
 linear_gaussian (its settings, its claims), curved: Table 1 and Theorem 5 of the supplement of Şimşekli et al.
 matrix_factorisation, factorising, stable: Tables 2 and 3 there.
 mnist, digits: section 5.3 of Li, Wang, Zha & Tao.
+bnn, bnn_data: the networks of Li et al.
 networks: networks of flax as posteriors.
 compared: methods by the scores with which they end.
 decreasing: steps that fall as a power of the iteration.

@@ -125,8 +125,8 @@ def draw(parts: Parts) -> bytes:
             step = (parts["tuning"]["found"][label]["best"] or {}).get("step_size")
             mark = f"{label}, h = {step:g}" if which == "tuned" and step else label
             mean, sd = (sign * numbers(run[metric][x]) for x in ("mean", "sd"))
-            ends = [list(mean - abs(sd)), list(mean + abs(sd))]
-            lines.append(Line(mark, run["passes"], list(mean), *ends, of=label))
+            low, high = list(mean - abs(sd)), list(mean + abs(sd))
+            lines.append(Line(mark, run["passes"], list(mean), low, high, of=label))
         if which == "paper":
             fly = parts["FlyMC"]
             values = list(sign * numbers(fly[metric]["mean"]))

@@ -1,6 +1,7 @@
 """All experiments by their names."""
 
 from ewsg_jax.reproduction import (
+    bnn,
     convergence,
     covertype_claims,
     gaussian_claims,
@@ -29,5 +30,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         rates_claims.EXPERIMENT,
         regimes_claims.EXPERIMENT,
         *hmc_claims.EXPERIMENTS,
+        bnn.EXPERIMENT,
     )
 }
