@@ -6,7 +6,7 @@ settings, running: its configuration, and its run, part after part.
 gaussian, gaussian_claims, gaussian_mse, convergence: section 5.1 and Theorem H.1 of Li, Wang, Zha & Tao.
 linear_gaussian (its settings, its claims), curved: Table 1 and Theorem 5 of the supplement of Şimşekli et al.
 matrix_factorisation, factorising, stable: Tables 2 and 3 there.
-mnist, digits: section 5.3 of Li, Wang, Zha & Tao.
+mnist, mnist_chains, digits: section 5.3 and Table 3 of Li, Wang, Zha & Tao.
 bnn, bnn_data: the networks of Li et al.
 networks: networks of flax as posteriors.
 compared: methods by the scores with which they end.

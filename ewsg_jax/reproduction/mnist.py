@@ -31,8 +31,6 @@ from ewsg_jax.stacking import stack
 
 STEPS = {"paper": "the paper's steps", "tuned": "tuned steps"}
 OTHERS = ("SGHMC", "CP-SGHMC", "SGLD", "pSGLD")
-MOST_TRAINING = 2_000
-"""Rows by which the training error is told."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,8 @@ def of_method(label: str, settings: Settings, _: Parts) -> Numbers:
     places = {"paper": settings.factors.index(1.0), "tuned": int(np.argmin(chosen))}
     found: dict[str, Any] = {"label": label, "printed": printed, "factor": settings.factors[places["tuned"]]}
     found["steps"] = {which: short(firsts[place]) for which, place in places.items()}
-    part = {name: values[:MOST_TRAINING] for name, values in training.items()}
+    # As many rows to train on as to judge by, which one program serves.
+    part = {name: values[: settings.num_test] for name, values in training.items()}
     for which, place in places.items():
         samples = all_samples[place]
         found[which] = numbers_of(key, samples, problem, budget, which == "tuned" and label in settings.checked)

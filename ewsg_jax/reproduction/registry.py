@@ -11,6 +11,7 @@ from ewsg_jax.reproduction import (
     lognormal_claims,
     matrix_factorisation,
     mnist,
+    mnist_chains,
     rates_claims,
     regimes_claims,
 )
@@ -25,6 +26,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         linear_gaussian_claims.EXPERIMENT,
         matrix_factorisation.EXPERIMENT,
         *mnist.EXPERIMENTS,
+        mnist_chains.EXPERIMENT,
         covertype_claims.EXPERIMENT,
         lognormal_claims.EXPERIMENT,
         rates_claims.EXPERIMENT,
