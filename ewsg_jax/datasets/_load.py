@@ -8,6 +8,7 @@ from ewsg_jax.datasets._breast_cancer import breast_cancer
 from ewsg_jax.datasets._covertype import covertype
 from ewsg_jax.datasets._heart import heart
 from ewsg_jax.datasets._letter import letter
+from ewsg_jax.datasets._movielens import movielens
 from ewsg_jax.datasets._pima import pima
 from ewsg_jax.datasets._susy import susy
 from ewsg_jax.datasets._year_prediction_msd import year_prediction_msd
@@ -24,6 +25,7 @@ DATASETS: dict[str, Callable[[], Dataset]] = {
     "letter": letter,
     "messidor": ready.messidor,
     "mnist": ready.mnist,
+    "movielens": movielens,
     "parkinsons": ready.parkinsons,
     "parkinsons_updrs": ready.parkinsons_updrs,
     "pima": pima,

@@ -1,4 +1,7 @@
-"""Matrix factorisation: xᵢⱼ = wᵢᵀ vⱼ + noise at the entries that are seen, wᵢ, vⱼ ~ N(0, I)."""
+"""Matrix factorisation: xᵢⱼ = wᵢᵀ vⱼ + noise at the entries that are seen, wᵢ, vⱼ ~ N(0, I).
+
+Synthetic matrices stand in for those of the paper, MovieLens among them, which `datasets.movielens` reads.
+"""
 
 from dataclasses import dataclass
 
