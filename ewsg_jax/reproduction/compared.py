@@ -29,6 +29,7 @@ def better(
     words: str,
     *,
     higher: bool = False,
+    below: float = float("inf"),
     by_the_paper: bool = True,
 ) -> Claim:
     """Return the claim that one method ends with a better score than another, repeat by repeat.
@@ -40,10 +41,11 @@ def better(
         metric: its name.
         words: what is claimed.
         higher: whether a higher score is better.
+        below: what the first method's score must be below besides, to be better than anything.
         by_the_paper: as for `Claim`.
     """
     one, other = (ends(sets, label, metric, higher) for label in (first, second))
-    so = one > other if higher else one < other
+    so = (one > other if higher else one < other) & (one < below)
     shown = (
         f"{so.sum()} of {len(so)} repeats; medians: {first} {np.median(one):.4g}, {second} {np.median(other):.4g}"
     )

@@ -96,4 +96,5 @@ def test_ends_are_compared_repeat_by_repeat():
     sets = [{"A": curve(1.0, 2.0), "B": curve(2.0, 1.0)}, {"A": curve(1.0, None), "B": curve(None, 5.0)}]
     assert compared.better(sets, "A", "B", "rmse", "").share == 0.5
     assert compared.better(sets, "A", "B", "rmse", "", higher=True).share == 0.5
+    assert compared.better(sets, "A", "B", "rmse", "", below=1.0).share == 0.0
     assert compared.line(sets, "A", "rmse").y == [9.0, 1.0]

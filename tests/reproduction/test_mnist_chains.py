@@ -50,6 +50,8 @@ def test_errors_are_compared_cell_by_cell():
 
     claims = mnist_chains.claims({"one": part(1, [0.1, 0.2], [0.2, 0.1]), "two": part(2, [0.1, 0.1], [None, 0.9])})
     assert [claim.share for claim in claims] == [0.75, 0.75, 0.75]
+    claims = mnist_chains.claims({"one": part(1, [0.6, 0.2], [0.9, 0.3])})
+    assert [claim.share for claim in claims] == [0.5, 0.5, 0.5], "one that has learned nothing is not better"
 
 
 def test_wrong_settings():
