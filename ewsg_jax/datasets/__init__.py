@@ -7,6 +7,8 @@ heart: heart disease.
 letter: some letters of the alphabet.
 pima: diabetes within five years.
 susy: collisions with and without supersymmetric particles.
+movielens: ratings of films.
+year_prediction_msd: the year of songs.
 airfoil: Airfoil self-noise, as it lies ready in a file.
 bike: Bike sharing, as it lies ready in a file.
 concrete: Concrete, as it lies ready in a file.
@@ -32,6 +34,7 @@ from ewsg_jax.datasets._heart import heart as heart
 from ewsg_jax.datasets._letter import letter as letter
 from ewsg_jax.datasets._load import DATASETS as DATASETS
 from ewsg_jax.datasets._load import load as load
+from ewsg_jax.datasets._movielens import movielens as movielens
 from ewsg_jax.datasets._pima import pima as pima
 from ewsg_jax.datasets._split import split as split
 from ewsg_jax.datasets._standardise import Standardisation as Standardisation
@@ -40,6 +43,7 @@ from ewsg_jax.datasets._standardise import standardise as standardise
 from ewsg_jax.datasets._susy import susy as susy
 from ewsg_jax.datasets._whiten import Whitened as Whitened
 from ewsg_jax.datasets._whiten import whiten as whiten
+from ewsg_jax.datasets._year_prediction_msd import year_prediction_msd as year_prediction_msd
 from ewsg_jax.datasets.dataset import Dataset as Dataset
 from ewsg_jax.datasets.ready import airfoil as airfoil
 from ewsg_jax.datasets.ready import bike as bike

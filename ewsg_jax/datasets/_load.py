@@ -8,8 +8,10 @@ from ewsg_jax.datasets._breast_cancer import breast_cancer
 from ewsg_jax.datasets._covertype import covertype
 from ewsg_jax.datasets._heart import heart
 from ewsg_jax.datasets._letter import letter
+from ewsg_jax.datasets._movielens import movielens
 from ewsg_jax.datasets._pima import pima
 from ewsg_jax.datasets._susy import susy
+from ewsg_jax.datasets._year_prediction_msd import year_prediction_msd
 from ewsg_jax.datasets.dataset import Dataset
 
 DATASETS: dict[str, Callable[[], Dataset]] = {
@@ -23,11 +25,13 @@ DATASETS: dict[str, Callable[[], Dataset]] = {
     "letter": letter,
     "messidor": ready.messidor,
     "mnist": ready.mnist,
+    "movielens": movielens,
     "parkinsons": ready.parkinsons,
     "parkinsons_updrs": ready.parkinsons_updrs,
     "pima": pima,
     "protein": ready.protein,
     "susy": susy,
+    "year_prediction_msd": year_prediction_msd,
 }
 """Every data set by its name."""
 

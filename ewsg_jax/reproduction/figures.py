@@ -25,6 +25,7 @@ class Line(NamedTuple):
     high: Sequence[float | None] = ()
     is_guide: bool = False
     of: str = ""
+    is_dashed: bool = False
 
 
 class Panel(NamedTuple):
@@ -45,8 +46,10 @@ def panels(shown: Sequence[Panel]) -> bytes:
         for line in panel.lines:
             style = {"color": "#888888", "linestyle": ":", "linewidth": 1.0}
             if not line.is_guide:
-                style = {"color": COLOURS[of.index(line.of or line.label) % len(COLOURS)], "linewidth": 1.4}
-            axis.plot(line.x, numbers(line.y), label=line.label, **style)
+                again, colour = divmod(of.index(line.of or line.label), len(COLOURS))
+                dashes = "--" if again or line.is_dashed else "-"
+                style = {"color": COLOURS[colour], "linestyle": dashes, "linewidth": 1.4}
+            axis.plot(line.x, numbers(line.y), label=line.label or None, **style)
             if line.low:
                 axis.fill_between(
                     line.x, numbers(line.low), numbers(line.high), color=style["color"], alpha=0.15, linewidth=0

@@ -21,7 +21,7 @@ from ewsg_jax.reproduction.experiment import Numbers
 from ewsg_jax.reproduction.judging import checked, lost, scores, short
 from ewsg_jax.reproduction.problem import Budget, Problem
 from ewsg_jax.rows.gathering import num_rows
-from ewsg_jax.sampling import sample
+from ewsg_jax.sampling import Samples, sample
 from ewsg_jax.sampling.budget import steps_reaching, steps_within
 
 
@@ -91,7 +91,11 @@ def measured(
         `evaluations` of all chains, `per_step` of one, `seconds`, `compile_seconds`, repeats that were `lost`, and
         what `check` says.
     """
-    samples = run(key, kernel, problem, budget, **options)
+    return numbers_of(key, run(key, kernel, problem, budget, **options), problem, budget, judged)
+
+
+def numbers_of(key: Key, samples: Samples, problem: Problem, budget: Budget, judged: bool = True) -> Numbers:
+    """Return what `measured` does, of a run that there is, such as a member of a stack."""
     numbers: Numbers = {"passes": short(samples.evaluations / samples.num_data)}
     for name, values in scores(samples, problem, budget).items():
         with warnings.catch_warnings():

@@ -2,13 +2,18 @@
 
 from ewsg_jax.reproduction import (
     blr_vr_claims,
+    bnn,
     convergence,
     covertype_claims,
     gaussian_claims,
     gaussian_mse,
     hmc_claims,
+    linear_gaussian_claims,
     lognormal_claims,
+    matrix_factorisation,
     misspecified_claims,
+    mnist,
+    mnist_chains,
     rates_claims,
     regimes_claims,
     theorems_claims,
@@ -21,6 +26,10 @@ EXPERIMENTS: dict[str, Experiment] = {
         *gaussian_claims.EXPERIMENTS,
         gaussian_mse.EXPERIMENT,
         convergence.EXPERIMENT,
+        linear_gaussian_claims.EXPERIMENT,
+        matrix_factorisation.EXPERIMENT,
+        *mnist.EXPERIMENTS,
+        mnist_chains.EXPERIMENT,
         covertype_claims.EXPERIMENT,
         lognormal_claims.EXPERIMENT,
         rates_claims.EXPERIMENT,
@@ -29,5 +38,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         blr_vr_claims.EXPERIMENT,
         misspecified_claims.EXPERIMENT,
         theorems_claims.EXPERIMENT,
+        bnn.EXPERIMENT,
     )
 }

@@ -1,0 +1,170 @@
+"""A linear Gaussian model: θ ~ N(0, I), xₙ | θ ~ N(aₙᵀθ, σ²), in several dimensions.
+
+Table 1 of the supplement of Şimşekli, Badeau, Cemgil & Richard 2016 gives the steps a_ε and the numbers of each
+method; the experiment is in a paper that is not at hand. Chosen here: the rows and their spread, batches, M, the
+schedule (`decreasing`), starts from the prior, and the error: that of the average of θ over the second half of the
+iterations so far, weighted by steps (the supplement's eq. 12), from the posterior's mean, in standard deviations of
+the posterior: ((θ̄ − μ)ᵀ Σ⁻¹ (θ̄ − μ) / D)^½, a root mean square over chains. SGRLD's metric is the posterior's
+precision AᵀA/σ² + I, which is what the Fisher information adds to the prior.
+"""
+
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import models
+from ewsg_jax._kernel import Kernel
+from ewsg_jax._types import Array, Data, Key
+from ewsg_jax.checking import check
+from ewsg_jax.experiments.config import Method
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.reproduction import curved
+from ewsg_jax.reproduction.decreasing import POWER, kernels
+from ewsg_jax.reproduction.experiment import Numbers, Parts
+from ewsg_jax.reproduction.linear_gaussian_settings import Settings
+from ewsg_jax.sampling import Samples, sample
+from ewsg_jax.stacking import stack
+
+TUNING_SEED = 2**20
+"""Of the data on which steps are tuned."""
+MOST_CHECKED = 20
+"""Dimensions up to which the draws on the first data set are checked: a minute each at 100."""
+
+
+def rows_of(seed: int, dimension: int, settings: Settings) -> Data:
+    """Return the aₙ, of another width in each direction of a random basis, and the xₙ of a θ from the prior."""
+    rng = np.random.default_rng((seed, dimension))
+    basis, _ = np.linalg.qr(rng.standard_normal((dimension, dimension)))
+    widths = np.logspace(0, -np.log10(settings.spread), dimension)
+    a = rng.standard_normal((settings.num_rows, dimension)) * widths @ basis.T
+    x = a @ rng.standard_normal(dimension) + settings.noise_variance**0.5 * rng.standard_normal(settings.num_rows)
+    return {"x": jnp.asarray(a, jnp.float32), "y": jnp.asarray(x, jnp.float32)}
+
+
+def exact(data: Data, noise_variance: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the posterior's mean and precision."""
+    a, x = np.asarray(data["x"], float), np.asarray(data["y"], float)
+    precision = a.T @ a / noise_variance + np.eye(a.shape[1])
+    return np.linalg.solve(precision, a.T @ x / noise_variance), precision
+
+
+def model_of(noise_variance: float) -> Posterior[Array]:
+    """Return the model."""
+    return models.linear_regression(noise_scale=noise_variance**0.5)
+
+
+def runs(
+    method: Method, factors: Sequence[float], data: Data, settings: Settings, key: Key
+) -> tuple[list[Samples[Array]], float]:
+    """Return a run for each factor of the method's step, of about 200 draws, and the first step without one."""
+    more: dict[str, Any] = {}
+    _, precision = exact(data, settings.noise_variance)
+    if method.name == "sgrld":
+        inverse = jnp.asarray(np.linalg.inv(precision), jnp.float32)
+        more = {"inverse_metric": lambda position, data: inverse, "divergence": lambda position, data: 0 * position}
+    first = float(method.options["step_size"]) ** POWER
+    made: list[Kernel[Array]] = kernels(
+        method, model_of(settings.noise_variance), [first * x for x in factors], settings.num_rows, **more
+    )
+    dimension = len(precision)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = sample(
+            key,
+            stack(made),
+            lambda key: jax.random.normal(key, (dimension,)),
+            data,
+            settings.num_iterations,
+            num_chains=settings.num_chains,
+            thin=max(1, settings.num_iterations // 200),
+            progress=False,
+        )
+    return list(found), first
+
+
+def errors(samples: Samples[Array], data: Data, noise_variance: float) -> list[float]:
+    """Return the error at each draw, ∞ where a chain is lost."""
+    if not samples.is_finite.all():
+        return [float("inf")] * samples.num_draws
+    mean, precision = exact(data, noise_variance)
+    draws, weights = np.asarray(samples.position, float), np.asarray(samples.step_size, float)
+    sums = np.concatenate([np.zeros_like(draws[:, :1]), np.cumsum(weights[:, None] * draws, axis=1)], axis=1)
+    times = np.concatenate([[0.0], np.cumsum(weights)])
+    last = 1 + np.arange(samples.num_draws)
+    begin = last // 2
+    off = (sums[:, last] - sums[:, begin]) / (times[last] - times[begin])[:, None] - mean
+    squares = np.einsum("cti,ij,ctj->ct", off, precision, off) / len(mean)
+    return [float(x) for x in np.sqrt(squares.mean(0))]
+
+
+def measured(samples: Samples[Array], data: Data, settings: Settings, key: Key | None) -> Numbers:
+    """Return the error along iterations, thinned, and with a key what `check` says of the second half."""
+    found = errors(samples, data, settings.noise_variance)
+    shown = np.unique(np.geomspace(4, samples.num_draws, 18).astype(int)) - 1
+    numbers: Numbers = {
+        "iterations": [int(samples.step[i]) for i in shown],
+        "evaluations_each": int(samples.evaluations[-1] / samples.step[-1]),
+        "error": [float(f"{found[i]:.4g}") for i in shown],
+    }
+    if key is not None and samples.is_finite.all():
+        half = np.asarray(samples.position)[:, samples.num_draws // 2 :]
+        report = check(key, half, model_of(settings.noise_variance), data)
+        ratio, shift = np.asarray(report.sd_ratio), np.asarray(report.mean_shift)
+        numbers["check"] = {
+            "outcome": report.outcome,
+            "sd_ratio": round(float(ratio[np.argmax(np.abs(np.log(ratio)))]), 3),
+            "mean_shift": round(float(np.abs(shift).max()), 3),
+        }
+    return numbers
+
+
+def on(seed: int, place: int, settings: Settings, done: Parts) -> Numbers:
+    """Return what all methods do on one data set, at the paper's steps and at tuned ones."""
+    dimension, factors = settings.dimensions[place], done[tuning_of(settings.dimensions[place])]["factors"]
+    data, key = rows_of(seed, dimension, settings), jax.random.key(seed)
+    found: dict[str, Any] = {"paper": {}, "tuned": {}}
+    spent = 0
+    for number, (label, method) in enumerate(settings.named(place).items()):
+        own = jax.random.fold_in(key, number)
+        of_steps, _ = runs(method, settings.factors, data, settings, own)
+        judged = own if seed == settings.data_seeds[0] and dimension <= MOST_CHECKED else None
+        for which, factor in zip(found, (1.0, factors[label]), strict=True):
+            samples = of_steps[settings.factors.index(factor)]
+            found[which][label] = measured(samples, data, settings, judged)
+        spent += sum(int(samples.gradient_evaluations) for samples in of_steps)
+    return found | {"dimension": dimension, "evaluations": spent}
+
+
+def tuned(place: int, settings: Settings) -> Numbers:
+    """Return of each method the factor of its step, of those that are tried, with the least error at the end."""
+    data = rows_of(TUNING_SEED, settings.dimensions[place], settings)
+    factors, firsts = {}, {}
+    for label, method in settings.named(place).items():
+        found, first = runs(method, settings.factors, data, settings, jax.random.key(TUNING_SEED))
+        ends = [errors(samples, data, settings.noise_variance)[-1] for samples in found]
+        factors[label], firsts[label] = settings.factors[int(np.argmin(ends))], first
+    return {"factors": factors, "first_steps": {x: float(f"{firsts[x]:.4g}") for x in firsts}}
+
+
+def tuning_of(dimension: int) -> str:
+    """Return the name of the part that tunes in a dimension."""
+    return f"tuning, D = {dimension}"
+
+
+def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
+    """Return what is computed: of each dimension tuned steps, then each data set; then the law off Gaussians."""
+    found: dict[str, Callable[[Parts], Numbers]] = {}
+    for place, dimension in enumerate(settings.dimensions):
+        settings.named(place)
+        found[tuning_of(dimension)] = lambda _, place=place: tuned(place, settings)
+        for seed in settings.data_seeds:
+            found[f"D = {dimension}, data {seed}"] = functools.partial(on, seed, place, settings)
+    of_curved = curved.Settings(settings.curved_chains, settings.curved_steps, settings.curved_time)
+    return found | {
+        f"off Gaussians {seed}": lambda _, seed=seed: curved.on(seed, of_curved) for seed in settings.curved_seeds
+    }

@@ -1,0 +1,185 @@
+"""Matrix factorisation, with stable noise and distributed: Tables 2 and 3 of the supplement of Şimşekli et al.
+
+The tables give steps and numbers of each method; model and data are in a paper that is not at hand. Chosen here:
+xᵢⱼ = wᵢᵀ vⱼ + noise at random entries of a square matrix of low rank, drawn from the prior N(0, I) of the
+factors; symmetric stable noise around the product (`stable`: a mixture of normal laws in the place of an
+augmentation); RMSE at entries that are held out, without noise, of the mean product of some chains. The
+distributed variant moves the factors in parallel, each with a matrix of its own: `hamcmc(blocks="leaves")`; its
+noise is normal, its steps constant.
+
+The posterior is the same for all rotations of the factors: chains that are each near one of them are no draws of
+it, which `check` says, whatever they predict.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from ewsg_jax._types import Key
+from ewsg_jax.experiments.config import Method, method_of
+from ewsg_jax.experiments.tables import ConfigError, at_least
+from ewsg_jax.reproduction.claim import Claim
+from ewsg_jax.reproduction.compared import better, ends, line
+from ewsg_jax.reproduction.decreasing import POWER, kernels
+from ewsg_jax.reproduction.experiment import Experiment, Numbers, Parts
+from ewsg_jax.reproduction.factorising import synthetic
+from ewsg_jax.reproduction.figures import Panel, panels
+from ewsg_jax.reproduction.predicting import numbers_of, run
+from ewsg_jax.reproduction.problem import Budget, Problem
+from ewsg_jax.reproduction.stable import StableNoise
+from ewsg_jax.sampling import Samples
+from ewsg_jax.stacking import stack
+
+TUNING_SEED = 2**20
+"""Of the matrix on which steps are tuned."""
+MODELS = {"stable": "αMF", "distributed": "distributed MF"}
+STEPS = {"paper": "the paper's steps", "tuned": "tuned steps"}
+OTHERS = ("SGLD", "pSGLD")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Matrices, their noise, what all methods have alike, and factors of the step that are tried."""
+
+    size: int
+    rank: int
+    alpha: float
+    noise_scale: float
+    test_fraction: float
+    batch_size: int
+    data_passes: int
+    num_repeats: int
+    ensemble: int
+    data_seeds: tuple[int, ...]
+    factors: tuple[float, ...]
+    methods: list = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        at_least("full", self, size=2, rank=1, batch_size=1, data_passes=2, num_repeats=1, ensemble=1)
+        if not 0 < self.alpha < 2:
+            raise ConfigError(f"full.alpha must be above 0 and below 2; got {self.alpha}")
+        if 1.0 not in self.factors:
+            raise ConfigError(f"full.factors must hold 1, the paper's step; got {list(self.factors)}")
+
+    @property
+    def budget(self) -> Budget:
+        """How long all run."""
+        return Budget(self.data_passes, self.num_repeats, self.ensemble)
+
+    def problem(self, model: str, seed: int) -> Problem:
+        """Return a matrix of a seed, with the noise of a model."""
+        noise = StableNoise(self.alpha if model == "stable" else 2.0, self.noise_scale)
+        return synthetic(self.size, self.rank, noise, self.test_fraction, seed)
+
+    def named(self, model: str) -> dict[str, Method]:
+        """The methods of a model by their labels."""
+        found = []
+        for number, table in enumerate(self.methods, 1):
+            own: dict[str, Any] = dict(table)
+            if own.pop("model", None) not in MODELS:
+                raise ConfigError(f"methods[{number}].model must be one of {', '.join(MODELS)}")
+            if table["model"] == model:
+                found.append(method_of(own | {"batch_size": self.batch_size}, number))
+        return {each.label: each for each in found}
+
+
+def runs(model: str, method: Method, problem: Problem, settings: Settings, key: Key) -> list[Samples]:
+    """Return a run for each factor of a method's step.
+
+    Steps of αMF are (a/t)^p and pSGLD's of gradients of the sum, as in `linear_gaussian`; those of Table 3, of
+    which the damping 2 tells nothing else, are constant and of gradients of the mean.
+    """
+    power, step = (POWER if model == "stable" else 0.0), float(method.options["step_size"])
+    first = step**power if power else step
+    unit = len(problem.train["y"]) if power else 1
+    made = kernels(method, problem.posterior, [first * x for x in settings.factors], unit, power=power)
+    return list(run(key, stack(made), problem, settings.budget))
+
+
+def tuning(model: str, settings: Settings, _: Parts) -> Numbers:
+    """Return of each method the factor with the least error after all passes, with the evaluations this took."""
+    problem, factors, spent = settings.problem(model, TUNING_SEED), {}, 0
+    for label, method in settings.named(model).items():
+        key, curves = jax.random.key(TUNING_SEED), []
+        for samples in runs(model, method, problem, settings, key):
+            curves.append({label: numbers_of(key, samples, problem, settings.budget, judged=False)})
+            spent += int(samples.gradient_evaluations)
+        factors[label] = settings.factors[int(np.argmin([ends([each], label, "rmse").mean() for each in curves]))]
+    return {"factors": factors, "evaluations": spent}
+
+
+def on(model: str, seed: int, settings: Settings, done: Parts) -> Numbers:
+    """Return what all methods do on one matrix; the draws at tuned steps on the first one are checked."""
+    problem, factors = settings.problem(model, seed), done[f"tuning, {model}"]["factors"]
+    found: dict[str, Any] = {which: {} for which in STEPS}
+    spent = 0
+    for number, (label, method) in enumerate(settings.named(model).items()):
+        key = jax.random.fold_in(jax.random.key(seed), number)
+        of_factors = dict(zip(settings.factors, runs(model, method, problem, settings, key), strict=True))
+        spent += sum(int(samples.gradient_evaluations) for samples in of_factors.values())
+        for which, factor in (("paper", 1.0), ("tuned", factors[label])):
+            judged = which == "tuned" and seed == settings.data_seeds[0]
+            found[which][label] = numbers_of(key, of_factors[factor], problem, settings.budget, judged)
+    return found | {"model": model, "evaluations": spent}
+
+
+def parts(settings: Settings) -> Mapping[str, Callable[[Parts], Numbers]]:
+    """Return what is computed: of each model tuned steps, then each matrix."""
+    found: dict[str, Callable[[Parts], Numbers]] = {}
+    for model in MODELS:
+        settings.named(model)
+        found[f"tuning, {model}"] = functools.partial(tuning, model, settings)
+        for seed in settings.data_seeds:
+            found[f"{model}, data {seed}"] = functools.partial(on, model, seed, settings)
+    return found
+
+
+def curves_of(parts: Parts, model: str, which: str) -> list[dict[str, Any]]:
+    """Return the curves of each matrix."""
+    return [part[which] for part in parts.values() if part.get("model") == model]
+
+
+def claims(parts: Parts) -> list[Claim]:
+    """Judge the errors after equal passes."""
+    return [
+        better(
+            curves_of(parts, model, which),
+            "HAMCMC",
+            other,
+            "rmse",
+            f"{name}: HAMCMC's error is less than {other}'s after equal passes, at {steps}",
+            by_the_paper=which == "paper",
+        )
+        for model, name in MODELS.items()
+        for which, steps in STEPS.items()
+        for other in OTHERS
+    ]
+
+
+def draw(parts: Parts) -> bytes:
+    """Draw the median error along passes, of both models, at both steps."""
+    shown = []
+    for model, name in MODELS.items():
+        factors, lines = parts[f"tuning, {model}"]["factors"], []
+        for which in STEPS:
+            sets = curves_of(parts, model, which)
+            for label in sets[0]:
+                mark = f"{label} (dashed: × {factors[label]:g})" if which == "paper" else ""
+                lines.append(line(sets, label, "rmse", mark, is_dashed=which == "tuned"))
+        shown.append(Panel(name, "passes over the entries", "RMSE at held-out entries", lines, (False, True)))
+    return panels(shown)
+
+
+EXPERIMENT = Experiment(
+    "matrix-factorisation",
+    "Şimşekli, Badeau, Cemgil & Richard, Tables 2 and 3",
+    "how well factors of a matrix are found with a quasi-Newton matrix",
+    Settings,
+    parts,
+    claims,
+    draw,
+)

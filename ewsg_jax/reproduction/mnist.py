@@ -1,0 +1,169 @@
+"""Networks of MNIST: Figures 3a and 3b and Table 2 of Li, Wang, Zha & Tao.
+
+A perceptron of 100 hidden units, and two convolutions with pooling and two dense layers of 200 units; all weights
+have the prior N(0, 1). Left open there: the activation (ReLU here), where chains start (as flax initialises
+layers), the scale of pixels (0 to 1), pSGLD's numbers (those of section 5.1). What is cut of 60,000 rows, 200
+passes, 100 draws and 10 repeats, the configurations say; steps for fewer rows as in `digits`.
+
+All factors of a method's step run at once; rows that are held out of the training set choose one for each method,
+by the error after all passes.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from ewsg_jax.experiments.config import Method, method_of
+from ewsg_jax.experiments.tables import ConfigError, at_least
+from ewsg_jax.reproduction.claim import Claim
+from ewsg_jax.reproduction.compared import better, line
+from ewsg_jax.reproduction.digits import for_rows, network_of, options_of, problems, step_of
+from ewsg_jax.reproduction.experiment import Experiment, Numbers, Parts
+from ewsg_jax.reproduction.figures import Panel, panels
+from ewsg_jax.reproduction.judging import scores, short
+from ewsg_jax.reproduction.predicting import kernel_of, numbers_of, run
+from ewsg_jax.reproduction.problem import Budget
+from ewsg_jax.stacking import stack
+
+UNTRAINED = 0.5
+"""An error from which on a network has learned next to nothing, and is better than none."""
+STEPS = {"paper": "the paper's steps", "tuned": "tuned steps"}
+OTHERS = ("SGHMC", "CP-SGHMC", "SGLD", "pSGLD")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Rows, the network, how long, and factors of the step; of the draws of `checked` methods the check is told."""
+
+    num_rows: int
+    num_validation: int
+    num_test: int
+    hidden: tuple[int, ...]
+    batch_size: int
+    data_passes: float
+    num_repeats: int
+    ensemble: int
+    factors: tuple[float, ...]
+    seed: int = 0
+    shrink: int = 1
+    channels: tuple[int, ...] = ()
+    checked: tuple[str, ...] = ()
+    methods: list = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        at_least("full", self, num_rows=10, num_validation=1, num_test=1, batch_size=10, num_repeats=1, ensemble=1)
+        if self.shrink not in (1, 2, 4):
+            raise ConfigError(f"full.shrink must be 1, 2 or 4; got {self.shrink}")
+        if len(self.channels) not in (0, 2):
+            raise ConfigError(f"full.channels must be two numbers or none; got {list(self.channels)}")
+        if 1.0 not in self.factors:
+            raise ConfigError(f"full.factors must hold 1, the paper's step; got {list(self.factors)}")
+
+    @property
+    def budget(self) -> Budget:
+        """How long all run, with 20 draws along the way."""
+        return Budget(self.data_passes, self.num_repeats, self.ensemble)
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Rows to train on, to choose by and to judge by."""
+        return self.num_rows, self.num_validation, self.num_test
+
+    @property
+    def named(self) -> dict[str, tuple[Method, float]]:
+        """The methods by their labels, with the test error in per cent that the paper has."""
+        found = {}
+        for number, table in enumerate(self.methods, 1):
+            own: dict[str, Any] = dict(table)
+            printed = own.pop("printed", None)
+            if not isinstance(printed, float):
+                raise ConfigError(f"methods[{number}].printed must be the paper's test error in per cent")
+            # What follows from the rows is put in its place later.
+            strata = {"labels": "", "num_strata": 1} if own.get("name") == "cp_sghmc" else {}
+            method = method_of(own | strata | {"batch_size": self.batch_size}, number)
+            found[method.label] = method, printed
+        return found
+
+
+def of_method(label: str, settings: Settings, _: Parts) -> Numbers:
+    """Return a method's curves at the paper's step and at the one of the factors that is chosen."""
+    method, printed = settings.named[label]
+    network = network_of(settings.hidden, settings.channels, settings.shrink)
+    strata = method.name == "cp_sghmc"
+    problem, validation, training = problems(network, settings.sizes, settings.shrink, settings.seed, strata)
+    step, options = step_of(method, settings.num_rows), options_of(method)
+    firsts = [step * factor for factor in settings.factors]
+    kernels = [kernel_of(method, problem.posterior, **options | {"step_size": first}) for first in firsts]
+    key, budget = jax.random.key(settings.seed), settings.budget
+    all_samples = list(run(key, stack(kernels), problem, budget))
+
+    chosen = []
+    for samples in all_samples:
+        last = scores(samples, for_rows(problem, validation), budget)["error"][:, -1].mean()
+        chosen.append(float("inf") if np.isnan(last) else float(last))
+    places = {"paper": settings.factors.index(1.0), "tuned": int(np.argmin(chosen))}
+    found: dict[str, Any] = {"label": label, "printed": printed, "factor": settings.factors[places["tuned"]]}
+    found["steps"] = {which: short(firsts[place]) for which, place in places.items()}
+    # As many rows to train on as to judge by, which one program serves.
+    part = {name: values[: settings.num_test] for name, values in training.items()}
+    for which, place in places.items():
+        samples = all_samples[place]
+        found[which] = numbers_of(key, samples, problem, budget, which == "tuned" and label in settings.checked)
+        along = scores(samples, for_rows(problem, part), budget)["error"]
+        found[which]["training"] = {"mean": short(along.mean(0)), "last": short(along[:, -1])}
+    spent = sum(int(samples.gradient_evaluations) for samples in all_samples)
+    return found | {"evaluations": spent}
+
+
+def parts(settings: Settings) -> Mapping[str, Callable[[Parts], Numbers]]:
+    """Return what is computed: each method."""
+    return {label: functools.partial(of_method, label, settings) for label in settings.named}
+
+
+def claims(parts: Parts) -> list[Claim]:
+    """Judge training and test errors after equal passes; one of a half or more is less than none."""
+    found = []
+    for which, steps in STEPS.items():
+        curves = {label: part[which] for label, part in parts.items()}
+        for metric, name in (("training", "training error"), ("error", "test error")):
+            for other in OTHERS:
+                printed = [parts[label]["printed"] for label in ("EWSG", other)]
+                beside = f" (the paper: {printed[0]:g} and {printed[1]:g} %)" if metric == "error" else ""
+                words = f"EWSG's {name} is less than {other}'s after equal passes, at {steps}{beside}"
+                by_the_paper = which == "paper"
+                found.append(
+                    better([curves], "EWSG", other, metric, words, below=UNTRAINED, by_the_paper=by_the_paper)
+                )
+    return found
+
+
+def draw(parts: Parts) -> bytes:
+    """Draw training and test errors along passes, at both steps."""
+    shown = []
+    for metric, name in (("training", "training error"), ("error", "test error")):
+        lines = []
+        for which in STEPS:
+            for label, part in parts.items():
+                curves = {label: part[which]}
+                mark = f"{label} (dashed: × {part['factor']:g})" if which == "paper" else ""
+                lines.append(line([curves], label, metric, mark, is_dashed=which == "tuned"))
+        shown.append(Panel(name, "passes over the data", "share of rows", lines, (False, True)))
+    return panels(shown)
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        f"mnist-{name}",
+        f"Li, Wang, Zha & Tao, Fig. {figure} and Table 2",
+        f"how well five methods train a network of {kind}",
+        Settings,
+        parts,
+        claims,
+        draw,
+    )
+    for name, figure, kind in (("mlp", "3a", "dense layers"), ("cnn", "3b", "convolutions"))
+)
