@@ -17,6 +17,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh
 
 import ewsg_jax as ewsg
+from ewsg_jax.rows import spread
 from ewsg_jax.rows.shards import Shard
 from ewsg_jax.sampling import loop, over_devices
 from ewsg_jax.sampling.starts import chain_keys, split
@@ -33,6 +34,7 @@ DEVICES = np.array(jax.devices())
 CHAINS, DATA = Mesh(DEVICES, ("chains",)), Mesh(DEVICES, ("data",))
 BOTH = jax.make_mesh((2, 2), ("chains", "data"), axis_types=(AxisType.Explicit, AxisType.Explicit))
 ON_DATA = ("ld", "sgld", "svrg_ld", "saga_hmc", "cv_uld", "ewsg", "hamcmc", "psgld", "random_walk_metropolis")
+FORECAST = ("ld", "sgld", "svrg_ld", "saga_ld", "cv_uld", "ewsg", "nc_sghmc", "leverage", "blocks")
 
 
 def built(name):
@@ -51,6 +53,11 @@ def sampled(kernel, mesh=None, num_chains=7, steps=STEPS, rows=ROWS, **options):
 
 def close(a, b):
     np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+def close_to(a, b):
+    """Of what is found in rounds, each of which takes rounding on."""
+    np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
 def cut(rows, parts, axes):
@@ -246,6 +253,48 @@ def checks_say_what_they_say_on_one_device():
     assert ewsg.check(KEY, run, MODEL, ROWS, kernel=kernel, mesh=DATA).kinetic is not None
 
 
+def forecast_is_that_of_one_device(name):
+    mode = ewsg.find_mode(KEY, MODEL, jnp.zeros(3), ROWS, progress=False)
+    if name in ewsg.METHODS:
+        kernel = built(name)
+    else:
+        rows = ewsg.rows.leverage(X, mode.covariance) if name == "leverage" else name
+        kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-2), ewsg.gradients.uniform(MODEL, batch_size=8, rows=rows))
+    one, four = (ewsg.forecast(kernel, mode, ROWS, mesh=mesh) for mesh in (None, DATA))
+    for told in ("variance_ratio", "mean_shift", "autocorrelation_time", "covariance", "target", "largest_step"):
+        close_to(getattr(one, told), getattr(four, told))
+    assert one.passes_per_step == four.passes_per_step
+    assert one.passes_at_start == four.passes_at_start
+
+
+def forecasts_of_many_numbers_are_those_of_one_device():
+    wide = {"x": np.random.default_rng(1).standard_normal((203, 1_010)), "y": np.arange(203) % 2.0}
+    model = ewsg.models.logistic_regression(prior_scale=0.1)
+    mode = ewsg.find_mode(KEY, model, jnp.zeros(1_010), wide, progress=False, rank=4)
+    kernel = ewsg.sgld(model, 1e-4, batch_size=4)
+    one, four = (ewsg.forecast(kernel, mode, wide, mesh=mesh) for mesh in (None, DATA))
+    close_to(one.variance_ratio, four.variance_ratio)
+    close_to(one.largest_step, four.largest_step)
+
+
+def rows_are_taken_from_where_they_are():
+    numbers, data = jnp.array([[0, 102], [25, 26]]), ROWS | {"seen": np.arange(N) % 3 == 0, "place": np.arange(N)}
+    cut = spread.over(DATA, data)
+    found = jax.jit(lambda cut: cut.take(numbers))(cut)
+    for name, rows in data.items():
+        assert found[name].dtype == rows.dtype
+        assert (np.asarray(found[name]) == rows[np.asarray(numbers)]).all()
+    # Of the first part four, of the others none, one and two.
+    some = np.array([0, 3, 4, 24, 55, 100, 102])
+    here = cut.some(some)
+    assert np.asarray(here.size)[:, 0].tolist() == [4, 0, 1, 2]
+    for part, own in enumerate((some[:4], some[:0], some[4:5], some[5:])):
+        assert (np.asarray(here.rows["x"])[part, : len(own)] == X[own]).all()
+    # What a sum over them takes is these rows.
+    summed = MODEL.likelihood_gradient(jnp.ones(3), spread.over(DATA, ROWS).some(some))
+    close(summed, MODEL.likelihood_gradient(jnp.ones(3), jax.tree.map(lambda x: jnp.asarray(x[some]), ROWS)))
+
+
 def heat_is_that_of_one_device():
     kernel = ewsg.sgld(MODEL, 1e-2, batch_size=4)
     one, four = (sampled(kernel, mesh, 8, steps=6000, keep=None, moments=ewsg.moments()) for mesh in (None, CHAINS))
@@ -256,10 +305,12 @@ def heat_is_that_of_one_device():
 def main(names):
     checks = {f"chains: {name}": functools.partial(chains_of_each_method, name) for name in ewsg.METHODS}
     checks |= {f"rows: {name}": functools.partial(rows_of_each_method, name) for name in ON_DATA}
+    checks |= {f"forecast: {name}": functools.partial(forecast_is_that_of_one_device, name) for name in FORECAST}
     alone = (rows_and_chains, full_gradients_are_those_of_one_device, estimates_are_unbiased,
              batches_are_of_each_device_own_rows, runs_go_on_elsewhere, states_go_on, what_is_kept_and_lost,
              stacks_and_shared_batches, heat_is_that_of_one_device, modes_are_those_of_one_device,
-             checks_say_what_they_say_on_one_device)  # fmt: skip
+             checks_say_what_they_say_on_one_device,
+             forecasts_of_many_numbers_are_those_of_one_device, rows_are_taken_from_where_they_are)  # fmt: skip
     checks |= {check.__name__: check for check in alone}
     for name in names or checks:
         began = time.perf_counter()

@@ -29,14 +29,9 @@ from tests.wrong_calls.table import (
     T,
     V,
     of,
+    over,
     sampled,
 )
-
-
-def over(axis: str) -> jax.sharding.Mesh:
-    """Two devices along an axis."""
-    return jax.sharding.Mesh(np.array(jax.devices()[:2]), (axis,))
-
 
 of(
     "sample",
