@@ -277,6 +277,31 @@ def forecasts_of_many_numbers_are_those_of_one_device():
     close_to(one.largest_step, four.largest_step)
 
 
+def plans_are_those_of_one_device():
+    model, start = ewsg.models.gaussian_location(), jnp.zeros(3)
+    for posterior, data in ((model, X), (MODEL, ROWS)):
+        # Where rows could be drawn by leverage the plan is one of all rows.
+        some = {"methods": ["uld"] if posterior is MODEL else ["uld", "sgld", "saga_ld", "svrg_hmc"]}
+        one, four = (ewsg.plan(KEY, posterior, start, data, mesh=mesh, **some) for mesh in (None, DATA))
+        assert [str(each.way) for each in one.table] == [str(each.way) for each in four.table]
+        for mine, other in zip(one.table, four.table, strict=True):
+            close_to(mine[1:-2], other[1:-2])
+            assert mine.why_not == other.why_not
+        close_to(one.gaussian.sd, four.gaussian.sd)
+        assert (one.burn_in, one.notes) == (four.burn_in, four.notes)
+        run = ewsg.sample(KEY, four.kernel, four.start, data, 20, num_chains=4, mesh=DATA, progress=False)
+        assert run.is_finite.all()
+
+
+def batches_of_a_plan_are_shared():
+    three = Mesh(DEVICES[:3], ("data",))
+    plan = ewsg.plan(KEY, MODEL, jnp.zeros(3), ROWS, mesh=three, methods=["sgld", "svrg_ld"])
+    assert not [each for each in plan.table if each.way.rows == "leverage"]
+    assert all(each.batch_size % 3 == 0 for each in plan.table)
+    run = ewsg.sample(KEY, plan.kernel, plan.start, ROWS, 3000, num_chains=8, mesh=three, progress=False)
+    np.testing.assert_allclose(run.sd, plan.gaussian.sd, rtol=0.15)
+
+
 def rows_are_taken_from_where_they_are():
     numbers, data = jnp.array([[0, 102], [25, 26]]), ROWS | {"seen": np.arange(N) % 3 == 0, "place": np.arange(N)}
     cut = spread.over(DATA, data)
@@ -310,7 +335,8 @@ def main(names):
              batches_are_of_each_device_own_rows, runs_go_on_elsewhere, states_go_on, what_is_kept_and_lost,
              stacks_and_shared_batches, heat_is_that_of_one_device, modes_are_those_of_one_device,
              checks_say_what_they_say_on_one_device,
-             forecasts_of_many_numbers_are_those_of_one_device, rows_are_taken_from_where_they_are)  # fmt: skip
+             forecasts_of_many_numbers_are_those_of_one_device, rows_are_taken_from_where_they_are,
+             plans_are_those_of_one_device, batches_of_a_plan_are_shared)  # fmt: skip
     checks |= {check.__name__: check for check in alone}
     for name in names or checks:
         began = time.perf_counter()
