@@ -149,10 +149,20 @@ def test_what_is_there_is_found(rows):
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])
 @pytest.mark.parametrize(
     ("name", "numbers"),
-    [("sgld", [1]), ("svrg_ld", [1]), ("saga_hmc", [1]), ("hamcmc", [1, 1]), ("ewsg", [2])],
+    [
+        ("sgld", [1]),
+        ("svrg_ld", [1]),
+        ("saga_hmc", [1]),
+        ("hamcmc", [1, 1]),
+        ("ewsg", [2]),
+        ("nc_sghmc", [1, 8, 1 / 8]),
+    ],
 )
 def test_what_devices_exchange_in_a_step(rows, platform, name, numbers):
-    """Along rows one sum of d numbers for each chain and gradient, an index chain's all at once; else nothing."""
+    """Along rows one sum of d numbers for each chain and gradient, an index chain's all at once; else nothing.
+
+    Of a tracked covariance its d² numbers too, and how far it is lost in rounding.
+    """
     kernel, devices = lowering.built(name, batch_size=4), np.array(jax.devices()[:2])
     if name == "ewsg":
         kernel = lowering.built(name, batch_size=4, chain_length=1)

@@ -41,6 +41,10 @@ class Remembering(GradientEstimator[P]):
         return self.estimator.takes_padded
 
     @property
+    def takes_shards(self) -> bool:
+        return self.estimator.takes_shards
+
+    @property
     def reports_covariance(self) -> bool:
         return self.estimator.reports_covariance
 

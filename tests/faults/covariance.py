@@ -134,8 +134,8 @@ MUTANTS = [
     Mutant(
         "a basis turned by moments about a guess at the mean",
         G + "spread.py",
-        "num_rows(data) * sums.products - jnp.outer(sums.gradients, sums.seen)",
-        "num_rows(data) * sums.products",
+        "number_of(data, basis.dtype) * sums.products - jnp.outer(sums.gradients, sums.seen)",
+        "number_of(data, basis.dtype) * sums.products",
         CT + "test_the_basis_turns_to_the_leading_eigenvectors[2]",
         True,
     ),

@@ -33,7 +33,8 @@ MODEL = ewsg.models.logistic_regression(prior_scale=1.0)
 DEVICES = np.array(jax.devices())
 CHAINS, DATA = Mesh(DEVICES, ("chains",)), Mesh(DEVICES, ("data",))
 BOTH = jax.make_mesh((2, 2), ("chains", "data"), axis_types=(AxisType.Explicit, AxisType.Explicit))
-ON_DATA = ("ld", "sgld", "svrg_ld", "saga_hmc", "cv_uld", "ewsg", "hamcmc", "psgld", "random_walk_metropolis")
+ON_DATA = ("ld", "sgld", "svrg_ld", "saga_hmc", "cv_uld", "ewsg", "hamcmc", "psgld", "random_walk_metropolis",
+           "nc_sghmc", "ewsg_vr")  # fmt: skip
 FORECAST = ("ld", "sgld", "svrg_ld", "saga_ld", "cv_uld", "ewsg", "nc_sghmc", "leverage", "blocks")
 
 
@@ -143,6 +144,51 @@ def estimates_are_unbiased():
         every = [mapped(jnp.array([[i], [j]], jnp.int32), parts) for i in range(2) for j in range(3)]
         assert all((np.asarray(x[0]) == np.asarray(x[1])).all() for x in every)
         close(np.mean([x[0] for x in every], axis=0), whole)
+
+
+def covariances_are_those_of_all_batches():
+    """Of what each part draws from its own rows, by listing it; and of more parts on a device than one."""
+    rows = {"x": X[:5], "y": ROWS["y"][:5]}
+    parts, point = cut(rows, 2, ("parts",)), jnp.array([0.3, -0.2, 0.1])
+    independent = [[[i], [j]] for i in range(2) for j in range(3)]
+    subsets = [[[0, 1], pair] for pair in ([0, 1], [0, 2], [1, 2])]
+    for replace, batches in ((True, independent), (False, subsets)):
+        for build, structure in itertools.product(
+            (ewsg.gradients.covariance_tracking, ewsg.gradients.kept_covariance), ("dense", "diagonal", "low_rank")
+        ):
+            size = 2 * len(batches[0][0])
+            estimator = build(MODEL, batch_size=size, replace=replace, structure=structure, rank=3)
+
+            def estimate(batch, part, estimator=estimator):
+                memory = estimator.init(KEY, point + 0.5, part)
+                memory, at, _ = estimator.refresh(batch, memory, jnp.int32(0), point, part)
+                found = estimator.propose(batch, memory, at, part, None)[0]
+                return found.gradient, jax.vmap(found.covariance.times)(jnp.eye(3))
+
+            mapped = jax.jit(jax.vmap(estimate, out_axes=None, axis_name="parts"))
+            every, told = zip(*(mapped(jnp.array(batch, jnp.int32), parts) for batch in batches), strict=True)
+            close(np.mean(every, axis=0), MODEL.gradient(point, rows))
+            expected = np.cov(np.array(every).T, bias=True)
+            close_to(told[0], np.diag(np.diag(expected)) if structure == "diagonal" else expected)
+
+
+def kept_covariances_and_carried_indices():
+    for kernel in (
+        ewsg.nc_sghmc(MODEL, 1e-3, friction=2.0, batch_size=4, covariance="kept", refresh_every=5),
+        ewsg.nc_sghmc(MODEL, 1e-3, friction=2.0, batch_size=8, structure="low_rank", rank=2, replace=False),
+        ewsg.ewsg_vr(MODEL, 1e-3, friction=2.0, batch_size=4, lagged=True, carry_index=True),
+    ):
+        expected = stepped(kernel, 4, 5)
+        assert (expected == expected[:, :1]).all()
+        run = sampled(kernel, DATA, 5)
+        close_to(run.position, expected[:, 0].swapaxes(0, 1))
+        # Two parts on each device, and each chain's memory on the devices of its own.
+        two = Mesh(DEVICES[:2], ("data",))
+        with tempfile.TemporaryDirectory() as folder:
+            stopped(kernel, DATA, f"{folder}/run")
+            rest = ewsg.resume(f"{folder}/run", ROWS, kernel=kernel, mesh=two, progress=False)
+        close_to(rest.position, run.position)
+        close_to(sampled(kernel, BOTH, 5).position, stepped(kernel, 2, 5)[:, 0].swapaxes(0, 1))
 
 
 def batches_are_of_each_device_own_rows():
@@ -336,6 +382,7 @@ def main(names):
              stacks_and_shared_batches, heat_is_that_of_one_device, modes_are_those_of_one_device,
              checks_say_what_they_say_on_one_device,
              forecasts_of_many_numbers_are_those_of_one_device, rows_are_taken_from_where_they_are,
+             covariances_are_those_of_all_batches, kept_covariances_and_carried_indices,
              plans_are_those_of_one_device, batches_of_a_plan_are_shared)  # fmt: skip
     checks |= {check.__name__: check for check in alone}
     for name in names or checks:
