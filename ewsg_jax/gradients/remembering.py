@@ -1,5 +1,6 @@
 """An estimator that remembers which batch was accepted, so that the next step's index chain can begin with it."""
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -43,6 +44,9 @@ class Remembering(GradientEstimator[P]):
     @property
     def takes_shards(self) -> bool:
         return self.estimator.takes_shards
+
+    def over_parts(self, parts: int) -> "Remembering[P]":
+        return dataclasses.replace(self, estimator=self.estimator.over_parts(parts))
 
     @property
     def reports_covariance(self) -> bool:

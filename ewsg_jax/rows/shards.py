@@ -58,10 +58,15 @@ def own_key(key: Key, data: Data) -> Key:
     """Return a key of this part's own: that of batches, whose rows each part draws from its own."""
     if not isinstance(data, Shard):
         return key
+    return jax.random.fold_in(key, part_number(data))
+
+
+def part_number(data: Shard) -> Array:
+    """Return which part this is."""
     number = jnp.int32(0)
     for axis in data.axes:
         number = number * jax.lax.axis_size(axis) + jax.lax.axis_index(axis)
-    return jax.random.fold_in(key, number)
+    return number
 
 
 def share(batch_size: int, data: Data) -> int:

@@ -165,8 +165,8 @@ def checked(mesh: Any, kernel: Kernel, data: Data, parts: int | None = None) -> 
         raise ValueError(
             "mesh must have no axis 'data', or one of length 1, for a kernel that needs all rows in one place; "
             "those of the estimators full, uniform, svrg, saga, control_variate, covariance_tracking, "
-            "kept_covariance and their exponential weights with rows='random' do not; got the axis "
-            f"{along} long and {kernel!r}"
+            "kept_covariance and their exponential weights with rows='random' or by probability do not; got the "
+            f"axis {along} long and {kernel!r}"
         )
     size = batch_size(kernel)
     if size is not None and size % devices.parts:

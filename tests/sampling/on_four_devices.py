@@ -191,6 +191,59 @@ def kept_covariances_and_carried_indices():
         close_to(sampled(kernel, BOTH, 5).position, stepped(kernel, 2, 5)[:, 0].swapaxes(0, 1))
 
 
+def rows_by_probability():
+    weights = np.random.default_rng(3).uniform(0.5, 2.0, N)
+    weights[[3, 40, 41]] = 60.0  # in every batch of their part
+    strata = np.arange(N) % 2
+    for rows in (ewsg.rows.by_probability(weights), ewsg.rows.by_probability(weights, strata=strata)):
+        for build in (ewsg.sgld, ewsg.svrg_ld, ewsg.saga_ld, ewsg.cv_ld):
+            kernel = build(MODEL, 1e-3, batch_size=16, rows=rows)
+            expected = stepped(kernel.over_parts(4), 4, 5)
+            assert (expected == expected[:, :1]).all()
+            run = sampled(kernel, DATA, 5)
+            close(run.position, expected[:, 0].swapaxes(0, 1))
+        weighted = ewsg.gradients.exponentially_weighted(ewsg.gradients.uniform(MODEL, batch_size=16, rows=rows))
+        kernel = ewsg.kernel(ewsg.dynamics.euler(1e-3, friction=5.0), weighted)
+        close(sampled(kernel, BOTH, 5).position, stepped(kernel.over_parts(2), 2, 5)[:, 0].swapaxes(0, 1))
+    with tempfile.TemporaryDirectory() as folder:
+        kernel = ewsg.sgld(MODEL, 1e-3, batch_size=16, rows=rows)
+        whole = sampled(kernel, DATA, 5)
+        stopped(kernel, DATA, f"{folder}/run")
+        rest = ewsg.resume(f"{folder}/run", ROWS, kernel=kernel, progress=False)
+        close(rest.position, whole.position)
+
+
+def rows_by_probability_are_unbiased():
+    rows, weights = {"x": X[:5], "y": ROWS["y"][:5]}, np.array([1.0, 3.0, 1.0, 2.0, 4.0])
+    parts, point = cut(rows, 2, ("parts",)), jnp.array([0.3, -0.2, 0.1])
+    law = ewsg.rows.by_probability(weights)
+    for build in (ewsg.gradients.uniform, ewsg.gradients.svrg, ewsg.gradients.saga, ewsg.gradients.control_variate):
+        estimator = build(MODEL, batch_size=2, rows=law).over_parts(2)
+
+        def estimate(batch, part, estimator=estimator):
+            memory = estimator.init(KEY, point + 0.5, part)
+            drawn = estimator.draw(KEY, part)
+            drawn = drawn._replace(batch=batch) if hasattr(drawn, "_replace") else batch
+            memory, at, _ = estimator.refresh(drawn, memory, jnp.int32(0), point, part)
+            found = estimator.propose(drawn, memory, at, part, None)[0]
+            return found.gradient, estimator.probe(found, at, part)
+
+        mapped = jax.jit(jax.vmap(estimate, out_axes=None, axis_name="parts"))
+        # Rows 0 and 1 are of the first part, 2 to 4 of the second; each by its weight among its part's.
+        total = 0.0
+        for i, j in itertools.product(range(2), range(3)):
+            gradient, probed = mapped(jnp.array([[i], [j]], jnp.int32), parts)
+            close(gradient, probed)
+            total += weights[i] / 4 * weights[2 + j] / 7 * np.asarray(gradient)
+        # Of the table's words 32 bits are random.
+        np.testing.assert_allclose(total, MODEL.gradient(point, rows), rtol=1e-8)
+    law, keys = estimator.law, jax.random.split(KEY, 4000)
+    drawn = jax.vmap(lambda part: jax.vmap(lambda key: law.draw(key, part))(keys), axis_name="parts")(parts)
+    for part, own in enumerate((weights[:2], weights[2:])):
+        counts, expected = np.bincount(np.ravel(drawn[part]), minlength=len(own)), 4000 * own / own.sum()
+        assert ((counts - expected) ** 2 / expected).sum() < 16
+
+
 def batches_are_of_each_device_own_rows():
     parts = cut(ROWS, 4, ("parts",))
     law = ewsg.gradients.uniform(MODEL, batch_size=8).law
@@ -382,6 +435,7 @@ def main(names):
              stacks_and_shared_batches, heat_is_that_of_one_device, modes_are_those_of_one_device,
              checks_say_what_they_say_on_one_device,
              forecasts_of_many_numbers_are_those_of_one_device, rows_are_taken_from_where_they_are,
+             rows_by_probability, rows_by_probability_are_unbiased,
              covariances_are_those_of_all_batches, kept_covariances_and_carried_indices,
              plans_are_those_of_one_device, batches_of_a_plan_are_shared)  # fmt: skip
     checks |= {check.__name__: check for check in alone}
