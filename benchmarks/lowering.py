@@ -12,7 +12,9 @@ from jax.sharding import Mesh
 import ewsg_jax as ewsg
 from benchmarks.reading import Program
 from ewsg_jax._kernel import Kernel
+from ewsg_jax.forecasting import batches
 from ewsg_jax.preparation import probes, programs, quasi_newton
+from ewsg_jax.rows import spread
 from ewsg_jax.sampling import chunks, over_devices
 from ewsg_jax.sampling._moments import positions
 from ewsg_jax.sampling.devices import checked
@@ -167,6 +169,13 @@ def over_devices_of(
         guarded=False,
         counted=layout.accelerator,
     )
+    return Program(traced.lower(lowering_platforms=(platform,)), NUM_ROWS)
+
+
+def of_noise(kernel: Any, rows: Any, platform: str, mesh: Mesh) -> Program:
+    """Lower the program of `forecast` that compares batches at some points, of rows on several devices."""
+    start, points = jnp.zeros(DIMENSION), jnp.zeros((64, DIMENSION))
+    traced = batches.estimates.trace(kernel.estimator, start, points, None, 2, spread.over(mesh, rows))
     return Program(traced.lower(lowering_platforms=(platform,)), NUM_ROWS)
 
 

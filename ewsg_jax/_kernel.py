@@ -170,6 +170,10 @@ class Kernel(Part, abc.ABC, Generic[P]):
         """Whether it knows parts of the data, each on a device of its own."""
         return False
 
+    def over_parts(self, parts: int) -> Self:
+        """Return the kernel for rows that are cut into so many parts."""
+        return self
+
     @property
     def refuses_windows(self) -> str | None:
         """Why it does not go with rows from windows of a stream, after "one"; None: it does."""

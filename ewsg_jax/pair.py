@@ -119,6 +119,9 @@ class Pair(Kernel[P]):
     def sharing(self) -> Sharing:
         return self.estimator.sharing
 
+    def over_parts(self, parts: int) -> Self:
+        return dataclasses.replace(self, estimator=self.estimator.over_parts(parts))
+
     def hoisted(self) -> Self:
         return dataclasses.replace(self, dynamics=self.dynamics.hoisted())
 

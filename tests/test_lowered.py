@@ -149,10 +149,20 @@ def test_what_is_there_is_found(rows):
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])
 @pytest.mark.parametrize(
     ("name", "numbers"),
-    [("sgld", [1]), ("svrg_ld", [1]), ("saga_hmc", [1]), ("hamcmc", [1, 1]), ("ewsg", [2])],
+    [
+        ("sgld", [1]),
+        ("svrg_ld", [1]),
+        ("saga_hmc", [1]),
+        ("hamcmc", [1, 1]),
+        ("ewsg", [2]),
+        ("nc_sghmc", [1, 8, 1 / 8]),
+    ],
 )
 def test_what_devices_exchange_in_a_step(rows, platform, name, numbers):
-    """Along rows one sum of d numbers for each chain and gradient, an index chain's all at once; else nothing."""
+    """Along rows one sum of d numbers for each chain and gradient, an index chain's all at once; else nothing.
+
+    Of a tracked covariance its d² numbers too, and how far it is lost in rounding.
+    """
     kernel, devices = lowering.built(name, batch_size=4), np.array(jax.devices()[:2])
     if name == "ewsg":
         kernel = lowering.built(name, batch_size=4, chain_length=1)
@@ -161,3 +171,14 @@ def test_what_devices_exchange_in_a_step(rows, platform, name, numbers):
     program = lowering.over_devices_of(kernel, rows, 100, platform, over["data"])
     sizes = [(kind, np.prod(shape)) for kind, shape in lowering.exchanged(program)]
     assert sizes == [("all_reduce", count * 100 * lowering.DIMENSION) for count in numbers]
+
+
+@pytest.mark.parametrize("name", ["sgld", "cv_uld"])
+def test_what_devices_exchange_for_a_forecast(rows, name):
+    """Rows of batches, and one sum of d numbers at the center of a control variate; never all of the data."""
+    kernel, mesh = lowering.built(name, batch_size=4), Mesh(np.array(jax.devices()[:2]), ("data",))
+    found = lowering.exchanged(lowering.of_noise(kernel, rows, "cuda", mesh))
+    assert {kind for kind, _ in found} == {"all_reduce"}
+    # Two leaves of all batches, 64 points of 2 with 4 rows each.
+    expected = [(lowering.DIMENSION,)] * (name == "cv_uld") + [(64, 2, 4), (64, 2, 4, lowering.DIMENSION)]
+    assert sorted(shape for _, shape in found) == sorted(expected)

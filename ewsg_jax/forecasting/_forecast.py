@@ -6,9 +6,12 @@ z is the position (and momentum) less the mode. A, G and B are Jacobians of the 
 of estimates on drawn batches, averaged over the law N(mode, P) itself: a control variate has none at the mode.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
@@ -18,14 +21,16 @@ from ewsg_jax.forecasting.many import of_many
 from ewsg_jax.forecasting.near import Near
 from ewsg_jax.forecasting.result import Forecast
 from ewsg_jax.forecasting.step import HELD, MOVING
+from ewsg_jax.gradients._stratified import Stratified
 from ewsg_jax.pair import Pair
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.curvature import Curvature
 from ewsg_jax.preparation.spectrum import CurvatureOfMany
+from ewsg_jax.rows import spread
 from ewsg_jax.rows.gathering import num_rows
 
 
-def forecast(kernel: Kernel, mode: Mode, data: Data, *, step: int = 0) -> Forecast:
+def forecast(kernel: Kernel, mode: Mode, data: Data, *, step: int = 0, mesh: Mesh | None = None) -> Forecast:
     """Say what a kernel will do near a mode: how wide, how far off, how slow and how stable its chains will be.
 
     Where the posterior is near normal. The law of the chain's own linear step is found with the noise that batches
@@ -38,6 +43,9 @@ def forecast(kernel: Kernel, mode: Mode, data: Data, *, step: int = 0) -> Foreca
         mode: what `find_mode` returned for its posterior and these data.
         data: all n rows.
         step: at which step schedules are read.
+        mesh: several devices, as of `ewsg_jax.sample`: along `"data"` each has a part of the rows and sums over it.
+            Batches are those of one device, whose rows the devices that have them give to all. Not for
+            `stratified`, which looks at the labels of all rows.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind; the mode is none; the kernel is exact, or has a
@@ -55,7 +63,11 @@ def forecast(kernel: Kernel, mode: Mode, data: Data, *, step: int = 0) -> Foreca
     """
     pair, curvature = _checked(kernel, mode, data)
     _check.integer("step", step, minimum=0)
-    data = jax.tree.map(jnp.asarray, data)
+    data = spread.over(mesh, data)
+    if isinstance(data, spread.Spread):
+        _check_over_devices(pair)
+    else:
+        data = jax.tree.map(jnp.asarray, data)
     if not isinstance(curvature, Curvature):
         return of_many(pair, mode, data, step)
     return _told(Near(pair, mode, curvature, data, step))
@@ -76,6 +88,18 @@ def _checked(kernel: Kernel, mode: Mode, data: Data) -> tuple[Pair, Curvature | 
     _check.data(data)
     kernel.check(mode.position, data)
     return kernel, mode.curvature
+
+
+def _check_over_devices(kernel: Pair) -> None:
+    estimator: Any = kernel.estimator
+    while hasattr(estimator, "estimator"):
+        estimator = estimator.estimator
+    if kernel.dynamics.sees_data or isinstance(estimator, Stratified):
+        what = type(kernel.dynamics if kernel.dynamics.sees_data else estimator).__name__
+        raise ValueError(
+            "mesh must have no axis 'data', or one of length 1, for a kernel that needs all rows in one place, for "
+            f"a metric or for labels of its own; got {what}"
+        )
 
 
 def _told(near: Near) -> Forecast:

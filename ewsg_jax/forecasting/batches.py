@@ -14,11 +14,14 @@ from ewsg_jax.forecasting.step import Weight
 from ewsg_jax.gradients._svrg import SVRG, SVRGMemory
 from ewsg_jax.gradients.protocol import GradientEstimator, OfRows, no_weight
 from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.spread import Spread
 
 SURE = 2.0
 """Standard errors above which a shift is taken to be one."""
 ROWS_AT_ONCE = 256
 """Rows whose gradients are worked out together: batches larger than that one by one, as in a step."""
+ROWS_FETCHED = 2**14
+"""Rows that devices give each other at once, where each has some of them."""
 
 
 class Weighing(NamedTuple):
@@ -89,7 +92,10 @@ def estimates(
         return jax.lax.map(of_batch, randomness, batch_size=max(1, ROWS_AT_ONCE // rows))
 
     keys = jax.random.split(jax.random.key(2), points.shape[0])
-    return jax.lax.map(of_point, (keys, points, anchors))
+    if not isinstance(data, Spread):
+        return jax.lax.map(of_point, (keys, points, anchors))
+    together = max(1, ROWS_FETCHED // (rows * (count or num_rows(data))))
+    return jax.lax.map(of_point, (keys, points, anchors), batch_size=together)
 
 
 def anchored(estimator: GradientEstimator, anchor: Position) -> SVRGMemory:

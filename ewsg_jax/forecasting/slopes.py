@@ -19,6 +19,7 @@ from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.forecasting.law import normal
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import gather, num_rows
+from ewsg_jax.rows.spread import Spread
 
 MOST_EVALUATIONS = 2**20
 """∇Vᵢ; rows, evenly spaced, stand for all."""
@@ -52,23 +53,31 @@ def slopes(posterior: Posterior, position: Position, root: np.ndarray, data: Dat
     count = max(PLACES, 2 * d + 2)
     draws = normal(7, count, d)
     some = min(n, max(1, MOST_EVALUATIONS // (2 * count)))
-    rows = jnp.asarray((np.arange(some) * (n / some)).astype(np.int32))
+    rows = (np.arange(some) * (n / some)).astype(np.int32)
+    # Of rows on several devices each has its own: they are no batch, which would be gathered.
+    batch, data = (None, data.some(rows)) if isinstance(data, Spread) else (jnp.asarray(rows), data)
     places = np.concatenate([draws, NEAR * draws]) @ root.T
-    found = np.asarray(_slopes(posterior, position, jnp.asarray(places, jnp.float32), rows, data), float)
+    found = np.asarray(_slopes(posterior, position, jnp.asarray(places, jnp.float32), batch, data, n), float)
     # Of the same draws and rows: what these lack of all is in both.
     wide, near = found[:count], found[count:]
     bend = np.linalg.solve(root.T, (draws.T @ wide - draws.T @ near / NEAR) / count)
     return Slopes(wide.mean(0) - near.mean(0), (bend + bend.T) / 2)
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _slopes(posterior: Posterior, position: Position, places: Array, rows: Array, data: Data) -> Array:
+@functools.partial(jax.jit, static_argnums=(0, 5))
+def _slopes(
+    posterior: Posterior, position: Position, places: Array, rows: Array | None, data: Data, n: int
+) -> Array:
     flat, unravel = ravel_pytree(position)
-    batch = gather(data, rows)
+    batch = None if rows is None else gather(data, rows)
 
     def of_place(place: Array) -> Array:
         here = unravel((flat + place).astype(flat.dtype))
-        likelihood = posterior.batch_gradient(here, data, batch, widened=True)
+        if batch is None:
+            whole = posterior.likelihood_gradient(here, data, widened=True)
+            likelihood = _tree.combine((n / num_rows(data), whole))
+        else:
+            likelihood = posterior.batch_gradient(here, data, batch, widened=True)
         return ravel_pytree(_tree.combine((1, _tree.widened(posterior.prior_gradient(here))), (1, likelihood)))[0]
 
     return jax.lax.map(of_place, places, batch_size=16)

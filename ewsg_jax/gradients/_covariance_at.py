@@ -10,9 +10,10 @@ from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.gradients.covariance import STRUCTURES, Covariance, Structure, clipped
 from ewsg_jax.gradients.spread import like_row, share, some_basis, spread, turned
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.gathering import CHUNK_SIZE
 from ewsg_jax.rows.law import RowLaw
 from ewsg_jax.rows.named import row_law
+from ewsg_jax.rows.shards import summed
 
 
 def exact_covariance(
@@ -29,7 +30,7 @@ def exact_covariance(
     Dense or within a basis it comes as eigenvalues and vectors.
     """
     _, second = spread(posterior, point, data, chunk_size, structure, basis)
-    matrix = share(law, num_rows(data)) * second
+    matrix = summed(share(law, data, second.dtype) * second, data)
     found, _ = clipped(matrix, jnp.zeros((), matrix.dtype))
     if basis is None or found.basis is None:
         return found

@@ -31,12 +31,14 @@ from ewsg_jax.gradients import batching
 from ewsg_jax.gradients.covariance import Covariance, Structure, clipped
 from ewsg_jax.gradients.period import Period
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, Weight
-from ewsg_jax.gradients.spread import like_row, outer, share, some_basis, spread, turned
+from ewsg_jax.gradients.spread import like_row, number_of, outer, share, some_basis, spread, turned
 from ewsg_jax.gradients.with_covariance import WithCovariance, checked
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows import gathering
-from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows
 from ewsg_jax.rows.named import Rows
+from ewsg_jax.rows.padded import counted
+from ewsg_jax.rows.shards import same, summed
 from ewsg_jax.tags import saved_as
 
 
@@ -87,14 +89,14 @@ class TrackingReceipt(NamedTuple):
     Attributes:
         row_gradients: what `Posterior.row_gradients` gave for the batch at θ.
         batch: its rows of the data.
-        num_rows: n.
+        num_rows: n, of a part of the data its own.
         was_clipped: a bool.
         rows: of the row law.
     """
 
     row_gradients: PyTree
     batch: Data
-    num_rows: np.int32
+    num_rows: np.int32 | Array
     was_clipped: Array
     rows: PyTree
 
@@ -123,7 +125,7 @@ class CovarianceTracking(WithCovariance[P]):
     def refresh(
         self, randomness: PyTree, memory: TrackingMemory, step: Array, point: Position, data: Data
     ) -> tuple[TrackingMemory, Position, Any]:
-        n = num_rows(data)
+        n = all_rows(data)
         due = step % self.period(data) == 0
 
         zero = _tree.zeros_like(memory.moments)
@@ -131,9 +133,10 @@ class CovarianceTracking(WithCovariance[P]):
         def renew() -> tuple[Position, Array, Moments, Array, Array | None]:
             basis = memory.basis
             if basis is not None:
-                basis = turned(self.posterior, point, data, self.chunk_size, basis)
+                basis = turned(self.posterior, point, data, self.chunk_size, same(basis, data))
             center, second = spread(self.posterior, point, data, self.chunk_size, self.structure, basis)
-            rounding = (jnp.finfo(center.dtype).eps * n * jnp.max(jnp.abs(center))) ** 2
+            here = number_of(data, center.dtype)
+            rounding = (jnp.finfo(center.dtype).eps * here * jnp.max(jnp.abs(center))) ** 2
             return point, center, zero._replace(second=second), rounding, basis
 
         kept = memory.anchor, memory.center, memory.moments, memory.rounding, memory.basis
@@ -142,7 +145,7 @@ class CovarianceTracking(WithCovariance[P]):
         renewed = TrackingMemory(anchor, center, moments, rounding, basis, memory.num_clipped, memory.rows, before)
         return renewed, point, jnp.where(due, self.passes * n, 0)
 
-    def covariance_of(self, memory: TrackingMemory, n: int) -> tuple[Covariance, Array]:
+    def covariance_of(self, memory: TrackingMemory, data: Data) -> tuple[Covariance, Array]:
         """Return the covariance of the estimate, and whether it was indefinite or lost in rounding."""
         if self.lagged:
             moments, rounding, basis = memory.before
@@ -151,24 +154,24 @@ class CovarianceTracking(WithCovariance[P]):
         if memory.basis is not None:
             first = products.matmul(memory.basis.T, first)
         mean = first**2 if self.structure == "diagonal" else jnp.outer(first, first)
-        scale = share(self.law, n)
         second = memory.moments.second
+        scale, n = share(self.law, data, second.dtype), number_of(data, second.dtype)
         # What a difference of sums over n rows may be below zero by rounding alone.
         rounding = 4 * n**0.5 * jnp.finfo(second.dtype).eps * jnp.max(jnp.abs(second)) + memory.rounding
-        return clipped(scale * (second - mean), scale * rounding, memory.basis)
+        matrix, rounding = summed((scale * (second - mean), scale * rounding), data)
+        return clipped(matrix, rounding, same(memory.basis, data))
 
     def propose(
         self, randomness: PyTree, memory: TrackingMemory, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, TrackingReceipt]:
-        n = num_rows(data)
+        n = counted(data)
         batch = self.law.batch(randomness, memory.rows, data)
         part = gathering.rows_of(batch, data)
         seen = self.posterior.row_gradients(point, part)
-        gradient = _tree.combine(
-            (1, self.posterior.prior_gradient(point)), (1, self.posterior.estimate_from_rows(seen, part, data))
-        )
-        covariance, was_clipped = self.covariance_of(memory, n)
-        receipt = TrackingReceipt(seen, part, np.int32(n), was_clipped, self.law.advance(memory.rows, data))
+        gradient = self.posterior.total(point, data, self.posterior.estimate_from_rows(seen, part, data))
+        covariance, was_clipped = self.covariance_of(memory, data)
+        number = np.int32(n) if isinstance(n, int) else n
+        receipt = TrackingReceipt(seen, part, number, was_clipped, self.law.advance(memory.rows, data))
         return Estimate(gradient, batch.indices, covariance=covariance), receipt
 
     def commit(self, receipt: TrackingReceipt, memory: TrackingMemory) -> TrackingMemory:
@@ -186,7 +189,7 @@ class CovarianceTracking(WithCovariance[P]):
         )
 
     def evaluations(self, data: Data) -> Evaluations:
-        b, n = self.batch_size, num_rows(data)
+        b, n = self.batch_size, all_rows(data)
         period = self.period(data)
         return Evaluations(2 * b, b, per_refresh=self.passes * n, refresh_every=period, per_accepted=b)
 

@@ -20,6 +20,7 @@ M adds second order and more of the bias, so it is not better in general. Evalua
 estimator takes to propose, (M+1) times; to commit, once.
 """
 
+import dataclasses
 import math
 from typing import Any, Literal, NamedTuple
 
@@ -94,6 +95,9 @@ class ExponentiallyWeighted(GradientEstimator[P]):
     @property
     def takes_shards(self) -> bool:
         return self.estimator.takes_shards and not self.is_exact
+
+    def over_parts(self, parts: int) -> "ExponentiallyWeighted[P]":
+        return dataclasses.replace(self, estimator=self.estimator.over_parts(parts))
 
     @property
     def reports_covariance(self) -> bool:

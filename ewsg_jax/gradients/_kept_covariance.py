@@ -28,8 +28,9 @@ from ewsg_jax.gradients.protocol import Estimate, Evaluations, Weight
 from ewsg_jax.gradients.spread import like_row, some_basis, turned
 from ewsg_jax.gradients.with_covariance import WithCovariance, checked
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows
 from ewsg_jax.rows.named import Rows
+from ewsg_jax.rows.shards import same
 from ewsg_jax.tags import saved_as
 
 
@@ -64,25 +65,26 @@ class KeptCovariance(WithCovariance[P]):
         def renew() -> Covariance:
             basis = memory.covariance.basis if self.structure == "low_rank" else None
             if basis is not None:
-                basis = turned(self.posterior, point, data, self.chunk_size, basis)
+                basis = turned(self.posterior, point, data, self.chunk_size, same(basis, data))
             return exact_covariance(self.posterior, self.law, point, data, self.structure, basis, self.chunk_size)
 
         covariance = batching.where_due(due, renew, memory.covariance)
-        return memory._replace(covariance=covariance), point, jnp.where(due, self.passes * num_rows(data), 0)
+        return memory._replace(covariance=covariance), point, jnp.where(due, self.passes * all_rows(data), 0)
 
     def propose(
         self, randomness: PyTree, memory: KeptMemory, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, PyTree]:
         batch = self.law.batch(randomness, memory.rows, data)
         gradient = self.plain_gradient(batch, point, data)
-        return Estimate(gradient, batch.indices, covariance=memory.covariance), self.law.advance(memory.rows, data)
+        covariance = same(memory.covariance, data)
+        return Estimate(gradient, batch.indices, covariance=covariance), self.law.advance(memory.rows, data)
 
     def commit(self, receipt: PyTree, memory: KeptMemory) -> KeptMemory:
         return memory._replace(rows=receipt)
 
     def evaluations(self, data: Data) -> Evaluations:
         b = self.batch_size
-        return Evaluations(b, b, per_refresh=self.passes * num_rows(data), refresh_every=self.period(data))
+        return Evaluations(b, b, per_refresh=self.passes * all_rows(data), refresh_every=self.period(data))
 
 
 def kept_covariance(

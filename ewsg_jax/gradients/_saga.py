@@ -117,7 +117,7 @@ class SAGA(OfRows[P]):
         batch = law.batch(randomness, memory.rows, data)
         part = gathering.rows_of(batch, data)
         new, old = posterior.row_gradients(point, part), _tree.take(memory.table, batch.indices)
-        differences, weights = _tree.combine((1, new), (-1, old)), self.weights_of(batch)
+        differences, weights = _tree.combine((1, new), (-1, old)), self.weights_of(batch, data)
         estimated = posterior.estimate_from_rows(differences, part, data, weights)
         gradient = posterior.total(point, data, estimated, memory.gradient)
         # A row that comes twice would be replaced twice, and its difference would stay in the sum for ever. Where

@@ -21,7 +21,7 @@ def anchored_estimate(
         return Estimate(_gradient(estimator, batch, constant, point, data), (batch.indices, constant))
     # Two numbers a row are subtracted before the rows are summed: one sum, not two, and one without the rounding of
     # two of the size of n, which moves the mean where the posterior is wide (Covertype: by 0.06 sd).
-    part, weights = gathering.rows_of(batch, data), estimator.weights_of(batch)
+    part, weights = gathering.rows_of(batch, data), estimator.weights_of(batch, data)
     there, at_anchor = (_tree.widened(posterior.row_gradients(place, part)) for place in (point, anchor))
     differences = _tree.combine((1, there), (-1, at_anchor))
     estimated = posterior.estimate_from_rows(differences, part, data, weights)

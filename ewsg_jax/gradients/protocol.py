@@ -1,6 +1,7 @@
 """What an estimator of ∇V is."""
 
 import abc
+import dataclasses
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol
 
 import jax.numpy as jnp
@@ -147,6 +148,10 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
         """
         return "is made for rows that are all in memory"
 
+    def over_parts(self, parts: int) -> "GradientEstimator[P]":
+        """Return the estimator for rows that are cut into so many parts."""
+        return self
+
     @property
     def reports_covariance(self) -> bool:
         """Whether estimates hold their covariance."""
@@ -228,6 +233,9 @@ class OfRows(GradientEstimator[P]):
 
     law: RowLaw
 
+    def over_parts(self, parts: int) -> "OfRows[P]":
+        return dataclasses.replace(self, law=self.law.over_parts(parts))
+
     @property
     def batch_size(self) -> int:
         """The number of rows in a batch."""
@@ -260,17 +268,17 @@ class OfRows(GradientEstimator[P]):
 
     def batch_gradient(self, batch: Batch | Array, position: P, data: Data) -> P:
         """Return (n/b) Σ_{i∈I} ∇Vᵢ(θ), or Σ_{i∈I} wᵢ ∇Vᵢ(θ) with the law's weights, at least in float32."""
-        return self.posterior.batch_gradient(position, data, batch, self.weights_of(batch), widened=True)
+        return self.posterior.batch_gradient(position, data, batch, self.weights_of(batch, data), widened=True)
 
-    def weights_of(self, batch: Batch | Array) -> Array | None:
+    def weights_of(self, batch: Batch | Array, data: Data) -> Array | None:
         """Return what each row of a batch stands for, None for n/b rows each."""
         if isinstance(batch, Batch) and batch.weights is not None:
             return batch.weights
-        return self.law.weights(indices_of(batch))
+        return self.law.weights_here(indices_of(batch), data)
 
     def plain_gradient(self, batch: Batch | Array, position: P, data: Data) -> P:
         """Return ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ)."""
-        return self.gradient_on(batch, self.weights_of(batch), position, data)
+        return self.gradient_on(batch, self.weights_of(batch, data), position, data)
 
     def draw(self, key: Key, data: Data) -> PyTree:
         return self.law.draw(key, data)

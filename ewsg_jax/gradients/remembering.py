@@ -1,5 +1,6 @@
 """An estimator that remembers which batch was accepted, so that the next step's index chain can begin with it."""
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -39,6 +40,13 @@ class Remembering(GradientEstimator[P]):
     @property
     def takes_padded(self) -> bool:
         return self.estimator.takes_padded
+
+    @property
+    def takes_shards(self) -> bool:
+        return self.estimator.takes_shards
+
+    def over_parts(self, parts: int) -> "Remembering[P]":
+        return dataclasses.replace(self, estimator=self.estimator.over_parts(parts))
 
     @property
     def reports_covariance(self) -> bool:

@@ -1,7 +1,7 @@
 """How much the gradients of all rows differ at a point: what the covariance of a minibatch's sum comes from."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +11,10 @@ from ewsg_jax import _random, _tree, products
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.gradients.covariance import Structure
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows import gathering
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows import gathering, shards
 from ewsg_jax.rows.law import RowLaw
+from ewsg_jax.rows.padded import counted, only_counted
+from ewsg_jax.rows.shards import summed
 
 ROWS_PER_GUESS = 16
 """Rows whose mean gradient is a guess at that of all."""
@@ -35,9 +36,10 @@ def spread(
 ) -> tuple[Array, Array]:
     """Return the mean of all ∇Vᵢ, and n Σ aᵢaᵢᵀ of a = ∇Vᵢ − mean in the structure.
 
-    In one pass, about a guess at the mean: however large that is, no more cancels than the guess is off.
+    In one pass, about a guess at the mean: however large that is, no more cancels than the guess is off. Of a part
+    of the data both are its own.
     """
-    n = num_rows(data)
+    n = number_of(data, like_row(posterior, point, data).dtype)
     if basis is not None:
         size = basis.shape[1], basis.shape[1]
         sums = _through(
@@ -49,7 +51,8 @@ def spread(
         guess, first, second = total
         g = posterior.flat_row_gradients(point, rows)
         guess = jnp.where(before == 0, jnp.mean(g[:ROWS_PER_GUESS], axis=0), guess)
-        return guess, first + jnp.sum(g - guess, axis=0), second + outer(g - guess, structure)
+        g = only_counted(g - guess, rows)
+        return guess, first + jnp.sum(g, axis=0), second + outer(g, structure)
 
     row = like_row(posterior, point, data)
     zero = jnp.zeros(row.shape, row.dtype)
@@ -61,7 +64,8 @@ def spread(
 def turned(posterior: Posterior, point: Position, data: Data, chunk_size: int, basis: Array) -> Array:
     """Return a basis turned towards the leading directions: the spread times the basis, orthonormal again."""
     sums = _through(posterior, point, data, chunk_size, basis, basis.shape, lambda seen, back: back(seen))
-    return jnp.linalg.qr(num_rows(data) * sums.products - jnp.outer(sums.gradients, sums.seen))[0]
+    seen_twice = number_of(data, basis.dtype) * sums.products - jnp.outer(sums.gradients, sums.seen)
+    return jnp.linalg.qr(summed(seen_twice, data))[0]
 
 
 class _Sums(NamedTuple):
@@ -103,7 +107,7 @@ def _through(
         back = jax.vmap(lambda weights: of_weights(weights)[0], in_axes=1, out_axes=1)
         seen = jax.vmap(lambda column: along(column)[0], in_axes=1, out_axes=1)(basis)
         guess = jnp.where(before == 0, jnp.mean(seen[:ROWS_PER_GUESS], axis=0), total.guess)
-        seen = seen - guess
+        seen = only_counted(seen - guess, rows)
         return _Sums(
             total.seen + jnp.sum(seen, axis=0),
             total.gradients + back(jnp.ones_like(values)[:, None])[:, 0],
@@ -128,7 +132,18 @@ def like_row(posterior: Posterior, position: Position, data: Data) -> jax.ShapeD
     return jax.ShapeDtypeStruct(gradients.shape[1:], gradients.dtype)
 
 
-def share(law: RowLaw, n: int) -> float:
-    """Return what n Σ aᵢaᵢᵀ of centred rows is multiplied by for the covariance of (n/b) Σ_{i∈I} aᵢ."""
-    b = law.batch_size
+def number_of(data: Data, dtype: Any) -> Any:
+    """Return n; of a part of the data its own, of this dtype."""
+    n = counted(data)
+    return n if isinstance(n, int) else n.astype(dtype)
+
+
+def share(law: RowLaw, data: Data, dtype: Any) -> Any:
+    """Return what n Σ aᵢaᵢᵀ of centred rows is multiplied by for the covariance of (n/b) Σ_{i∈I} aᵢ.
+
+    Of a part of the data it is that of its share of the batch; those of all parts are independent.
+    """
+    b, n = shards.share(law.batch_size, data), number_of(data, dtype)
+    if isinstance(data, shards.Shard) and not law.independent:
+        return (n - b) / (jnp.maximum(n - 1, 1) * b)
     return 1 / b if law.independent else (n - b) / (max(n - 1, 1) * b)

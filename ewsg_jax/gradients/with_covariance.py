@@ -10,7 +10,7 @@ from ewsg_jax.gradients.period import Period, checked_period, epoch, period_at
 from ewsg_jax.gradients.protocol import Estimate, OfRows
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.blocks import Blocks
-from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows
 from ewsg_jax.rows.named import Rows, row_law
 
 
@@ -35,6 +35,10 @@ class WithCovariance(OfRows[P]):
         return False
 
     @property
+    def takes_shards(self) -> bool:
+        return self.law.takes_shards
+
+    @property
     def reports_covariance(self) -> bool:
         return True
 
@@ -45,7 +49,7 @@ class WithCovariance(OfRows[P]):
 
     def period(self, data: Data) -> int:
         """Return K."""
-        return period_at("refresh_every", self.refresh_every, epoch(self.batch_size), num_rows(data))
+        return period_at("refresh_every", self.refresh_every, epoch(self.batch_size), all_rows(data))
 
     def check(self, position: Position, data: Data) -> None:
         super().check(position, data)

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._types import Data, Key, P
@@ -16,6 +17,7 @@ from ewsg_jax.planning.search import Search
 from ewsg_jax.planning.ways import plannable, ways
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode, find_mode
+from ewsg_jax.rows import spread
 from ewsg_jax.sampling.memory import free_on_the_host
 
 PART_OF_MEMORY = 4
@@ -36,6 +38,7 @@ def plan(
     memory_limit: int | None = None,
     max_passes: float = 2_000.0,
     by: Literal["rows", "passes", "seconds"] = "rows",
+    mesh: Mesh | None = None,
 ) -> Plan:
     """Plan a run whose every standard deviation and mean is right within a tolerance, at the least cost.
 
@@ -63,7 +66,10 @@ def plan(
         max_passes: over the data, of each chain of a trial, at most.
         by: what a run costs: `"rows"` that it looks at, and 64 more for each step; `"passes"`, rows alone, as where
             a row takes much more than a step; or `"seconds"`: the best candidate of each estimator is run for some
-            steps on this machine, a program for each, and the quickest is taken.
+            steps on this machine (or mesh), a program for each, and the quickest is taken.
+        mesh: several devices, as of `ewsg_jax.sample`, by which the plan is made and is to be run: along `"data"`
+            each has a part of the rows and its share of every batch, whose size they divide; rows by leverage are
+            then left out.
 
     Returns:
         The plan: `sample(key, plan.kernel, plan.start, data, data_passes=plan.data_passes(ess=1_000),
@@ -94,7 +100,11 @@ def plan(
     _check.finite("position", position)
     n = _check.data(data)
     _check.finite("data", data)
-    data = jax.tree.map(jnp.asarray, data)
+    given, data, parts = data, spread.over(mesh, data), 1
+    if isinstance(data, spread.Spread):
+        parts, given = data.mesh.shape[spread.DATA], jax.tree.map(spread.on_host, given)
+    else:
+        given = data = jax.tree.map(jnp.asarray, data)
     posterior.check(position, data)
     for name, value in options.items():
         _check.positive(name, value)
@@ -110,6 +120,11 @@ def plan(
         _check_methods(methods)
     if batch_size is not None:
         _check.integer("batch_size", batch_size, maximum=n)
+        if batch_size % parts:
+            raise ValueError(
+                f"batch_size must be a multiple of {parts}, the parts into which mesh cuts the rows, for each "
+                f"has its share of every batch; got {batch_size}"
+            )
     if memory_limit is not None:
         _check.integer("memory_limit", memory_limit)
 
@@ -121,18 +136,18 @@ def plan(
     if mode is None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", RuntimeWarning)
-            mode = find_mode(for_mode, posterior, position, data, progress=False)
+            mode = find_mode(for_mode, posterior, position, given, progress=False, mesh=mesh)
         notes += [str(each.message) for each in caught if issubclass(each.category, RuntimeWarning)]
         spent = mode.data_passes
     limit = memory_limit if memory_limit is not None else (free_on_the_host() or 2**32) // PART_OF_MEMORY
-    wanted = Wanted(float(tolerance), enough(tolerance), num_chains, batch_size, limit, by=by)
-    found = ways(posterior, methods)
+    wanted = Wanted(float(tolerance), enough(tolerance), num_chains, batch_size, limit, by=by, parts=parts)
+    found = ways(posterior, methods, by_leverage=parts == 1)
     try:
         _ = mode.covariance
         has_widths = True
     except ValueError:
         has_widths = False
-    search = Search(posterior, data, position, mode, found, wanted, float(max_passes))
+    search = Search(posterior, data, position, mode, found, wanted, float(max_passes), given, mesh)
     ended = search.around_mode(for_search) if has_widths else climb(for_search, search)
     cost = ended.kernel.evaluations(data)
     told = [report.note for report in (ended.gaussian and ended.gaussian.report, ended.report) if report]

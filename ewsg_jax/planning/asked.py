@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from jax.sharding import Mesh
+
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Data, Key, Position
 from ewsg_jax.checking import Report
@@ -46,6 +48,8 @@ class Asked:
         ways: that may be taken.
         wanted: of the run.
         max_passes: of each chain of a trial.
+        given: the rows as they were given, for runs: cut anew where there is a mesh.
+        mesh: the devices, None for one.
         measured: seconds of a step of all chains, of what was measured.
     """
 
@@ -56,10 +60,18 @@ class Asked:
     ways: list[Way]
     wanted: Wanted
     max_passes: float
+    given: Data = None
+    mesh: Mesh | None = None
     measured: dict[tuple[str, str, bool, int], float] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> int:
+        """Into how many parts rows are cut."""
+        return self.wanted.parts
 
     def tried(self, key: Key, kernel: Kernel, start: Any, time: float) -> Trial:
         """Return a trial of a kernel."""
         cost, n = kernel.evaluations(self.data), num_rows(self.data)
         most = int(self.max_passes * n / max(1.0, cost.per_step + cost.per_refresh / cost.refresh_every))
-        return trial(key, kernel, start, self.posterior, self.data, time, self.wanted.tolerance, most)
+        tolerance = self.wanted.tolerance
+        return trial(key, kernel, start, self.posterior, self.given, time, tolerance, most, self.mesh)

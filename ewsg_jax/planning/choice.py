@@ -44,6 +44,7 @@ class Wanted:
         num_chains: chains.
         batch_size: the only one; None for any.
         memory_limit: bytes of all chains' states.
+        parts: into which rows are cut; each has its share of every batch.
     """
 
     tolerance: float
@@ -53,6 +54,7 @@ class Wanted:
     memory_limit: int
     careful: float = 1.0
     by: Literal["rows", "passes", "seconds"] = "rows"
+    parts: int = 1
 
 
 class Spent(NamedTuple):
@@ -247,7 +249,9 @@ class Choice:
     def _sizes(self) -> list[int]:
         if self.wanted.batch_size is not None:
             return [self.wanted.batch_size] if self.wanted.batch_size < self._n else []
-        return [2**k for k in range(3, 31) if LEAST <= 2**k <= self._n // 2]
+        parts = self.wanted.parts
+        sizes = [-(-(2**k) // parts) * parts for k in range(3, 31) if LEAST <= 2**k <= self._n // 2]
+        return [size for size in dict.fromkeys(sizes) if size <= self._n // 2]
 
     def _too_large_of(self, has_friction: bool, estimator: str, size: int) -> int:
         """Return the bytes that the states of all chains take, 0 where there is room."""

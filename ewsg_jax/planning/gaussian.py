@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from ewsg_jax import _check
 from ewsg_jax._types import Data, Key, Position, PyTree
@@ -84,7 +85,13 @@ class Gaussian:
 
 
 def gaussian(
-    key: Key, posterior: Posterior, mode: Mode, data: Data, tolerance: float, by_norm: Rows | None = None
+    key: Key,
+    posterior: Posterior,
+    mode: Mode,
+    data: Data,
+    tolerance: float,
+    by_norm: Rows | None = None,
+    mesh: Mesh | None = None,
 ) -> Gaussian:
     """Return the normal approximation at a mode, judged, with these rows where they are given.
 
@@ -101,7 +108,9 @@ def gaussian(
     def look(rows: int, before: float = 0.0) -> Gaussian:
         own = jax.random.fold_in(for_batches, rows)
         try:
-            report = check(own, draws, posterior, data, tolerance=tolerance, batch_size=rows, rows=by_norm)
+            report = check(
+                own, draws, posterior, data, tolerance=tolerance, batch_size=rows, rows=by_norm, mesh=mesh
+            )
         except ValueError as error:
             raise ValueError(
                 "posterior must have a gradient some widths around its mode (posterior.transformed(…) takes a "

@@ -30,7 +30,7 @@ def climb(key: Key, asked: Asked) -> Ended:
     Where none is, the one whose temperature is nearest to the target's.
     """
     n, position = num_rows(asked.data), asked.mode.position
-    size = asked.wanted.batch_size or max(1, min(ROWS, n // 4))
+    size = asked.wanted.batch_size or max(asked.parts, min(ROWS, n // 4) // asked.parts * asked.parts)
     of = Of(asked.posterior, Layout.of(position), CHUNK_SIZE, False)
     # Where the search began too: at a mode that is flat there may be no curvature.
     begin = (vector(asked.begin) - vector(position))[None]

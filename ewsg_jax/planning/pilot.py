@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+from jax.sharding import Mesh
 
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Data, Key
@@ -16,7 +17,9 @@ STEPS, LONGER, MOST = 64, 8, 6
 """Steps to begin with, how many times as many are made where these take less, and how often."""
 
 
-def seconds_of_step(key: Key, kernel: Kernel, start: Callable[[Key], Any], data: Data, num_chains: int) -> float:
+def seconds_of_step(
+    key: Key, kernel: Kernel, start: Callable[[Key], Any], data: Data, num_chains: int, mesh: Mesh | None = None
+) -> float:
     """Return the seconds that a step of all chains takes, its compilation apart.
 
     Args:
@@ -25,6 +28,7 @@ def seconds_of_step(key: Key, kernel: Kernel, start: Callable[[Key], Any], data:
         start: where chains start.
         data: the rows.
         num_chains: chains.
+        mesh: the devices, None for one.
     """
 
     def run(own: Key, steps: int, state: Any) -> Any:
@@ -41,6 +45,7 @@ def seconds_of_step(key: Key, kernel: Kernel, start: Callable[[Key], Any], data:
                 state=state,
                 progress=False,
                 check_data=False,
+                mesh=mesh,
             )
 
     first, *others = jax.random.split(key, 1 + MOST)

@@ -49,9 +49,11 @@ class Search(Asked):
         """
         for_gaussian, for_places, for_trials = jax.random.split(key, 3)
         at_mode = Frame.at_mode(self.mode)
-        if self.posterior.predictor is not None and num_rows(self.data) > MANY_ROWS:
+        # A check of rows in parts draws them uniformly from each.
+        if self.posterior.predictor is not None and num_rows(self.data) > MANY_ROWS and self.parts == 1:
             at_mode = replace(at_mode, rows=at_mode.leverage(self.posterior, self.data))
-        normal = gaussian(for_gaussian, self.posterior, self.mode, self.data, self.wanted.tolerance, at_mode.rows)
+        tolerance, rows = self.wanted.tolerance, at_mode.rows
+        normal = gaussian(for_gaussian, self.posterior, self.mode, self.data, tolerance, rows, self.mesh)
         frame = at_mode.corrected(normal)
         for_near, for_far, for_steps = jax.random.split(for_places, 3)
         wall = steepest(self.posterior, frame, frame.places(for_far, NUM_POINTS, WIDE), self.data)
@@ -82,7 +84,12 @@ class Search(Asked):
         if alike not in self.measured:
             kernel, number = choice.kernel(each), len(self.measured)
             self.measured[alike] = seconds_of_step(
-                jax.random.fold_in(key, number), kernel, choice.frame.start, self.data, self.wanted.num_chains
+                jax.random.fold_in(key, number),
+                kernel,
+                choice.frame.start,
+                self.given,
+                self.wanted.num_chains,
+                self.mesh,
             )
         return self.measured[alike]
 
@@ -136,7 +143,8 @@ class Search(Asked):
         """Return a careful kernel, where it starts and its memory: the noise of its batches is not known yet."""
         n = num_rows(self.data)
         way = min(self.ways, key=lambda each: self.rank(each, n))
-        size = n if way.estimator == "full" else self.wanted.batch_size or max(1, min(FEW_ROWS, n // 2))
+        few = max(self.parts, min(FEW_ROWS, n // 2) // self.parts * self.parts)
+        size = n if way.estimator == "full" else self.wanted.batch_size or few
         known = [
             law for law in laws(way, self.posterior, self.data, wall) if law.error <= SHARE * self.wanted.tolerance
         ]

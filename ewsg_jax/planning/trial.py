@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array, Data, Key, Position
@@ -82,6 +83,7 @@ def trial(
     time: float,
     tolerance: float,
     most_steps: int,
+    mesh: Mesh | None = None,
 ) -> Trial:
     """Run a kernel for some hundreds of effective draws, and judge them.
 
@@ -94,11 +96,12 @@ def trial(
         time: steps that one effective draw is told to take.
         tolerance: of the check.
         most_steps: of each chain.
+        mesh: the devices, None for one.
     """
     for_run, *for_checks = jax.random.split(key, 2 + MOST_TIMES)
     burn_in = burn_in_of(time)
     steps = min(burn_in + steps_of(time, ESS, NUM_CHAINS), max(most_steps, 32))
-    judged = functools.partial(_judged, kernel, posterior, data, tolerance)
+    judged = functools.partial(_judged, kernel, posterior, data, tolerance, mesh)
     found = judged(for_run, for_checks[0], start, None, steps, burn_in)
     for own in for_checks[1:]:
         longer = min(LONGER * steps, most_steps - steps)
@@ -116,6 +119,7 @@ def _judged(
     posterior: Posterior,
     data: Data,
     tolerance: float,
+    mesh: Mesh | None,
     for_run: Key,
     for_check: Key,
     start: Any,
@@ -141,11 +145,14 @@ def _judged(
             shared_minibatch=kernel.uses_batches and kernel.exchangeable,
             progress=False,
             check_data=False,
+            mesh=mesh,
         )
     passes, report = samples.data_passes, None
     if samples.is_finite.any():
         try:
-            report = check(for_check, samples, posterior, data, tolerance=tolerance, shared_minibatch=False)
+            report = check(
+                for_check, samples, posterior, data, tolerance=tolerance, shared_minibatch=False, mesh=mesh
+            )
             passes += report.data_passes
         except ValueError:
             # Chains that stand still, or went where the potential has no gradient.

@@ -17,6 +17,8 @@ from ewsg_jax.planning.frame import Frame
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import Of
 from ewsg_jax.rows.gathering import CHUNK_SIZE
+from ewsg_jax.rows.padded import only_counted, unpadded
+from ewsg_jax.rows.spread import Spread
 
 NUM_DENSE, NUM_PLACES = 128, 4
 """Places at which each row's own curvature is looked at, or that of the whole."""
@@ -76,6 +78,13 @@ def _largest(predictor: LinearPredictor, center: Array, places: Array, data: Dat
 
     The one is an argument: of a curvature that is constant XLA would work out n numbers while it compiles.
     """
+    if isinstance(data, Spread):
+        return data.sum(lambda part: _largest_of(predictor, center, places, part, one))
+    return _largest_of(predictor, center, places, data, one)
+
+
+def _largest_of(predictor: LinearPredictor, center: Array, places: Array, given: Data, one: Array) -> Array:
+    data = unpadded(given)
     inputs = jax.vmap(predictor.inputs)(data)
 
     def of_some(steepest: Array, some: Array) -> tuple[Array, None]:
@@ -92,4 +101,4 @@ def _largest(predictor: LinearPredictor, center: Array, places: Array, data: Dat
     some = jnp.resize(places, (count, AT_ONCE, places.shape[1]))
     none = jnp.zeros(inputs.shape[0], jnp.result_type(inputs, center))
     weights, _ = jax.lax.scan(of_some, none, some)
-    return products.matmul(inputs.T, weights[:, None] * inputs)
+    return products.matmul(inputs.T, only_counted(weights[:, None] * inputs, given))

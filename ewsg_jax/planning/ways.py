@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import dynamics, gradients
+from ewsg_jax import _check, dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Data
 from ewsg_jax.dynamics import Dynamics
@@ -17,6 +17,7 @@ from ewsg_jax.planning.frame import Frame
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import METHODS
 from ewsg_jax.rows.named import Rows
+from ewsg_jax.rows.padded import unpadded
 
 DYNAMICS = ("splitting", "langevin", "semi_implicit", "exact", "BAOAB")
 """Whose law near a mode is linear, each direction of the mass by itself. Not ABOBA, exact there: on
@@ -70,8 +71,8 @@ class Way(NamedTuple):
         return f"{self.dynamics} + {self.estimator}" + (", by leverage" if self.rows == "leverage" else "")
 
 
-def ways(posterior: Posterior, methods: Collection[str] | None) -> list[Way]:
-    """Return all ways that a posterior allows, or those of the methods that are named.
+def ways(posterior: Posterior, methods: Collection[str] | None, by_leverage: bool = True) -> list[Way]:
+    """Return all ways that a posterior allows, or those of the methods that are named; by leverage or without.
 
     Raises:
         ValueError: a name is none, or that of a method which cannot be planned.
@@ -82,7 +83,7 @@ def ways(posterior: Posterior, methods: Collection[str] | None) -> list[Way]:
             found.append(Way(*pair, "all"))
             continue
         found.append(Way(*pair, "random"))
-        if posterior.predictor is not None and pair[1] != "saga":
+        if by_leverage and posterior.predictor is not None and pair[1] != "saga":
             found.append(Way(*pair, "leverage"))
     return found
 
@@ -109,6 +110,7 @@ def _pairs(methods: Collection[str] | None) -> list[tuple[str, str]]:
 
 def bytes_kept(kernel: Kernel, frame: Frame, data: Data) -> int:
     """Return how many bytes a chain's state takes."""
-    state = jax.eval_shape(lambda key: kernel.init(key, frame.center, data), jax.random.key(0))
+    rows = _check.shapes(unpadded(data))
+    state = jax.eval_shape(lambda key, rows: kernel.init(key, frame.center, rows), jax.random.key(0), rows)
     kept = [x for x in jax.tree.leaves(state) if not jnp.issubdtype(x.dtype, jax.dtypes.prng_key)]
     return sum(x.size * x.dtype.itemsize for x in kept)

@@ -40,7 +40,7 @@ class Batch(NamedTuple):
 
 def num_rows(data: Data) -> int:
     """Return n, the length of the leading axis that all leaves share."""
-    return jax.tree.leaves(data)[0].shape[0]
+    return data.total if isinstance(data, Spread) else jax.tree.leaves(data)[0].shape[0]
 
 
 def all_rows(data: Data) -> int:
@@ -145,6 +145,8 @@ def gather(data: Data, indices: Array) -> Batch:
         data: a tree of arrays with the leading axis n.
         indices: row numbers known to be in bounds, int32, any shape.
     """
+    if isinstance(data, Spread):
+        return Batch(indices, data.take(indices))
     return Batch(indices, jax.tree.map(lambda leaf: _gather(leaf, indices), data))
 
 
@@ -162,10 +164,12 @@ def gather_blocks(data: Data, starts: Array, size: int, *, in_pieces: bool = Tru
     """
     last = num_rows(data) - size
     place = jnp.arange(size, dtype=jnp.int32)
-    if not around:
+    if not around and not isinstance(data, Spread):
         return Batch(starts[..., None] + place, jax.tree.map(lambda x: _slices(x, starts, size, in_pieces), data))
     first, wrapped = jnp.minimum(starts, last), jnp.maximum(0, starts - last)
     chosen = place < wrapped[..., None]
+    if isinstance(data, Spread):
+        return gather(data, jnp.where(chosen, place, first[..., None] + place))
 
     def pieces(leaf: Array) -> Array:
         blocks = _slices(leaf, first, size, in_pieces)
@@ -179,6 +183,7 @@ def rows_of(batch: Batch | Array, data: Data) -> Data:
     """Return the rows of a batch, the leading axes those of its indices; row numbers alone are gathered here."""
     gathered = batch if isinstance(batch, Batch) else gather(data, batch)
     shape = gathered.indices.shape
+    data = data.shapes() if isinstance(data, Spread) else data
     return jax.tree.map(lambda pieces, leaf: pieces.reshape(*shape, *leaf.shape[1:]), gathered.pieces, data)
 
 

@@ -85,6 +85,14 @@ class RowLaw(Part, abc.ABC, Generic[RowMemory]):
         """Return what each row of a batch stands for, shape (b,); None for n/b rows each."""
         return None
 
+    def weights_here(self, indices: Array, data: Data) -> Array | None:
+        """Return the same of rows of these data, which may be a part of all."""
+        return self.weights(indices)
+
+    def over_parts(self, parts: int) -> "RowLaw":
+        """Return the law for rows that are cut into so many parts."""
+        return self
+
     @property
     def has_weights(self) -> bool:
         """Whether rows stand for unlike numbers of rows."""

@@ -22,6 +22,7 @@ from ewsg_jax.rows import gathering
 from ewsg_jax.rows.alias import alias_table, certain_rows
 from ewsg_jax.rows.gathering import Batch, num_rows
 from ewsg_jax.rows.independent import Independent
+from ewsg_jax.rows.probability_parts import ProbabilityInParts, in_parts
 from ewsg_jax.rows.strata import allocate
 
 
@@ -133,7 +134,7 @@ class ByProbability(Independent):
     independent = False  # the rows that are certain are not
     refuses_windows = "has a probability for every row"
     lists_batches = False
-    takes_shards = False
+    takes_shards = True
 
     certain: Array
     table: Array
@@ -168,6 +169,9 @@ class ByProbability(Independent):
                 f"rows must have a probability for each of the {num_rows(data)} rows of data; got "
                 f"{self.weight.shape[0]} probabilities"
             )
+
+    def over_parts(self, parts: int) -> ProbabilityInParts:
+        return in_parts(self.given, self.batch_size, parts)
 
     def named(self) -> dict[str, Any]:
         return {"rows": self.given}

@@ -13,6 +13,9 @@ import jax.numpy as jnp
 from ewsg_jax import _tree
 from ewsg_jax._types import Array, Data, Key, PyTree
 
+PARTS = "parts"
+"""The name of the axis of the parts of the data that lie on one device."""
+
 
 @functools.partial(
     jax.tree_util.register_dataclass, data_fields=("rows", "size"), meta_fields=("total", "parts", "axes")
@@ -43,14 +46,27 @@ def summed(of_part: PyTree, data: Data) -> PyTree:
     return jax.lax.psum(of_part, data.axes) if isinstance(data, Shard) else of_part
 
 
+def same(tree: PyTree, data: Data) -> PyTree:
+    """Return what all parts have alike, as one where several lie on a device, for which the memory holds it."""
+    if not isinstance(data, Shard) or PARTS not in data.axes:
+        return tree
+    is_first = jax.lax.axis_index(PARTS) == 0
+    return jax.lax.psum(jax.tree.map(lambda x: jnp.where(is_first, x, 0), tree), PARTS)
+
+
 def own_key(key: Key, data: Data) -> Key:
     """Return a key of this part's own: that of batches, whose rows each part draws from its own."""
     if not isinstance(data, Shard):
         return key
+    return jax.random.fold_in(key, part_number(data))
+
+
+def part_number(data: Shard) -> Array:
+    """Return which part this is."""
     number = jnp.int32(0)
     for axis in data.axes:
         number = number * jax.lax.axis_size(axis) + jax.lax.axis_index(axis)
-    return jax.random.fold_in(key, number)
+    return number
 
 
 def share(batch_size: int, data: Data) -> int:

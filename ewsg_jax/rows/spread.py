@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from ewsg_jax import _check
+from ewsg_jax import _check, _tree
 from ewsg_jax._types import Array, Data, PyTree
 from ewsg_jax.rows.shards import Shard
 
@@ -44,6 +44,35 @@ class Spread:
         """Return the sum of what a function makes of each part, on all devices."""
         return self.alike(lambda part: jax.lax.psum(function(part), DATA))
 
+    def take(self, numbers: Array) -> Data:
+        """Return rows by their numbers, any shape, on all devices: each gives those that it has."""
+        first = jnp.asarray(ends(self.total, self.mesh.shape[DATA]), jnp.int32)
+
+        def of_part(part: Shard) -> Data:
+            place = numbers - first[jax.lax.axis_index(DATA)]
+            is_here = (place >= 0) & (place < part.size[0])
+
+            def of_leaf(x: Array) -> Array:
+                found = _tree.take(x, jnp.where(is_here, place, 0))
+                found = jnp.where(is_here.reshape(*place.shape, *[1] * (x.ndim - 1)), found, 0)
+                return found.astype(jnp.uint8) if x.dtype == bool else found.astype(x.dtype)
+
+            return jax.tree.map(of_leaf, part.rows)
+
+        found = self.sum(of_part)
+        return jax.tree.map(lambda x, like: x.astype(like.dtype), found, self.rows)
+
+    def some(self, numbers: np.ndarray) -> "Spread":
+        """Return some of the rows, each where it is, by their numbers in order."""
+        bounds = np.searchsorted(numbers, ends(self.total, self.mesh.shape[DATA]))
+        sizes = np.diff(bounds)
+        places = np.arange(max(1, sizes.max()))
+        counts = np.where(places < sizes[:, None], sizes[:, None], 0).astype(np.int32)
+        asked = numbers[np.minimum(bounds[:-1, None] + places, len(numbers) - 1)]
+        own = asked - ends(self.total, len(sizes))[:-1, None]
+        own = np.where(counts > 0, own, 0).astype(np.int32)
+        return Spread(_each(self, own), jnp.asarray(counts), len(numbers), self.mesh)
+
     def alike(self, function: Callable[[Data], PyTree]) -> PyTree:
         """Return what a function makes of each part that is the same for all of them, on all devices."""
         parts = self.mesh.shape[DATA]
@@ -55,6 +84,19 @@ class Spread:
         cut, whole = PartitionSpec(DATA), PartitionSpec()
         mapped = jax.shard_map(here, mesh=self.mesh, in_specs=(cut, cut), out_specs=whole, check_vma=False)
         return mapped(self.rows, self.size)
+
+
+@jax.jit
+def _each(data: Spread, numbers: Array) -> Data:
+    """Return rows of each part, by their numbers in it, shape (part, count)."""
+
+    def of_part(rows: Data, own: Array) -> Data:
+        return jax.tree.map(lambda x: x[0][own[0]][None], rows)
+
+    spec = PartitionSpec(DATA)
+    return jax.shard_map(of_part, mesh=data.mesh, in_specs=(spec, spec), out_specs=spec, check_vma=False)(
+        data.rows, numbers
+    )
 
 
 def checked_mesh(mesh: Any) -> Mesh:
@@ -82,10 +124,15 @@ def check_rows(data: Data, parts: int) -> None:
         raise ValueError(f"mesh must have an axis 'data' of at most n = {n} devices, a row on each; got {parts}")
 
 
+def ends(n: int, parts: int) -> np.ndarray:
+    """Return where each part of n rows begins, and n, shape (parts + 1,)."""
+    return np.linspace(0, n, parts + 1).astype(int)
+
+
 def cut(data: Data, parts: int, mesh: Mesh, axis: str | None) -> tuple[Data, Array]:
     """Return rows in parts as even as can be, in order, along a mesh's axis; and how many of each part count."""
     n = jax.tree.leaves(data)[0].shape[0]
-    most, bounds = -(-n // parts), np.linspace(0, n, parts + 1).astype(int)
+    most, bounds = -(-n // parts), ends(n, parts)
     sizes, spec = np.diff(bounds).astype(np.int32), PartitionSpec(axis)
 
     def of_leaf(x: Any) -> jax.Array:
@@ -110,6 +157,8 @@ def over(mesh: Any, data: Data) -> Data:
     if mesh is None:
         return data
     auto = checked_mesh(mesh)
+    if isinstance(data, Spread):
+        return data
     parts = auto.shape.get(DATA, 1)
     check_rows(data, parts)
     return data if parts == 1 else Spread(*cut(data, parts, auto, DATA), jax.tree.leaves(data)[0].shape[0], auto)

@@ -13,11 +13,8 @@ from ewsg_jax._types import Data, PyTree
 from ewsg_jax.rows import spread
 from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.rows.padded import Padded
-from ewsg_jax.rows.shards import Shard
+from ewsg_jax.rows.shards import PARTS, Shard
 from ewsg_jax.rows.spread import CHAINS, DATA
-
-PARTS = "parts"
-"""The name of the axis of the parts of the data that lie on one device."""
 
 
 @dataclass(frozen=True)
@@ -167,8 +164,9 @@ def checked(mesh: Any, kernel: Kernel, data: Data, parts: int | None = None) -> 
     if not kernel.takes_shards:
         raise ValueError(
             "mesh must have no axis 'data', or one of length 1, for a kernel that needs all rows in one place; "
-            "those of the estimators full, uniform, svrg, saga, control_variate and their exponential weights with "
-            f"rows='random' do not; got the axis {along} long and {kernel!r}"
+            "those of the estimators full, uniform, svrg, saga, control_variate, covariance_tracking, "
+            "kept_covariance and their exponential weights with rows='random' or by probability do not; got the "
+            f"axis {along} long and {kernel!r}"
         )
     size = batch_size(kernel)
     if size is not None and size % devices.parts:

@@ -16,9 +16,10 @@ from ewsg_jax._kernel import Kernel, KernelState, RowsSeen
 from ewsg_jax._types import Array, Data, Key, PyTree
 from ewsg_jax.compiling import QUICK
 from ewsg_jax.rows.gathering import all_rows
+from ewsg_jax.rows.shards import PARTS
 from ewsg_jax.sampling import chunks
 from ewsg_jax.sampling.chunks import Call, Health
-from ewsg_jax.sampling.devices import PARTS, Devices
+from ewsg_jax.sampling.devices import Devices
 from ewsg_jax.sampling.keeping import Plan, Record
 from ewsg_jax.sampling.layout import Layout
 

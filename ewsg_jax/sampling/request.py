@@ -130,7 +130,9 @@ def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
     if wanted.moments is not None:
         _check.instance("moments", wanted.moments, MomentPlan, "ewsg_jax.moments(…)")
     placed = None if devices is None else devices.put(data)
-    return chains._replace(data=data, devices=devices, placed=placed)
+    if devices is not None and devices.cuts_data:
+        kernel = kernel.over_parts(devices.parts)
+    return chains._replace(kernel=kernel, data=data, devices=devices, placed=placed)
 
 
 def _check_stream(kernel: Kernel, data: Stream) -> None:

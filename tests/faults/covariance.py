@@ -134,8 +134,8 @@ MUTANTS = [
     Mutant(
         "a basis turned by moments about a guess at the mean",
         G + "spread.py",
-        "num_rows(data) * sums.products - jnp.outer(sums.gradients, sums.seen)",
-        "num_rows(data) * sums.products",
+        "number_of(data, basis.dtype) * sums.products - jnp.outer(sums.gradients, sums.seen)",
+        "number_of(data, basis.dtype) * sums.products",
         CT + "test_the_basis_turns_to_the_leading_eigenvectors[2]",
         True,
     ),
@@ -264,16 +264,16 @@ MUTANTS = [
     Mutant(
         "kept covariance: not that of the estimate",
         G + "_kept_covariance.py",
-        "Estimate(gradient, batch.indices, covariance=memory.covariance)",
-        "Estimate(gradient, batch.indices, covariance=memory.covariance._replace(matrix=2 * memory.covariance.matrix))",
+        "Estimate(gradient, batch.indices, covariance=covariance)",
+        "Estimate(gradient, batch.indices, covariance=covariance._replace(matrix=2 * covariance.matrix))",
         KT + "test_steps_are_those_typed",
         sweep=True,
     ),
     Mutant(
         "kept covariance: two resets counted for one",
         G + "_kept_covariance.py",
-        "per_refresh=self.passes * num_rows(data)",
-        "per_refresh=2 * self.passes * num_rows(data)",
+        "per_refresh=self.passes * all_rows(data)",
+        "per_refresh=2 * self.passes * all_rows(data)",
         CT + "test_a_kept_covariance_is_that_of_the_last_reset[diagonal]",
     ),
     Mutant(

@@ -203,14 +203,14 @@ MUTANTS = [
     Mutant(
         "rows by probability: each stands for n/b",
         "ewsg_jax/gradients/protocol.py",
-        "batch, self.weights_of(batch), widened=True",
+        "batch, self.weights_of(batch, data), widened=True",
         "batch, None, widened=True",
         "tests/gradients/test_row_probability.py::test_mean_and_covariance_over_all_batches[svrg]",
     ),
     Mutant(
         "rows by probability: SAGA's differences stand for n/b",
         "ewsg_jax/gradients/_saga.py",
-        "_tree.combine((1, new), (-1, old)), self.weights_of(batch)",
+        "_tree.combine((1, new), (-1, old)), self.weights_of(batch, data)",
         "_tree.combine((1, new), (-1, old)), None",
         "tests/gradients/test_row_probability.py::test_mean_and_covariance_over_all_batches[saga]",
         sweep=True,

@@ -96,14 +96,14 @@ def test_each_structure_reports_the_covariance_of_the_last_step(structure):
     assert "lagged=True" in repr(estimator)
     assert "lagged" not in repr(at_once)
     memory = estimator.init(jax.random.key(0), jnp.asarray(START, jnp.float32), data)
-    before = at_once.covariance_of(memory._replace(before=()), N)[0].matrix
+    before = at_once.covariance_of(memory._replace(before=()), data)[0].matrix
     np.testing.assert_array_equal(before, 0 * before)
     for step in range(2 * EVERY):
         point = jnp.asarray(START + 0.1 * step, jnp.float32)
         draw = jnp.array([step % N])
         renewed, _, _ = jax.jit(estimator.refresh)(draw, memory, jnp.int32(step), point, data)
-        reported = estimator.covariance_of(renewed, N)[0]
-        last = at_once.covariance_of(memory._replace(before=()), N)[0]
+        reported = estimator.covariance_of(renewed, data)[0]
+        last = at_once.covariance_of(memory._replace(before=()), data)[0]
         jax.tree.map(np.testing.assert_array_equal, reported, last)
         _, receipt = estimator.propose(draw, renewed, point, data, lambda *a: 0.0)
         memory = estimator.commit(receipt, renewed)

@@ -26,8 +26,8 @@ def test_the_quickest_run_is_taken(monkeypatch, quick):
     """Steps of one estimator take a millionth of the others' time."""
     asked = []
 
-    def seconds(key, kernel, start, data, num_chains):
-        assert num_chains == 8
+    def seconds(key, kernel, start, data, num_chains, mesh):
+        assert (num_chains, mesh) == (8, None)
         asked.append((jax.random.key_data(key).tolist(), type(kernel.estimator).__name__))
         return 1e-9 if type(kernel.estimator).__name__ == quick else 1e-3
 

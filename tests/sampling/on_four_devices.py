@@ -17,6 +17,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh
 
 import ewsg_jax as ewsg
+from ewsg_jax.rows import spread
 from ewsg_jax.rows.shards import Shard
 from ewsg_jax.sampling import loop, over_devices
 from ewsg_jax.sampling.starts import chain_keys, split
@@ -32,7 +33,9 @@ MODEL = ewsg.models.logistic_regression(prior_scale=1.0)
 DEVICES = np.array(jax.devices())
 CHAINS, DATA = Mesh(DEVICES, ("chains",)), Mesh(DEVICES, ("data",))
 BOTH = jax.make_mesh((2, 2), ("chains", "data"), axis_types=(AxisType.Explicit, AxisType.Explicit))
-ON_DATA = ("ld", "sgld", "svrg_ld", "saga_hmc", "cv_uld", "ewsg", "hamcmc", "psgld", "random_walk_metropolis")
+ON_DATA = ("ld", "sgld", "svrg_ld", "saga_hmc", "cv_uld", "ewsg", "hamcmc", "psgld", "random_walk_metropolis",
+           "nc_sghmc", "ewsg_vr")  # fmt: skip
+FORECAST = ("ld", "sgld", "svrg_ld", "saga_ld", "cv_uld", "ewsg", "nc_sghmc", "leverage", "blocks")
 
 
 def built(name):
@@ -51,6 +54,11 @@ def sampled(kernel, mesh=None, num_chains=7, steps=STEPS, rows=ROWS, **options):
 
 def close(a, b):
     np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+def close_to(a, b):
+    """Of what is found in rounds, each of which takes rounding on."""
+    np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
 def cut(rows, parts, axes):
@@ -136,6 +144,104 @@ def estimates_are_unbiased():
         every = [mapped(jnp.array([[i], [j]], jnp.int32), parts) for i in range(2) for j in range(3)]
         assert all((np.asarray(x[0]) == np.asarray(x[1])).all() for x in every)
         close(np.mean([x[0] for x in every], axis=0), whole)
+
+
+def covariances_are_those_of_all_batches():
+    """Of what each part draws from its own rows, by listing it; and of more parts on a device than one."""
+    rows = {"x": X[:5], "y": ROWS["y"][:5]}
+    parts, point = cut(rows, 2, ("parts",)), jnp.array([0.3, -0.2, 0.1])
+    independent = [[[i], [j]] for i in range(2) for j in range(3)]
+    subsets = [[[0, 1], pair] for pair in ([0, 1], [0, 2], [1, 2])]
+    for replace, batches in ((True, independent), (False, subsets)):
+        for build, structure in itertools.product(
+            (ewsg.gradients.covariance_tracking, ewsg.gradients.kept_covariance), ("dense", "diagonal", "low_rank")
+        ):
+            size = 2 * len(batches[0][0])
+            estimator = build(MODEL, batch_size=size, replace=replace, structure=structure, rank=3)
+
+            def estimate(batch, part, estimator=estimator):
+                memory = estimator.init(KEY, point + 0.5, part)
+                memory, at, _ = estimator.refresh(batch, memory, jnp.int32(0), point, part)
+                found = estimator.propose(batch, memory, at, part, None)[0]
+                return found.gradient, jax.vmap(found.covariance.times)(jnp.eye(3))
+
+            mapped = jax.jit(jax.vmap(estimate, out_axes=None, axis_name="parts"))
+            every, told = zip(*(mapped(jnp.array(batch, jnp.int32), parts) for batch in batches), strict=True)
+            close(np.mean(every, axis=0), MODEL.gradient(point, rows))
+            expected = np.cov(np.array(every).T, bias=True)
+            close_to(told[0], np.diag(np.diag(expected)) if structure == "diagonal" else expected)
+
+
+def kept_covariances_and_carried_indices():
+    for kernel in (
+        ewsg.nc_sghmc(MODEL, 1e-3, friction=2.0, batch_size=4, covariance="kept", refresh_every=5),
+        ewsg.nc_sghmc(MODEL, 1e-3, friction=2.0, batch_size=8, structure="low_rank", rank=2, replace=False),
+        ewsg.ewsg_vr(MODEL, 1e-3, friction=2.0, batch_size=4, lagged=True, carry_index=True),
+    ):
+        expected = stepped(kernel, 4, 5)
+        assert (expected == expected[:, :1]).all()
+        run = sampled(kernel, DATA, 5)
+        close_to(run.position, expected[:, 0].swapaxes(0, 1))
+        # Two parts on each device, and each chain's memory on the devices of its own.
+        two = Mesh(DEVICES[:2], ("data",))
+        with tempfile.TemporaryDirectory() as folder:
+            stopped(kernel, DATA, f"{folder}/run")
+            rest = ewsg.resume(f"{folder}/run", ROWS, kernel=kernel, mesh=two, progress=False)
+        close_to(rest.position, run.position)
+        close_to(sampled(kernel, BOTH, 5).position, stepped(kernel, 2, 5)[:, 0].swapaxes(0, 1))
+
+
+def rows_by_probability():
+    weights = np.random.default_rng(3).uniform(0.5, 2.0, N)
+    weights[[3, 40, 41]] = 60.0  # in every batch of their part
+    strata = np.arange(N) % 2
+    for rows in (ewsg.rows.by_probability(weights), ewsg.rows.by_probability(weights, strata=strata)):
+        for build in (ewsg.sgld, ewsg.svrg_ld, ewsg.saga_ld, ewsg.cv_ld):
+            kernel = build(MODEL, 1e-3, batch_size=16, rows=rows)
+            expected = stepped(kernel.over_parts(4), 4, 5)
+            assert (expected == expected[:, :1]).all()
+            run = sampled(kernel, DATA, 5)
+            close(run.position, expected[:, 0].swapaxes(0, 1))
+        weighted = ewsg.gradients.exponentially_weighted(ewsg.gradients.uniform(MODEL, batch_size=16, rows=rows))
+        kernel = ewsg.kernel(ewsg.dynamics.euler(1e-3, friction=5.0), weighted)
+        close(sampled(kernel, BOTH, 5).position, stepped(kernel.over_parts(2), 2, 5)[:, 0].swapaxes(0, 1))
+    with tempfile.TemporaryDirectory() as folder:
+        kernel = ewsg.sgld(MODEL, 1e-3, batch_size=16, rows=rows)
+        whole = sampled(kernel, DATA, 5)
+        stopped(kernel, DATA, f"{folder}/run")
+        rest = ewsg.resume(f"{folder}/run", ROWS, kernel=kernel, progress=False)
+        close(rest.position, whole.position)
+
+
+def rows_by_probability_are_unbiased():
+    rows, weights = {"x": X[:5], "y": ROWS["y"][:5]}, np.array([1.0, 3.0, 1.0, 2.0, 4.0])
+    parts, point = cut(rows, 2, ("parts",)), jnp.array([0.3, -0.2, 0.1])
+    law = ewsg.rows.by_probability(weights)
+    for build in (ewsg.gradients.uniform, ewsg.gradients.svrg, ewsg.gradients.saga, ewsg.gradients.control_variate):
+        estimator = build(MODEL, batch_size=2, rows=law).over_parts(2)
+
+        def estimate(batch, part, estimator=estimator):
+            memory = estimator.init(KEY, point + 0.5, part)
+            drawn = estimator.draw(KEY, part)
+            drawn = drawn._replace(batch=batch) if hasattr(drawn, "_replace") else batch
+            memory, at, _ = estimator.refresh(drawn, memory, jnp.int32(0), point, part)
+            found = estimator.propose(drawn, memory, at, part, None)[0]
+            return found.gradient, estimator.probe(found, at, part)
+
+        mapped = jax.jit(jax.vmap(estimate, out_axes=None, axis_name="parts"))
+        # Rows 0 and 1 are of the first part, 2 to 4 of the second; each by its weight among its part's.
+        total = 0.0
+        for i, j in itertools.product(range(2), range(3)):
+            gradient, probed = mapped(jnp.array([[i], [j]], jnp.int32), parts)
+            close(gradient, probed)
+            total += weights[i] / 4 * weights[2 + j] / 7 * np.asarray(gradient)
+        # Of the table's words 32 bits are random.
+        np.testing.assert_allclose(total, MODEL.gradient(point, rows), rtol=1e-8)
+    law, keys = estimator.law, jax.random.split(KEY, 4000)
+    drawn = jax.vmap(lambda part: jax.vmap(lambda key: law.draw(key, part))(keys), axis_name="parts")(parts)
+    for part, own in enumerate((weights[:2], weights[2:])):
+        counts, expected = np.bincount(np.ravel(drawn[part]), minlength=len(own)), 4000 * own / own.sum()
+        assert ((counts - expected) ** 2 / expected).sum() < 16
 
 
 def batches_are_of_each_device_own_rows():
@@ -246,6 +352,73 @@ def checks_say_what_they_say_on_one_device():
     assert ewsg.check(KEY, run, MODEL, ROWS, kernel=kernel, mesh=DATA).kinetic is not None
 
 
+def forecast_is_that_of_one_device(name):
+    mode = ewsg.find_mode(KEY, MODEL, jnp.zeros(3), ROWS, progress=False)
+    if name in ewsg.METHODS:
+        kernel = built(name)
+    else:
+        rows = ewsg.rows.leverage(X, mode.covariance) if name == "leverage" else name
+        kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-2), ewsg.gradients.uniform(MODEL, batch_size=8, rows=rows))
+    one, four = (ewsg.forecast(kernel, mode, ROWS, mesh=mesh) for mesh in (None, DATA))
+    for told in ("variance_ratio", "mean_shift", "autocorrelation_time", "covariance", "target", "largest_step"):
+        close_to(getattr(one, told), getattr(four, told))
+    assert one.passes_per_step == four.passes_per_step
+    assert one.passes_at_start == four.passes_at_start
+
+
+def forecasts_of_many_numbers_are_those_of_one_device():
+    wide = {"x": np.random.default_rng(1).standard_normal((203, 1_010)), "y": np.arange(203) % 2.0}
+    model = ewsg.models.logistic_regression(prior_scale=0.1)
+    mode = ewsg.find_mode(KEY, model, jnp.zeros(1_010), wide, progress=False, rank=4)
+    kernel = ewsg.sgld(model, 1e-4, batch_size=4)
+    one, four = (ewsg.forecast(kernel, mode, wide, mesh=mesh) for mesh in (None, DATA))
+    close_to(one.variance_ratio, four.variance_ratio)
+    close_to(one.largest_step, four.largest_step)
+
+
+def plans_are_those_of_one_device():
+    model, start = ewsg.models.gaussian_location(), jnp.zeros(3)
+    for posterior, data in ((model, X), (MODEL, ROWS)):
+        # Where rows could be drawn by leverage the plan is one of all rows.
+        some = {"methods": ["uld"] if posterior is MODEL else ["uld", "sgld", "saga_ld", "svrg_hmc"]}
+        one, four = (ewsg.plan(KEY, posterior, start, data, mesh=mesh, **some) for mesh in (None, DATA))
+        assert [str(each.way) for each in one.table] == [str(each.way) for each in four.table]
+        for mine, other in zip(one.table, four.table, strict=True):
+            close_to(mine[1:-2], other[1:-2])
+            assert mine.why_not == other.why_not
+        close_to(one.gaussian.sd, four.gaussian.sd)
+        assert (one.burn_in, one.notes) == (four.burn_in, four.notes)
+        run = ewsg.sample(KEY, four.kernel, four.start, data, 20, num_chains=4, mesh=DATA, progress=False)
+        assert run.is_finite.all()
+
+
+def batches_of_a_plan_are_shared():
+    three = Mesh(DEVICES[:3], ("data",))
+    plan = ewsg.plan(KEY, MODEL, jnp.zeros(3), ROWS, mesh=three, methods=["sgld", "svrg_ld"])
+    assert not [each for each in plan.table if each.way.rows == "leverage"]
+    assert all(each.batch_size % 3 == 0 for each in plan.table)
+    run = ewsg.sample(KEY, plan.kernel, plan.start, ROWS, 3000, num_chains=8, mesh=three, progress=False)
+    np.testing.assert_allclose(run.sd, plan.gaussian.sd, rtol=0.15)
+
+
+def rows_are_taken_from_where_they_are():
+    numbers, data = jnp.array([[0, 102], [25, 26]]), ROWS | {"seen": np.arange(N) % 3 == 0, "place": np.arange(N)}
+    cut = spread.over(DATA, data)
+    found = jax.jit(lambda cut: cut.take(numbers))(cut)
+    for name, rows in data.items():
+        assert found[name].dtype == rows.dtype
+        assert (np.asarray(found[name]) == rows[np.asarray(numbers)]).all()
+    # Of the first part four, of the others none, one and two.
+    some = np.array([0, 3, 4, 24, 55, 100, 102])
+    here = cut.some(some)
+    assert np.asarray(here.size)[:, 0].tolist() == [4, 0, 1, 2]
+    for part, own in enumerate((some[:4], some[:0], some[4:5], some[5:])):
+        assert (np.asarray(here.rows["x"])[part, : len(own)] == X[own]).all()
+    # What a sum over them takes is these rows.
+    summed = MODEL.likelihood_gradient(jnp.ones(3), spread.over(DATA, ROWS).some(some))
+    close(summed, MODEL.likelihood_gradient(jnp.ones(3), jax.tree.map(lambda x: jnp.asarray(x[some]), ROWS)))
+
+
 def heat_is_that_of_one_device():
     kernel = ewsg.sgld(MODEL, 1e-2, batch_size=4)
     one, four = (sampled(kernel, mesh, 8, steps=6000, keep=None, moments=ewsg.moments()) for mesh in (None, CHAINS))
@@ -256,10 +429,15 @@ def heat_is_that_of_one_device():
 def main(names):
     checks = {f"chains: {name}": functools.partial(chains_of_each_method, name) for name in ewsg.METHODS}
     checks |= {f"rows: {name}": functools.partial(rows_of_each_method, name) for name in ON_DATA}
+    checks |= {f"forecast: {name}": functools.partial(forecast_is_that_of_one_device, name) for name in FORECAST}
     alone = (rows_and_chains, full_gradients_are_those_of_one_device, estimates_are_unbiased,
              batches_are_of_each_device_own_rows, runs_go_on_elsewhere, states_go_on, what_is_kept_and_lost,
              stacks_and_shared_batches, heat_is_that_of_one_device, modes_are_those_of_one_device,
-             checks_say_what_they_say_on_one_device)  # fmt: skip
+             checks_say_what_they_say_on_one_device,
+             forecasts_of_many_numbers_are_those_of_one_device, rows_are_taken_from_where_they_are,
+             rows_by_probability, rows_by_probability_are_unbiased,
+             covariances_are_those_of_all_batches, kept_covariances_and_carried_indices,
+             plans_are_those_of_one_device, batches_of_a_plan_are_shared)  # fmt: skip
     checks |= {check.__name__: check for check in alone}
     for name in names or checks:
         began = time.perf_counter()

@@ -14,6 +14,8 @@ import ewsg_jax as ewsg
 
 CHECKS = Path(__file__).parent / "on_four_devices.py"
 USUAL = ("chains: sghmc", "chains: ewsg_vr", "chains: flymc", "rows: svrg_ld", "rows: ewsg", "rows_and_chains",
+         "covariances_are_those_of_all_batches", "rows_by_probability_are_unbiased",
+         "rows_are_taken_from_where_they_are", "forecast: cv_uld",
          "estimates_are_unbiased", "batches_are_of_each_device_own_rows")  # fmt: skip
 """Some of every kind; the sweep makes all."""
 
@@ -41,7 +43,7 @@ def test_runs_over_four_devices():
 @pytest.mark.sweep
 def test_every_check_over_four_devices():
     found = said((), 1200)
-    assert len(found) == len(ewsg.METHODS) + 20
+    assert len(found) == len(ewsg.METHODS) + 39
     assert set(found.values()) == {"ok"}, found
 
 
@@ -77,8 +79,8 @@ def test_what_needs_all_rows_in_one_place_is_refused():
         run_on(over("data"), ewsg.sgld(model, 1e-2, batch_size=3))
     for estimator in (
         ewsg.gradients.uniform(model, batch_size=4, rows="epochs"),
-        ewsg.gradients.covariance_tracking(model, batch_size=4),
-        ewsg.gradients.uniform(model, batch_size=4, rows=ewsg.rows.by_probability(np.ones(8))),
+        ewsg.gradients.covariance_tracking(model, batch_size=4, rows="epochs"),
+        ewsg.gradients.uniform(model, batch_size=4, rows="blocks"),
     ):
         kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-2), estimator)
         with pytest.raises(ValueError, match="for a kernel that needs all rows in one place"):

@@ -32,6 +32,7 @@ from tests.wrong_calls.table import (
     T,
     V,
     of,
+    over,
 )
 
 OUTSIDE, UP_TO_N = "outside of jit", "a whole number, from 1 to 6"
@@ -54,6 +55,15 @@ def a_plan():
 
 of(
     "plan",
+    ("a number of devices", T, "mesh", "2 (int)", "a jax.sharding.Mesh whose axes", lambda: planned(mesh=2)),
+    (
+        "a batch of one for two parts",
+        V,
+        "batch_size",
+        "got 1",
+        "multiple of 2",
+        lambda: planned(batch_size=1, mesh=over("data")),
+    ),
     ("legacy key", T, "key", "uint32", A_KEY, lambda: planned(key=OLD_KEY)),
     ("a kernel", T, "posterior", "kernel(", A_POSTERIOR, lambda: planned(posterior=KERNEL)),
     (

@@ -29,6 +29,7 @@ from tests.wrong_calls.table import (
     T,
     V,
     of,
+    over,
 )
 
 
@@ -204,11 +205,30 @@ class Mine(ewsg.gradients.OfRows):
 MINE = ewsg.kernel(
     ewsg.dynamics.langevin(0.1), Mine(posterior=MODEL, law=ewsg.gradients.uniform(MODEL, batch_size=1).law)
 )
+BY_SIGN = ewsg.gradients.stratified(
+    MODEL, batch_size=2, labels=lambda x: jnp.asarray(x[:, 0] > 0, int), num_strata=2
+)
 MANY = A_MODE._replace(curvature=CurvatureOfMany(np.ones(2), EYE[:, :1], np.ones(1), 1.0))
 NO_FORECAST = "whose noise is known"
 of(
     "forecast",
     ("no kernel", T, "kernel", "'sgld' (str)", "ewsg_jax.kernel", lambda: told("sgld")),
+    (
+        "a number of devices",
+        T,
+        "mesh",
+        "2 (int)",
+        "a jax.sharding.Mesh whose axes",
+        lambda: told(ewsg.ld(MODEL, 0.1), mesh=2),
+    ),
+    (
+        "labels of rows in parts",
+        V,
+        "mesh",
+        "Stratified",
+        "no axis 'data'",
+        lambda: told(ewsg.kernel(ewsg.dynamics.langevin(0.1), BY_SIGN), mesh=over("data")),
+    ),
     (
         "an exact kernel",
         V,

@@ -29,15 +29,12 @@ from tests.wrong_calls.table import (
     T,
     V,
     of,
+    over,
     sampled,
 )
 
-
-def over(axis: str) -> jax.sharding.Mesh:
-    """Two devices along an axis."""
-    return jax.sharding.Mesh(np.array(jax.devices()[:2]), (axis,))
-
-
+LAST = ewsg.rows.by_probability(np.arange(len(DATA)) // (len(DATA) // 2))
+FOUR = ewsg.rows.by_probability(np.ones(4))
 of(
     "sample",
     ("a seed", T, "key", "0 (int)", A_KEY, lambda: sampled(key=0)),
@@ -59,6 +56,22 @@ of(
         "rows='epochs'",
         "no axis 'data'",
         lambda: sampled(kernel=ewsg.sgld(MODEL, 0.1, batch_size=2, rows="epochs"), mesh=over("data")),
+    ),
+    (
+        "a part without a probability",
+        V,
+        "rows",
+        "got part 0",
+        "in each of the 2 parts",
+        lambda: sampled(kernel=ewsg.sgld(MODEL, 0.1, batch_size=2, rows=LAST), mesh=over("data")),
+    ),
+    (
+        "probabilities of other rows in parts",
+        V,
+        "rows",
+        "got 4 probabilities",
+        "a probability for each",
+        lambda: sampled(kernel=ewsg.sgld(MODEL, 0.1, batch_size=2, rows=FOUR), mesh=over("data")),
     ),
     (
         "batches of chains on a mesh",

@@ -102,6 +102,11 @@ ROW_LAWS = "one of 'random', 'blocks', 'epochs', 'block_epochs', 'block_sweeps'"
 STRATA = {"batch_size": 2, "num_strata": 2}
 
 
+def over(axis: str) -> jax.sharding.Mesh:
+    """Two devices along an axis."""
+    return jax.sharding.Mesh(np.array(jax.devices()[:2]), (axis,))
+
+
 def sampled(key: Any = KEY, kernel: Any = KERNEL, position: Any = POINT, data: Any = DATA, **changes: Any) -> Any:
     """Sample with something wrong; 10 steps."""
     return ewsg.sample(key, kernel, position, data, **({"num_steps": 10, "progress": False} | changes))

@@ -1,0 +1,127 @@
+"""Rows by probability over several parts of the data: each part draws its share of a batch from its own rows.
+
+Of a part c of probability P_c the b/S rows are drawn with pᵢ/P_c, and each stands for P_c S/(b pᵢ): the sum over
+the parts is unbiased. What is in every batch has a place of the table to itself.
+"""
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check, _random, _tree
+from ewsg_jax._module import module
+from ewsg_jax._types import Array, Data, Key
+from ewsg_jax.rows import gathering, shards
+from ewsg_jax.rows.gathering import Batch
+from ewsg_jax.rows.independent import Independent
+from ewsg_jax.rows.padded import Padded
+from ewsg_jax.rows.spread import ends
+
+if TYPE_CHECKING:
+    from ewsg_jax.rows.probability import RowProbabilities
+
+
+@module
+class ProbabilityInParts(Independent):
+    """The law of `by_probability` for batches of one size, of rows in S parts.
+
+    Attributes:
+        table: as of `ByProbability`, for each part, its rows by their number in it, uint32, shape (S, places, 4).
+        first: where in the table each row of a part's share is drawn from, int32, shape (S, b/S).
+        size: from how many places on, uint32, likewise.
+        weight: what each row stands for, shape (S, rows of a part).
+        given: what it was made from.
+    """
+
+    independent = False
+    lists_batches = False
+    takes_padded = False
+    refuses_windows = "has a probability for every row"
+
+    table: Array
+    first: Array
+    size: Array
+    weight: Array
+    given: Any
+
+    def draw(self, key: Key, data: Data) -> Array:
+        count = shards.share(self.batch_size, data)
+        words = _random.index_words(shards.own_key(key, data), self.table.shape[1], count, words=2)
+        place, coin = _random.scaled_with_rest(words, self._of(self.size, data))
+        threshold, own, alias, _ = jnp.moveaxis(
+            _tree.take(self._of(self.table, data, 0), self._of(self.first, data) + place), -1, 0
+        )
+        return jnp.where(coin < threshold, own, alias).astype(jnp.int32)
+
+    def gather(self, randomness: Array, data: Data) -> Batch:
+        return gathering.gather(data, randomness)._replace(weights=self.weights_here(randomness, data))
+
+    def batch(self, randomness: Array | Batch, memory: Any, data: Data) -> Batch:
+        return randomness if isinstance(randomness, Batch) else self.gather(randomness, data)
+
+    def weights(self, indices: Array) -> Array:
+        raise NotImplementedError("a row has a weight in its part alone")
+
+    def weights_here(self, indices: Array, data: Data) -> Array:
+        return _tree.take(self._of(self.weight, data, 0), indices)
+
+    def check(self, data: Data) -> None:
+        n = self.given.probabilities.shape[0]
+        # One part by itself is asked for its shapes alone.
+        if not isinstance(data, Padded) and gathering.all_rows(data) != n:
+            raise ValueError(
+                f"rows must have a probability for each of the {gathering.all_rows(data)} rows of data; got {n} "
+                "probabilities"
+            )
+
+    def named(self) -> dict[str, Any]:
+        return {"rows": self.given}
+
+    def _of(self, parts: Array, data: Data, other: int | None = None) -> Array:
+        """Return this part's; of data that know of no parts, of which shapes are asked, all or one of them."""
+        if isinstance(data, shards.Shard):
+            return parts[shards.part_number(data)]
+        return parts.reshape(-1) if other is None else parts[other]
+
+
+def in_parts(given: "RowProbabilities", batch_size: int, parts: int) -> ProbabilityInParts:
+    """Return the law of rows in so many parts.
+
+    Raises:
+        ValueError: a part has no row of a probability, or too few, or more strata than its share of a batch.
+    """
+    p = np.asarray(given.probabilities, np.float64)
+    bounds, share = ends(len(p), parts), batch_size // parts
+    laws = []
+    for part, (begin, end) in enumerate(itertools.pairwise(bounds)):
+        own, total = p[begin:end], p[begin:end].sum()
+        strata = None if given.strata is None else given.strata[int(begin) : int(end)]
+        try:
+            if not total:
+                raise ValueError("its rows have no probability")
+            within = type(given)(probabilities=jnp.asarray(own / total, given.probabilities.dtype), strata=strata)
+            laws.append(within.of_size(share))
+        except ValueError as error:
+            raise ValueError(
+                f"rows must have, in each of the {parts} parts into which mesh cuts them, at least {share} of a "
+                f"probability for the part's share of a batch, one of each of its strata; got part {part}, where "
+                f"{_check.reason(error)}"
+            ) from error
+    places, most = max(len(law.certain) + len(law.table) for law in laws), int(np.diff(bounds).max())
+    table, weight = np.zeros((parts, places, 4), np.uint32), np.zeros((parts, most))
+    first, size = np.zeros((parts, share), np.int32), np.ones((parts, share), np.uint32)
+    for part, law in enumerate(laws):
+        count, drawn = len(law.certain), len(law.table)
+        table[part, :count, :3] = np.array([np.full(count, 2**32 - 1), law.certain, law.certain]).T
+        table[part, count : count + drawn] = law.table
+        first[part, :count], size[part, count:] = np.arange(count), drawn
+        first[part, count:] = count
+        if law.places is not None:
+            first[part, count:] += np.asarray(law.places.first)
+            size[part, count:] = np.asarray(law.places.size)
+        weight[part, : len(law.weight)] = law.weight
+    made = (jnp.asarray(x) for x in (table, first, size, weight.astype(jnp.result_type(float))))
+    names = ("table", "first", "size", "weight")
+    return ProbabilityInParts(batch_size=batch_size, **dict(zip(names, made, strict=True)), given=given)
