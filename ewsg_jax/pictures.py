@@ -1,11 +1,14 @@
 """Figures by matplotlib, without touching its global state."""
 
+import io
 import os
 from typing import Any
 
 from ewsg_jax.files import path_of
 
 DPI = 150
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Told apart by colour-blind readers too (Okabe & Ito)."""
 
 
 def blank(width: float, height: float, path: str | os.PathLike[str] | None = None) -> Any:
@@ -37,3 +40,16 @@ def keep(figure: Any, path: str | os.PathLike[str] | None) -> Any:
     if path is not None:
         figure.savefig(path)
     return figure
+
+
+def png(figure: Any, dpi: int = DPI, colours: int | None = None) -> bytes:
+    """Return a figure as a PNG; with a palette of so many colours it is a third as large."""
+    whole, small = io.BytesIO(), io.BytesIO()
+    figure.savefig(whole, dpi=dpi, format="png")
+    if colours is None:
+        return whole.getvalue()
+    from PIL import Image  # which matplotlib brings
+
+    with Image.open(whole) as image:
+        image.convert("RGB").quantize(colours).save(small, format="png", optimize=True)
+    return small.getvalue()

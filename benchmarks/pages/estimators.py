@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 import ewsg_jax as ewsg
 from benchmarks.pages import figures
 from benchmarks.pages.generated import as_table, renewed
+from ewsg_jax.pictures import COLOURS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PICTURE, NUMBERS, PAGE = DOCS / "estimators.png", DOCS / "estimators.json", DOCS / "estimators.md"
@@ -28,7 +29,6 @@ STEP_SIZES = (0.05, 0.025, 0.0125, 0.00625)
 NUM_CHAINS, NUM_POINTS = 1_500, 30
 REFERENCE_CHAINS, REFERENCE_STEPS = 4_000, 4_000
 TICKS = (2, 5, 10, 20, 50)
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 gradients = ewsg.gradients
 
 
@@ -138,7 +138,7 @@ def draw(result: dict[str, Any]) -> Figure:
     figure = figures.figure(11, 8.2)
     panels = figure.subplots(3, 3, sharex=True, sharey=True).ravel()
     for panel, (name, by_step) in zip(panels, result["curves"].items(), strict=True):
-        for (step_size, curve), colour in zip(by_step.items(), COLOURS, strict=True):
+        for (step_size, curve), colour in zip(by_step.items(), COLOURS[:4], strict=True):
             passes, error = np.array(curve["passes"]), np.array(curve["error"])
             shown = np.isfinite(error) & (curve["lost_chains"] == 0)
             panel.plot(passes[shown], error[shown], color=colour, label=f"h = {step_size}", lw=1.6)

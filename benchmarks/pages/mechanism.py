@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from benchmarks.pages import bias_page, figures
 from benchmarks.pages.checks import DOCS
 from benchmarks.pages.generated import as_table, renewed
+from ewsg_jax.pictures import COLOURS
 from ewsg_jax.reproduction.settings import stored
 
 PAGE, PICTURE, LAWS = DOCS / "mechanism.md", DOCS / "mechanism.png", DOCS / "bias.json"
@@ -23,7 +24,6 @@ METHODS = {
     "matrix friction": "nc_sghmc, semi_implicit, b=1, K=1",
 }
 SHOWN = ("0.5", "0.125", "0.03125", "0.00390625")
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 
 
 def minus(text: str) -> str:
@@ -81,7 +81,7 @@ def draw(result: dict[str, Any]) -> Figure:
     """Draw the bias of the variance against the step."""
     figure = figures.figure(9, 3.4)
     for axis, model in zip(figure.subplots(1, 2), ("location", "regression"), strict=True):
-        for colour, (name, key) in zip(COLOURS, METHODS.items(), strict=True):
+        for colour, (name, key) in zip(COLOURS, METHODS.items(), strict=False):
             laws = result[f"{model}, {key}"]["laws"]
             steps = sorted(laws, key=float)
             values = [100 * laws[h]["variance"] for h in steps]

@@ -1,6 +1,5 @@
 """The figures of an experiment."""
 
-import io
 from typing import Any
 
 import numpy as np
@@ -9,8 +8,6 @@ from ewsg_jax import pictures
 from ewsg_jax.experiments.config import Experiment
 from ewsg_jax.experiments.logistic import REFERENCE, Result
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Told apart by colour-blind readers too (Okabe & Ito)."""
 INK = "#333333"
 MOST_TRACES = 4
 MOST_MARGINALS = 12
@@ -124,16 +121,14 @@ def _png(figure: Any) -> bytes:
         axis.spines[["top", "right"]].set_visible(False)
         axis.tick_params(labelsize=8)
         axis.margins(x=0.01)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    return buffer.getvalue()
+    return pictures.png(figure)
 
 
 def _colour(results: list[Result], number: int) -> str:
     if results[number].plan.label == REFERENCE:
         return INK
     before = sum(result.plan.label != REFERENCE for result in results[:number])
-    return COLOURS[before % len(COLOURS)]
+    return pictures.COLOURS[before % len(pictures.COLOURS)]
 
 
 def _names(results: list[Result]) -> tuple[str, ...]:

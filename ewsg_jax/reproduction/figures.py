@@ -1,15 +1,11 @@
 """Figures in the papers' layouts: lines in panels."""
 
-import io
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ewsg_jax import pictures
-
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Told apart by colour-blind readers too (Okabe & Ito)."""
 
 PALETTE = 96
 """Colours of a stored picture."""
@@ -46,9 +42,9 @@ def panels(shown: Sequence[Panel]) -> bytes:
         for line in panel.lines:
             style = {"color": "#888888", "linestyle": ":", "linewidth": 1.0}
             if not line.is_guide:
-                again, colour = divmod(of.index(line.of or line.label), len(COLOURS))
+                again, colour = divmod(of.index(line.of or line.label), len(pictures.COLOURS))
                 dashes = "--" if again or line.is_dashed else "-"
-                style = {"color": COLOURS[colour], "linestyle": dashes, "linewidth": 1.4}
+                style = {"color": pictures.COLOURS[colour], "linestyle": dashes, "linewidth": 1.4}
             axis.plot(line.x, numbers(line.y), label=line.label or None, **style)
             if line.low:
                 axis.fill_between(
@@ -59,19 +55,7 @@ def panels(shown: Sequence[Panel]) -> bytes:
                 getattr(axis, f"set_{name}scale")("log")
         axis.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
         axis.legend(frameon=False, fontsize=8)
-    stream = io.BytesIO()
-    figure.savefig(stream, dpi=90, format="png")
-    return few_colours(stream.getvalue())
-
-
-def few_colours(picture: bytes) -> bytes:
-    """Return a PNG with a palette of few colours, which makes it a third as large."""
-    from PIL import Image  # which matplotlib brings
-
-    stream = io.BytesIO()
-    with Image.open(io.BytesIO(picture)) as image:
-        image.convert("RGB").quantize(PALETTE).save(stream, format="png", optimize=True)
-    return stream.getvalue()
+    return pictures.png(figure, 90, PALETTE)
 
 
 def numbers(values: Sequence[float | None]) -> np.ndarray:
