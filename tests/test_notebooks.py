@@ -24,6 +24,7 @@ def test_there_are_notebooks():
         "your_own_model.ipynb",
         "plan_sample_check.ipynb",
         "thousand_chains.ipynb",
+        "variance_reduction.ipynb",
     }
 
 

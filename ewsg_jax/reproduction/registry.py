@@ -1,6 +1,7 @@
 """All experiments by their names."""
 
 from ewsg_jax.reproduction import (
+    blr_vr_claims,
     bnn,
     convergence,
     covertype_claims,
@@ -10,6 +11,7 @@ from ewsg_jax.reproduction import (
     linear_gaussian_claims,
     lognormal_claims,
     matrix_factorisation,
+    misspecified_claims,
     mnist,
     mnist_chains,
     rates_claims,
@@ -33,5 +35,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         regimes_claims.EXPERIMENT,
         *hmc_claims.EXPERIMENTS,
         bnn.EXPERIMENT,
+        blr_vr_claims.EXPERIMENT,
+        misspecified_claims.EXPERIMENT,
     )
 }

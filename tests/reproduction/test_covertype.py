@@ -36,7 +36,7 @@ def test_a_small_experiment(monkeypatch):
     # Of 50 rows that are drawn anew, those that are bright already count once.
     assert fly["per_step"] >= 50
     assert fly["counted_passes"][-1] == pytest.approx(2 + 60 * fly["per_step"] / 500, rel=1e-3)
-    assert len(covertype.last(done, "paper", "EWSG", "accuracy")) == 4
+    assert len(covertype.last(done, "paper", "EWSG", "accuracy")) == settings.num_repeats
     result = told(EXPERIMENTS["covertype"], done)
     assert len(result["claims"]) == 11
     assert EXPERIMENTS["covertype"].draw(done)[:4] == b"\x89PNG"
