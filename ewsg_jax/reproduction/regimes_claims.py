@@ -1,5 +1,6 @@
 """What is claimed of how soon held-out levels are reached, and the figure that shows it."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,11 +31,14 @@ def best_of(part: Numbers, saved: float = 0.0) -> list[str | None]:
 
 
 def _told(parts: Parts, best: dict[str, list[str | None]]) -> str:
-    return "; ".join(
-        f"{part['data']}: "
-        + ", ".join(f"{label} at {x:g}" for label, x in zip(best[part["data"]], part["levels"], strict=True))
-        for part in parts.values()
-    )
+    found = []
+    for part in parts.values():
+        places = zip(best[part["data"]], part["levels"], strict=True)
+        runs = [(label, [x for _, x in each]) for label, each in itertools.groupby(places, lambda place: place[0])]
+        found.append(
+            f"{part['data']}: " + ", ".join(f"{label} to {x[-1]:g}" for label, x in runs if label is not None)
+        )
+    return "; ".join(found)
 
 
 def _somewhere(best: dict[str, list[str | None]], *labels: str) -> float:
