@@ -28,11 +28,10 @@ def movielens(path: Path | str | None = None) -> Dataset:
     Raises:
         FileNotFoundError: the file is not there; the message says where it looked and where to get it.
         NotADirectoryError: EWSG_JAX_DATA is set to something that is no folder.
+        TypeError: `path` is no path.
         ValueError: it holds no ratings.
     """
-    found = find(NAMES, ORIGIN) if path is None else Path(path)
-    if not found.is_file():
-        raise FileNotFoundError(f"found no file {found}. {ORIGIN}")
+    found = find(NAMES, ORIGIN, path)
     try:
         who, rating = _read(found)
     except (EOFError, KeyError, OSError, UnicodeDecodeError, ValueError, zipfile.BadZipFile) as error:

@@ -49,15 +49,14 @@ def susy(path: Path | str | None = None, *, download: bool = False) -> Dataset:
         FileNotFoundError: the file is not there; the message says where it looked and where to get it.
         ImportError: scikit-learn is not installed, for a download.
         NotADirectoryError: EWSG_JAX_DATA is set to something that is no folder.
+        TypeError: `path` is no path.
         ValueError: it is not SUSY.
     """
     _check.boolean("download", download)
     if download:
         where, (x, y) = "OpenML", _downloaded()
     else:
-        found = find(("susy.npz", "SUSY.csv.gz", "SUSY.csv"), ORIGIN) if path is None else Path(path)
-        if not found.is_file():
-            raise FileNotFoundError(f"found no file {found}. {ORIGIN}")
+        found = find(("susy.npz", "SUSY.csv.gz", "SUSY.csv"), ORIGIN, path)
         where, (x, y) = found.name, read(found, "SUSY", _read_text)
     if x.shape != (NUM_ROWS, NUM_FEATURES) or y.shape != (NUM_ROWS,) or not set(np.unique(y)) <= {0, 1}:
         raise ValueError(

@@ -21,19 +21,17 @@ def year_prediction_msd(path: Path | str | None = None) -> Dataset:
 
     Args:
         path: `YearPredictionMSD.txt` as the UCI archive gives it, its zip, or an npz with arrays `X` and `y`.
-        Default:
-            the first of these in the folder that the environment variable EWSG_JAX_DATA names, else in
+            Default: the first of these in the folder that the environment variable EWSG_JAX_DATA names, else in
             ~/.cache/ewsg_jax; the npz is called `year_prediction_msd.npz`.
 
     Raises:
         FileNotFoundError: the file is not there; the message says where it looked and where to get it.
         NotADirectoryError: EWSG_JAX_DATA is set to something that is no folder.
+        TypeError: `path` is no path.
         ValueError: it is not YearPredictionMSD.
     """
     names = "year_prediction_msd.npz", f"{TEXT}.zip", TEXT
-    found = find(names, ORIGIN) if path is None else Path(path)
-    if not found.is_file():
-        raise FileNotFoundError(f"found no file {found}. {ORIGIN}")
+    found = find(names, ORIGIN, path)
     x, y = read(found, "YearPredictionMSD", _read_text)
     if x.shape != (NUM_ROWS, NUM_FEATURES) or y.shape != (NUM_ROWS,):
         raise ValueError(

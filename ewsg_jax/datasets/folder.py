@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ewsg_jax import _check
+from ewsg_jax.files import path_of
 
 XY = tuple[np.ndarray, np.ndarray]
 
@@ -28,17 +29,24 @@ def data_folder() -> Path:
     return Path(named)
 
 
-def find(names: tuple[str, ...], origin: str) -> Path:
+def find(names: tuple[str, ...], origin: str, given: Path | str | None = None) -> Path:
     """Return the first of these files that is there.
 
     Args:
         names: file names, best first.
         origin: where one gets them, for the error message.
+        given: the file, where the caller has named it.
 
     Raises:
         FileNotFoundError: none is there; the message says where it looked.
         NotADirectoryError: EWSG_JAX_DATA is set to something that is no folder.
+        TypeError: what is given is no path.
     """
+    if given is not None:
+        path = path_of(given)
+        if not path.is_file():
+            raise FileNotFoundError(f"found no file {path}. {origin}")
+        return path
     folder = data_folder()
     for name in names:
         if (folder / name).is_file():

@@ -5,7 +5,7 @@ the parts is unbiased. What is in every batch has a place of the table to itself
 """
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,9 +18,6 @@ from ewsg_jax.rows.gathering import Batch
 from ewsg_jax.rows.independent import Independent
 from ewsg_jax.rows.padded import Padded
 from ewsg_jax.rows.spread import ends
-
-if TYPE_CHECKING:
-    from ewsg_jax.rows.probability import RowProbabilities
 
 
 @module
@@ -86,8 +83,13 @@ class ProbabilityInParts(Independent):
         return parts.reshape(-1) if other is None else parts[other]
 
 
-def in_parts(given: "RowProbabilities", batch_size: int, parts: int) -> ProbabilityInParts:
+def in_parts(given: Any, batch_size: int, parts: int) -> ProbabilityInParts:
     """Return the law of rows in so many parts.
+
+    Args:
+        given: what `by_probability` returned.
+        batch_size: rows of all parts together.
+        parts: their number.
 
     Raises:
         ValueError: a part has no row of a probability, or too few, or more strata than its share of a batch.

@@ -46,6 +46,14 @@ of(
     ("none", V, "name", "None (NoneType)", KNOWN, lambda: datasets.load(None)),
     ("a list", V, "name", "['covertype'] (list)", KNOWN, lambda: datasets.load(["covertype"])),
 )
+FILE = "the path of a file"
+for name in ("movielens", "susy", "year_prediction_msd"):
+    loader = getattr(datasets, name)
+    of(
+        f"datasets.{name}",
+        ("path a number", T, "path", "5 (int)", FILE, lambda loader=loader: loader(5)),
+        ("path bytes", T, "path", "(bytes)", FILE, lambda loader=loader: loader(b"a")),
+    )
 SHARE = "a number above 0 and below 1"
 of(
     "datasets.split",
