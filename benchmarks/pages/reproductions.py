@@ -3,43 +3,71 @@
 python -m benchmarks.pages.reproductions
 """
 
+import itertools
 from typing import Any
 
 from benchmarks.pages.checks import DOCS
-from benchmarks.pages.generated import renewed
+from benchmarks.pages.generated import as_table, renewed
 from ewsg_jax.reproduction.command import spelled
 from ewsg_jax.reproduction.registry import EXPERIMENTS
 from ewsg_jax.reproduction.running import PICTURE
 from ewsg_jax.reproduction.settings import stored
 
-PAGE = DOCS / "reproduction.md"
+PAGE, SCRIPT = DOCS / "reproduction.md", "benchmarks/pages/reproductions.py"
 
 
 def section(name: str, result: dict[str, Any]) -> str:
     """Return what is told of an experiment."""
-    experiment = EXPERIMENTS[name]
-    scale = "" if result["scale"] == "quick" else " --scale full"
-    claims = [each for each in result["claims"] if "beside" not in each]
-    beside = [each for each in result["claims"] if "beside" in each]
+    experiment, is_quick = EXPERIMENTS[name], result["scale"] == "quick"
     lines = [
         f"## {experiment.source}: {experiment.question}",
         "",
-        f"`python -m ewsg_jax reproduce {name}{scale}` ({spelled(result['seconds'])}, "
-        f"{result['evaluations']:.2g} gradients): **{result['verdict']}**.",
+        f"`python -m ewsg_jax reproduce {name}{'' if is_quick else ' --scale full'}` "
+        f"({spelled(result['seconds'])}, {result['evaluations']:.2g} gradients): **{result['verdict']}**, "
+        f"at the {result['scale']} scale.",
+        "",
+        chosen(result["config"]),
         "",
         f"![{experiment.question}](../configs/results/{name}/{PICTURE})",
         "",
-        *(f"- {each['claim']}: **{each['verdict']}** ({each['shown']})." for each in claims),
-        *(["", "Beside it:", ""] if beside else []),
-        *(f"- {each['claim']}: {each['verdict']} ({each['shown']})." for each in beside),
+        *claims([each for each in result["claims"] if "beside" not in each], "**"),
     ]
+    if beside := [each for each in result["claims"] if "beside" in each]:
+        lines += ["", "Beside it:", "", *claims(beside, "")]
     return "\n".join(lines)
+
+
+def chosen(config: str) -> str:
+    """Return what a configuration says before its first table: what the paper leaves open, and what was cut."""
+    first = itertools.takewhile(lambda line: line.startswith("#"), config.splitlines())
+    return " ".join(line.removeprefix("#").strip() for line in first)
+
+
+def claims(found: list[dict[str, Any]], mark: str) -> list[str]:
+    """Return a line for each claim; numbers that the one before has too are not told again."""
+    lines, last = [], None
+    for each in found:
+        shown = "the same" if each["shown"] == last else each["shown"]
+        lines.append(f"- {each['claim']}: {mark}{each['verdict']}{mark} ({shown}).")
+        last = each["shown"]
+    return lines
+
+
+def summary(results: dict[str, dict[str, Any]]) -> str:
+    """Return the table of verdicts."""
+    rows = [
+        [f"`{name}`", EXPERIMENTS[name].source, result["verdict"], result["scale"]]
+        for name, result in results.items()
+    ]
+    return as_table(["experiment", "of", "what it claims", "scale"], rows)
 
 
 def page(text: str) -> str:
     """Return the page with what is stored."""
-    parts = [section(name, result) for name in EXPERIMENTS if (result := stored(name)) is not None]
-    return renewed(text, "experiments", "benchmarks/pages/reproductions.py", "\n\n".join(parts))
+    results = {name: result for name in EXPERIMENTS if (result := stored(name)) is not None}
+    parts = [section(*each) for each in results.items()]
+    text = renewed(text, "verdicts", SCRIPT, summary(results))
+    return renewed(text, "experiments", SCRIPT, "\n\n".join(parts))
 
 
 if __name__ == "__main__":
