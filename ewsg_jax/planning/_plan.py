@@ -10,7 +10,7 @@ from jax.sharding import Mesh
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._types import Data, Key, P
-from ewsg_jax.planning.choice import Wanted
+from ewsg_jax.planning.candidate import Wanted
 from ewsg_jax.planning.ladder import climb
 from ewsg_jax.planning.result import Plan, enough
 from ewsg_jax.planning.search import Search

@@ -8,7 +8,7 @@ from jax.sharding import Mesh
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Data, Key, Position
 from ewsg_jax.checking import Report
-from ewsg_jax.planning.choice import Candidate, Wanted
+from ewsg_jax.planning.candidate import Candidate, Wanted
 from ewsg_jax.planning.gaussian import Gaussian
 from ewsg_jax.planning.trial import Trial, trial
 from ewsg_jax.planning.ways import Way

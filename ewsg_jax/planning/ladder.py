@@ -9,7 +9,7 @@ from ewsg_jax._types import Key
 from ewsg_jax.forecasting import stability
 from ewsg_jax.pair import kernel
 from ewsg_jax.planning.asked import Asked, Ended
-from ewsg_jax.planning.choice import burn_in_of
+from ewsg_jax.planning.candidate import burn_in_of
 from ewsg_jax.planning.trial import Trial
 from ewsg_jax.preparation.programs import Layout, Of, vector
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ewsg_jax import pictures
-from ewsg_jax.planning.choice import Candidate
+from ewsg_jax.planning.candidate import Candidate
 
 
 def plot(

@@ -9,7 +9,8 @@ from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
 from ewsg_jax.checking import Report
 from ewsg_jax.gradients.protocol import Evaluations
-from ewsg_jax.planning.choice import OVERHEAD, Candidate, burn_in_of, steps_of
+from ewsg_jax.planning.candidate import Candidate, burn_in_of, steps_of
+from ewsg_jax.planning.choice import OVERHEAD
 from ewsg_jax.planning.gaussian import Gaussian
 from ewsg_jax.planning.plot import plot
 from ewsg_jax.preparation import Mode

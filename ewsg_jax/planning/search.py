@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array, Key
 from ewsg_jax.planning.asked import Asked, Ended
-from ewsg_jax.planning.choice import SHARE, Candidate, Choice, Wanted, burn_in_of
+from ewsg_jax.planning.candidate import Candidate, Wanted, burn_in_of
+from ewsg_jax.planning.choice import SHARE, Choice
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.gaussian import MANY_ROWS, Gaussian, gaussian
 from ewsg_jax.planning.ladder import climb

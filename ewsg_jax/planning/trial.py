@@ -13,7 +13,7 @@ from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.checking import Report, check
 from ewsg_jax.checking.draws import draws_of
-from ewsg_jax.planning.choice import burn_in_of, steps_of
+from ewsg_jax.planning.candidate import burn_in_of, steps_of
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.sampling import Samples, sample

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.planning.choice import Choice, Wanted, burn_in_of, steps_of
+from ewsg_jax.planning.candidate import Wanted, burn_in_of, steps_of
+from ewsg_jax.planning.choice import Choice
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.gaussian import gaussian
 from ewsg_jax.planning.laws import laws

@@ -13,7 +13,8 @@ from scipy import special
 
 import ewsg_jax as ewsg
 from ewsg_jax.planning import walls
-from ewsg_jax.planning.choice import Choice, Wanted, burn_in_of, steps_of
+from ewsg_jax.planning.candidate import Wanted, burn_in_of, steps_of
+from ewsg_jax.planning.choice import Choice
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.laws import laws
 from ewsg_jax.planning.noise import noise_of

@@ -9,7 +9,8 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.planning import pilot, search
-from ewsg_jax.planning.choice import MOST_COST, burn_in_of, steps_of
+from ewsg_jax.planning.candidate import burn_in_of, steps_of
+from ewsg_jax.planning.choice import MOST_COST
 
 KEY = jax.random.key(0)
 X = np.random.default_rng(4).normal(size=(600, 3)) @ [[1.0, 0.8, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 20.0]]
