@@ -7,7 +7,7 @@ from typing import Any
 from ewsg_jax.experiments.files import Folder
 from ewsg_jax.reproduction.registry import EXPERIMENTS
 from ewsg_jax.reproduction.running import run
-from ewsg_jax.reproduction.settings import SCALES, stored, text_of
+from ewsg_jax.reproduction.settings import SCALES, Scale, stored, text_of
 
 ALL = "all"
 
@@ -34,7 +34,7 @@ def add_command(commands: Any) -> None:
 
 
 def main(chosen: argparse.Namespace) -> int:
-    """Carry the command out; return 0.
+    """Carry the command out; return 0, or 1 where of all experiments one cannot be made.
 
     Raises:
         ConfigError, ImportError, OSError: a configuration, a package or data are not as they must be.
@@ -42,15 +42,24 @@ def main(chosen: argparse.Namespace) -> int:
     if chosen.list:
         print(listed())
         return 0
-    names = list(EXPERIMENTS) if chosen.experiment == ALL else [chosen.experiment]
-    for name in names:
-        where = chosen.output or Path("results")
-        path = where if chosen.output and len(names) == 1 else where / f"{name}-{chosen.scale}"
-        result = run(
-            EXPERIMENTS[name], text_of(name), chosen.scale, Folder(path), lambda text: print(text, flush=True)
-        )
-        print(told(result, path), flush=True)
-    return 0
+    if chosen.experiment != ALL:
+        name = chosen.experiment
+        make(name, chosen.scale, chosen.output or Path("results") / f"{name}-{chosen.scale}")
+        return 0
+    without = 0
+    for name in EXPERIMENTS:
+        try:
+            make(name, chosen.scale, (chosen.output or Path("results")) / f"{name}-{chosen.scale}")
+        except (ImportError, OSError) as error:
+            print(f"\n{name}: not made: {error}\n", flush=True)
+            without = 1
+    return without
+
+
+def make(name: str, scale: Scale, path: Path) -> None:
+    """Run an experiment, or what is left of it, and print what came of it."""
+    result = run(EXPERIMENTS[name], text_of(name), scale, Folder(path), lambda text: print(text, flush=True))
+    print(told(result, path), flush=True)
 
 
 def told(result: dict[str, Any], path: Path) -> str:

@@ -215,4 +215,12 @@ MUTANTS = [
         "> NULL",
         "tests/datasets/test_scaling.py::test_whiten_gives_the_identity_and_drops_null_directions[1000000.0]",
     ),
+    Mutant(
+        "reproduce: all ends at what has no data",
+        "ewsg_jax/reproduction/command.py",
+        "except (ImportError, OSError) as error:",
+        "except ImportError as error:",
+        "tests/reproduction/test_reproduction.py::test_all_are_made_but_those_whose_data_are_missing",
+        sweep=True,
+    ),
 ]

@@ -13,7 +13,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.__main__ import main
 from ewsg_jax.experiments.files import Folder
-from ewsg_jax.reproduction import convergence, gaussian, gaussian_claims, gaussian_mse
+from ewsg_jax.reproduction import command, convergence, gaussian, gaussian_claims, gaussian_mse
 from ewsg_jax.reproduction.claim import FAILS, HOLDS, IN_PART, Claim, verdict_of
 from ewsg_jax.reproduction.experiment import Experiment
 from ewsg_jax.reproduction.registry import EXPERIMENTS
@@ -232,6 +232,25 @@ def test_another_configuration_begins_anew(tmp_path):
     result = run(counting(None, made), TEXT, "full", Folder(tmp_path), print)
     assert made == ["a", "b", "a", "b", "c"]
     assert result["parts"]["a"]["sum"] == 7
+
+
+def test_all_are_made_but_those_whose_data_are_missing(monkeypatch, tmp_path, capsys):
+    made = []
+
+    def without_data(settings):
+        def compute(done):
+            raise FileNotFoundError("found no rows.npz: put it there")
+
+        return {"a": compute}
+
+    two = {"first": dataclasses.replace(counting(None, made), parts=without_data), "second": counting(None, made)}
+    monkeypatch.setattr(command, "EXPERIMENTS", two)
+    monkeypatch.setattr(command, "text_of", lambda name: TEXT)
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "all", "--output", "here"]) == 1
+    assert "first: not made: found no rows.npz" in capsys.readouterr().out
+    assert made == ["a", "b", "c"]
+    assert (tmp_path / "here" / "second-quick" / RESULT).is_file()
 
 
 def test_the_list_tells_what_is_stored(capsys):
