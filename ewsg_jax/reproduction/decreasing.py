@@ -20,17 +20,18 @@ POWER = 0.51
 
 @module
 class Decreasing(Schedule):
-    """h_t = h₁ t^−p at step t from 1 on: a number h₁ by which members of a stack may differ."""
+    """h (1 + t/s)^−p at step t = 0, 1, …; kernels of several h and s make a stack. An infinite s is a constant step."""
 
     function: Any = static(default=None)
     first: Any
+    over: Any = 1.0
     power: float = static(default=POWER)
 
     def __call__(self, step: Array) -> Any:
-        return self.first * (1.0 + step) ** -self.power
+        return self.first * (1.0 + step / self.over) ** -self.power
 
     def __repr__(self) -> str:
-        return f"Decreasing(first={self.first}, power={self.power})"
+        return f"Decreasing(first={self.first}, over={self.over}, power={self.power})"
 
 
 def kernels(

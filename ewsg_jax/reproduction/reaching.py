@@ -12,15 +12,15 @@ from ewsg_jax._types import Key
 from ewsg_jax.experiments.config import Method
 from ewsg_jax.methods import METHODS
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.reproduction.decreasing import Decreasing
 from ewsg_jax.reproduction.experiment import Numbers
-from ewsg_jax.reproduction.falling import falling
 from ewsg_jax.reproduction.problem import Problem
 from ewsg_jax.sampling import sample
 from ewsg_jax.stacking import stack
 
 NUM_DRAWS, FRICTION = 1_500, 2.0
-FOREVER = 1e12
-"""Steps in which a constant step begins to fall."""
+FOREVER, FALL = 1e12, 1 / 3
+"""Steps in which a constant step begins to fall; the power with which others do."""
 
 
 class Tried(Protocol):
@@ -39,10 +39,10 @@ class Tried(Protocol):
 def kernel_of(method: Method, posterior: Posterior, curvature: float, step: float, over: float) -> Kernel:
     """Return a method's kernel at a step in units of 1/L, or of time where it has a momentum."""
     record, unit = METHODS[method.name], 1 / curvature
-    if "langevin" in record.dynamics:
-        return record.build(posterior, **{**method.options, "step_size": falling(step * unit, over)})
-    given = {"step_size": falling(step, over), "inverse_mass": unit, "friction": FRICTION}
-    return record.build(posterior, **{**method.options, **given})
+    has_friction = "langevin" not in record.dynamics
+    falling = Decreasing(first=step if has_friction else step * unit, over=over, power=FALL)
+    given = {"inverse_mass": unit, "friction": FRICTION} if has_friction else {}
+    return record.build(posterior, **{**method.options, **given, "step_size": falling})
 
 
 def run(

@@ -9,16 +9,16 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.experiments.tables import ConfigError
 from ewsg_jax.reproduction import reaching, regimes, regimes_claims
-from ewsg_jax.reproduction.falling import falling
+from ewsg_jax.reproduction.decreasing import Decreasing
+from ewsg_jax.reproduction.reaching import FALL
 from ewsg_jax.reproduction.settings import settings_of, text_of
 
 
 def test_steps_fall_as_the_cube_root():
-    found = [float(falling(0.5, 10.0)(jnp.int32(t))) for t in (0, 70, 630)]
+    found = [float(Decreasing(first=0.5, over=10.0, power=FALL)(jnp.int32(t))) for t in (0, 70, 630)]
     np.testing.assert_allclose(found, [0.5, 0.25, 0.125], rtol=1e-6)
-    grid = ewsg.stack(
-        [ewsg.ld(ewsg.models.gaussian_location(), falling(h, s)) for h in (0.1, 0.2) for s in (1.0, 9.0)]
-    )
+    steps = [Decreasing(first=h, over=s, power=FALL) for h in (0.1, 0.2) for s in (1.0, 9.0)]
+    grid = ewsg.stack([ewsg.ld(ewsg.models.gaussian_location(), step) for step in steps])
     assert len(grid) == 4
 
 
