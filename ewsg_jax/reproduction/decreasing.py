@@ -20,7 +20,7 @@ POWER = 0.51
 
 @module
 class Decreasing(Schedule):
-    """h (1 + t/s)^−p at step t = 0, 1, …; kernels of several h and s make a stack. No finite s is a constant step."""
+    """h (1 + t/s)^−p at step t = 0, 1, …; kernels of several h and s make a stack; an s of ∞: a constant step."""
 
     function: Any = static(default=None)
     first: Any
