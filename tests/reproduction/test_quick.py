@@ -30,7 +30,7 @@ def marked(name):
     return pytest.param(name, marks=[*marks, *([pytest.mark.real_data] if name in OF_FILES else [])])
 
 
-@pytest.mark.parametrize("name", map(marked, EXPERIMENTS))
+@pytest.mark.parametrize("name", [marked(name) for name in EXPERIMENTS])
 @pytest.mark.usefixtures("optimised")
 def test_what_is_made_is_what_is_stored(tmp_path, capsys, name):
     """What a paper claims and what is stored as so, or as not so, does not turn into its opposite."""
