@@ -22,10 +22,12 @@ from ewsg_jax.experiments.config import Method, method_of
 from ewsg_jax.experiments.tables import at_least
 from ewsg_jax.methods import METHODS
 from ewsg_jax.reproduction.experiment import Numbers, Parts
+from ewsg_jax.reproduction.judging import JUDGED, short, worst
 from ewsg_jax.sampling import Samples, sample
+from ewsg_jax.stacking import stack
 
-NUM_ROWS, JUDGED = 50, 8
-"""The cᵢ; chains into which last positions are sorted, to be checked."""
+NUM_ROWS = 50
+"""The cᵢ."""
 TUNING_SEED = 2**20
 """Of the data on which steps are tuned."""
 MODEL = models.gaussian_location()
@@ -33,13 +35,17 @@ MODEL = models.gaussian_location()
 
 @dataclass(frozen=True)
 class Settings:
-    """`num_chains` of each method on the data of each seed, for so many passes; steps that are tried in tuning."""
+    """`num_chains` of each method on the data of each seed, for so many passes; steps that are tried in tuning.
+
+    All methods are run at each of `map_step_sizes` on the data of each seed too, with the chains of tuning.
+    """
 
     num_chains: int
     data_passes: int
     data_seeds: tuple[int, ...]
     step_sizes: tuple[float, ...]
     tuning_chains: int
+    map_step_sizes: tuple[float, ...] = ()
     methods: list = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -75,8 +81,8 @@ def kernel_of(method: Method, step_size: float | None = None) -> Kernel[Array]:
     return METHODS[method.name].build(MODEL, **{**method.options, **changed})
 
 
-def run_of(kernel: Kernel[Array], data: Array, num_chains: int, passes: int, key: Key) -> Samples[Array]:
-    """Return a run from 0 with a draw for about every pass; lost chains are no news."""
+def run_of(kernel: Kernel[Array], data: Array, num_chains: int, passes: int, key: Key) -> Any:
+    """Return samples of a kernel or a stack, from 0 with a draw for about every pass; lost chains are no news."""
     cost = kernel.evaluations(data)
     every = cost.per_step + cost.per_refresh / cost.refresh_every
     thin = max(1, round(NUM_ROWS / every))
@@ -106,25 +112,22 @@ def measured(kernel: Kernel[Array], seed: int, settings: Settings, number: int) 
     }
     if samples.is_finite.all():
         last = np.asarray(samples.position)[: settings.num_chains // JUDGED * JUDGED, -1].reshape(JUDGED, -1, 2)
-        report = check(jax.random.fold_in(key, 0), last, MODEL, data)
-        ratio, shift = np.asarray(report.sd_ratio), np.asarray(report.mean_shift)
-        numbers["check"] = {
-            "outcome": report.outcome,
-            "sd_ratio": round(float(ratio[np.argmax(np.abs(np.log(ratio)))]), 4),
-            "mean_shift": round(float(np.abs(shift).max()), 4),
-        }
+        numbers["check"] = worst(check(jax.random.fold_in(key, 0), last, MODEL, data))
     return numbers
+
+
+def ends(method: Method, step_sizes: tuple[float, ...], data: Array, settings: Settings, key: Key) -> list[float]:
+    """Return the divergence after all passes at each step: one program, on the same rows and noise."""
+    kernels = stack([kernel_of(method, step_size) for step_size in step_sizes])
+    runs = run_of(kernels, data, settings.tuning_chains, settings.data_passes, key)
+    return [divergences(samples, data)[-1] for samples in runs]
 
 
 def tuned(method: Method, settings: Settings) -> float:
     """Return the step, of those that are tried, at which the divergence after all passes is least."""
-    data, key = rows_of(TUNING_SEED), jax.random.key(TUNING_SEED)
-
-    def end(step_size: float) -> float:
-        kernel = kernel_of(method, step_size)
-        return divergences(run_of(kernel, data, settings.tuning_chains, settings.data_passes, key), data)[-1]
-
-    return min(settings.step_sizes, key=end)
+    key = jax.random.key(TUNING_SEED)
+    found = ends(method, settings.step_sizes, rows_of(TUNING_SEED), settings, key)
+    return settings.step_sizes[int(np.argmin(found))]
 
 
 def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
@@ -133,6 +136,11 @@ def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
 
     def tuning(_: Parts) -> Numbers:
         return {"step_sizes": {label: tuned(method, settings) for label, method in named.items()}}
+
+    def mapped(seed: int) -> Numbers:
+        tried, data, key = settings.map_step_sizes, rows_of(seed), jax.random.fold_in(jax.random.key(seed), 0)
+        kl = {label: ends(method, tried, data, settings, key) for label, method in named.items()}
+        return {"step_sizes": list(tried), "kl": {label: short(values) for label, values in kl.items()}}
 
     def on(seed: int) -> Callable[[Parts], Numbers]:
         def both(done: Parts) -> Numbers:
@@ -144,7 +152,9 @@ def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
                 }
                 for which, of in steps.items()
             }
-            spent = sum(each["evaluations"] for of in found.values() for each in of.values())
+            if settings.map_step_sizes:
+                found["map"] = mapped(seed)
+            spent = sum(each["evaluations"] for which in steps for each in found[which].values())
             return found | {"evaluations": spent}
 
         return both

@@ -84,8 +84,51 @@ def slowest(parts: Parts, first: str, others: list[str]) -> list[Claim]:
     return claims_of(parts, words, [first, *others], is_last, arrival)
 
 
+def mapped(parts: Parts) -> tuple[list[float], dict[str, np.ndarray]]:
+    """Return the steps of the map, and each method's divergences, shape (data set, step), ∞ for lost chains."""
+    maps = [each["map"] for each in data_sets(parts)]
+    kl = {label: np.array([numbers(each["kl"][label]) for each in maps]) for label in maps[0]["kl"]}
+    return maps[0]["step_sizes"], {label: np.where(np.isnan(x), np.inf, x) for label, x in kl.items()}
+
+
+def everywhere(parts: Parts, labels: list[str], words: str) -> Claim:
+    """Return the claim that each method is closer than the one before it, at all steps and data sets of the map."""
+    steps, kl = mapped(parts)
+    falls = np.all([kl[after] < kl[before] for before, after in itertools.pairwise(labels)], axis=0)
+    counts = ", ".join(f"{h:g} {so}" for h, so in zip(steps, falls.sum(0), strict=True))
+    shown = f"of {len(falls)} data sets at each h: {counts}"
+    return Claim(f"{words}, at every step and on all data", float(falls.mean()), shown, by_the_paper=False)
+
+
+def best(parts: Parts, labels: list[str]) -> list[Claim]:
+    """Return for each method the claim that at its own best step it is the closest of all."""
+    _, kl = mapped(parts)
+    least = np.array([kl[label].min(1) for label in labels])
+    return [
+        Claim(
+            f"{label} is the closest of all, each at its own best step",
+            float(np.mean(least.argmin(0) == i)),
+            f"{(least.argmin(0) == i).sum()} of {least.shape[1]} data sets; median {np.median(least[i]):.3g}",
+            by_the_paper=False,
+        )
+        for i, label in enumerate(labels)
+    ]
+
+
+def _map(parts: Parts) -> Panel:
+    steps, kl = mapped(parts)
+    order = np.argsort(steps)
+    lines = []
+    for label, values in kl.items():
+        # Nearest, as there is nothing between a number and ∞.
+        quartiles = np.quantile(values[:, order], [0.25, 0.5, 0.75], axis=0, method="nearest")
+        low, middle, high = ([float(x) if np.isfinite(x) else None for x in each] for each in quartiles)
+        lines.append(Line(label, np.array(steps)[order].tolist(), middle, low, high))
+    return Panel("after all passes", "step size h", "KL(target ‖ fitted normal law)", lines, (True, True))
+
+
 def draw(parts: Parts) -> bytes:
-    """Draw the median divergence over data sets along passes, with its quartiles, at both steps."""
+    """Draw the median divergence over data sets along passes, with its quartiles, at both steps, and the map."""
     shown = []
     for which, name in STEPS.items():
         curves = [each[which] for each in data_sets(parts)]
@@ -98,6 +141,8 @@ def draw(parts: Parts) -> bytes:
             passes = curves[0][label]["passes"]
             lines.append(Line(mark, passes, quartiles[1], quartiles[0], quartiles[2], of=label))
         shown.append(Panel(name, "passes over the data", "KL(target ‖ fitted normal law)", lines))
+    if "map" in data_sets(parts)[0]:
+        shown.append(_map(parts))
     return panels(shown)
 
 
@@ -117,6 +162,7 @@ def _of_methods(parts: Parts) -> list[Claim]:
 
 X = ["x = √hγr/σ", "x = 0", "x = 1", "x = rest"]
 M = ["M = 0", "M = 1", "M = 9", "M = 19"]
+LONGER = "the longer the index chain, the closer to the target"
 EXPERIMENTS = (
     _experiment("gaussian-kl", "Fig. 1a", "how near the target five methods come, pass by pass", _of_methods),
     _experiment("gaussian-x", "Fig. 1b", "which x of the weights is best", lambda parts: least(parts, X[0], X[1:])),
@@ -126,7 +172,10 @@ EXPERIMENTS = (
         "what longer index chains give at equal passes",
         lambda parts: [
             *closer(parts, "M = 1", "M = 0"),
-            *ordered(parts, M, "the longer the index chain, the closer to the target"),
+            *ordered(parts, M, LONGER),
+            everywhere(parts, M[:2], "M = 1 is closer to the target than M = 0 after equal passes"),
+            everywhere(parts, M, LONGER),
+            *best(parts, M),
         ],
     ),
     _experiment(

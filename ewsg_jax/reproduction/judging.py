@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax._types import Array, Data, Key, Position
-from ewsg_jax.checking import check
+from ewsg_jax.checking import Report, check
 from ewsg_jax.reproduction.experiment import Numbers
 from ewsg_jax.reproduction.metrics import Predict
 from ewsg_jax.reproduction.problem import Budget, Problem
@@ -80,6 +80,11 @@ def checked(key: Key, samples: Samples, problem: Problem) -> Numbers:
         report = check(jax.random.fold_in(key, 0), draws, problem.posterior, problem.train, shared_minibatch=shared)
     except ValueError as error:
         return {"outcome": None, "note": str(error)}
+    return worst(report)
+
+
+def worst(report: Report) -> Numbers:
+    """Return what a check says of all coordinates: the outcome, the worst ratio of sds, the largest shift."""
     ratio, shift = (
         np.concatenate([np.ravel(x) for x in jax.tree.leaves(tree)]).astype(float)
         for tree in (report.sd_ratio, report.mean_shift)

@@ -26,6 +26,7 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.reproduction import curved
 from ewsg_jax.reproduction.decreasing import POWER, kernels
 from ewsg_jax.reproduction.experiment import Numbers, Parts
+from ewsg_jax.reproduction.judging import worst
 from ewsg_jax.reproduction.linear_gaussian_settings import Settings
 from ewsg_jax.sampling import Samples, sample
 from ewsg_jax.stacking import stack
@@ -113,13 +114,7 @@ def measured(samples: Samples[Array], data: Data, settings: Settings, key: Key |
     }
     if key is not None and samples.is_finite.all():
         half = np.asarray(samples.position)[:, samples.num_draws // 2 :]
-        report = check(key, half, model_of(settings.noise_variance), data)
-        ratio, shift = np.asarray(report.sd_ratio), np.asarray(report.mean_shift)
-        numbers["check"] = {
-            "outcome": report.outcome,
-            "sd_ratio": round(float(ratio[np.argmax(np.abs(np.log(ratio)))]), 3),
-            "mean_shift": round(float(np.abs(shift).max()), 3),
-        }
+        numbers["check"] = worst(check(key, half, model_of(settings.noise_variance), data))
     return numbers
 
 

@@ -176,6 +176,31 @@ def test_a_small_experiment():
     assert EXPERIMENTS["gaussian-x"].draw(done)[:4] == b"\x89PNG"
 
 
+def test_a_map_is_judged_step_by_step():
+    """Two data sets, three steps, of which the last loses the first method's chains."""
+    table = lambda a, b: {"map": {"step_sizes": [0.1, 0.2, 0.3], "kl": {"A": a, "B": b}}}
+    parts = {"tuning": {}, "data 0": table([1.0, 2.0, None], [0.5, 3.0, 1.0])}
+    parts["data 1"] = table([1.0, 5.0, None], [4.0, 3.0, 2.0])
+    claim = gaussian_claims.everywhere(parts, ["A", "B"], "B is closer")
+    assert claim.share == 4 / 6
+    assert claim.shown == "of 2 data sets at each h: 0.1 1, 0.2 1, 0.3 2"
+    assert [each.share for each in gaussian_claims.best(parts, ["A", "B"])] == [0.5, 0.5]
+    assert not any(each.by_the_paper for each in [claim, *gaussian_claims.best(parts, ["A", "B"])])
+
+
+def test_a_map_has_each_method_at_each_step():
+    """As runs of one kernel have it; lost chains are no number."""
+    settings = dataclasses.replace(small(), map_step_sizes=(1e-3, 0.9), methods=small().methods[:1])
+    part = gaussian.parts(settings)["data 0"]({"tuning": {"step_sizes": {"x = √hγr/σ": 1e-3}}})
+    (method,) = settings.named.values()
+    data, key = gaussian.rows_of(0), jax.random.fold_in(jax.random.key(0), 0)
+    one = gaussian.run_of(gaussian.kernel_of(method, 1e-3), data, settings.tuning_chains, 4, key)
+    found = part["map"]["kl"]["x = √hγr/σ"]
+    np.testing.assert_allclose(found[0], gaussian.divergences(one, data)[-1], rtol=1e-4)
+    assert found[1] == np.inf
+    assert part["evaluations"] == 2 * 128 * 4 * 50
+
+
 # Runs.
 
 
