@@ -1,13 +1,11 @@
 """MovieLens: ratings of films by people (Harper & Konstan 2015)."""
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
-from ewsg_jax import _check
 from ewsg_jax.datasets.dataset import Dataset
-from ewsg_jax.datasets.folder import find
+from ewsg_jax.datasets.folder import XY, find, read
 
 NAMES = "movielens.npz", "ratings.dat", "ratings.csv", "u.data"
 ORIGIN = (
@@ -32,10 +30,7 @@ def movielens(path: Path | str | None = None) -> Dataset:
         ValueError: it holds no ratings.
     """
     found = find(NAMES, ORIGIN, path)
-    try:
-        who, rating = _read(found)
-    except (EOFError, KeyError, OSError, UnicodeDecodeError, ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{found} must hold MovieLens; it cannot be read: {_check.reason(error)}") from error
+    who, rating = read(found, "MovieLens", _read_text)
     if (
         who.ndim != 2
         or who.shape[1] != 2
@@ -56,11 +51,8 @@ def movielens(path: Path | str | None = None) -> Dataset:
     )
 
 
-def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
+def _read_text(path: Path) -> XY:
     """Person and film, and the rating."""
-    if path.suffix == ".npz":
-        with np.load(path) as arrays:
-            return arrays["X"], arrays["y"]
     separator = SEPARATORS.get(path.suffix, ",")
     lines = path.read_text(encoding="utf-8").split("\n")
     rows = [line.split(separator)[:3] for line in lines[path.suffix == ".csv" :] if line.strip()]
