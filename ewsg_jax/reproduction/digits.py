@@ -6,7 +6,8 @@ pSGLD's step is read as of gradients of the sum, as in `decreasing`, which asks 
 mean its first move would be six prior standard deviations long.
 """
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,14 +16,49 @@ import numpy as np
 from ewsg_jax import datasets
 from ewsg_jax._types import Array, Data
 from ewsg_jax.experiments.config import Method
+from ewsg_jax.experiments.tables import ConfigError, at_least
 from ewsg_jax.preparation import cluster
 from ewsg_jax.reproduction import metrics
+from ewsg_jax.reproduction.judging import scores
 from ewsg_jax.reproduction.networks import Convolutional, LogProbabilities, Network, Perceptron, classes, start_of
-from ewsg_jax.reproduction.problem import Problem
+from ewsg_jax.reproduction.problem import Budget, Problem
+from ewsg_jax.sampling import Samples
 
 NUM_TRAINING, SIDE, CLUSTERS = 60_000, 28, 10
 """Rows of MNIST's training set, of which the first are; pixels; k of k-means for CP-SGHMC."""
 LANGEVIN = ("sgld",)
+UNTRAINED = 0.5
+"""An error from which on a network has learned next to nothing, and is better than none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DigitSettings:
+    """Rows to train on, to choose by and to judge by; hidden layers; how long; factors of the step; which rows."""
+
+    num_rows: int
+    num_validation: int
+    num_test: int
+    hidden: tuple[int, ...]
+    data_passes: float
+    num_repeats: int
+    ensemble: int
+    factors: tuple[float, ...]
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        at_least("full", self, num_rows=10, num_validation=1, num_test=1, num_repeats=1, ensemble=1)
+        if 1.0 not in self.factors:
+            raise ConfigError(f"full.factors must hold 1, the paper's step; got {list(self.factors)}")
+
+    @property
+    def budget(self) -> Budget:
+        """How long all run, with 20 draws along the way."""
+        return Budget(self.data_passes, self.num_repeats, self.ensemble)
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Rows to train on, to choose by and to judge by."""
+        return self.num_rows, self.num_validation, self.num_test
 
 
 def network_of(hidden: tuple[int, ...], channels: tuple[int, ...], shrink: int) -> Network:
@@ -74,6 +110,13 @@ def step_of(method: Method, num_rows: int) -> float:
 def for_rows(problem: Problem, rows: Data) -> Problem:
     """Return the problem, judged by these rows."""
     return replace(problem, test={name: rows[name] for name in ("x", "y")})
+
+
+def best_of(runs: Sequence[Samples], problem: Problem, rows: Data, budget: Budget) -> int:
+    """Return which of several runs errs least on rows to choose by, as a mean over repeats; never a lost one."""
+    judged = for_rows(problem, rows)
+    lasts = [scores(samples, judged, budget)["error"][:, -1].mean() for samples in runs]
+    return int(np.argmin([x if np.isfinite(x) else np.inf for x in lasts]))
 
 
 def options_of(method: Method, **more: Any) -> dict[str, Any]:

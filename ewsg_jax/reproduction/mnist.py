@@ -15,63 +15,48 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-import numpy as np
 
 from ewsg_jax.experiments.config import Method, method_of
 from ewsg_jax.experiments.tables import ConfigError, at_least
 from ewsg_jax.reproduction.claim import Claim
 from ewsg_jax.reproduction.compared import better, line
-from ewsg_jax.reproduction.digits import for_rows, network_of, options_of, problems, step_of
+from ewsg_jax.reproduction.digits import (
+    UNTRAINED,
+    DigitSettings,
+    best_of,
+    for_rows,
+    network_of,
+    options_of,
+    problems,
+    step_of,
+)
 from ewsg_jax.reproduction.experiment import Experiment, Numbers, Parts
 from ewsg_jax.reproduction.figures import Panel, panels
 from ewsg_jax.reproduction.judging import scores, short
 from ewsg_jax.reproduction.predicting import kernel_of, numbers_of, run
-from ewsg_jax.reproduction.problem import Budget
 from ewsg_jax.stacking import stack
 
-UNTRAINED = 0.5
-"""An error from which on a network has learned next to nothing, and is better than none."""
 STEPS = {"paper": "the paper's steps", "tuned": "tuned steps"}
 OTHERS = ("SGHMC", "CP-SGHMC", "SGLD", "pSGLD")
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Rows, the network, how long, and factors of the step; of the draws of `checked` methods the check is told."""
+@dataclass(frozen=True, kw_only=True)
+class Settings(DigitSettings):
+    """The network's batches, pixels and channels; of the draws of `checked` methods the check is told."""
 
-    num_rows: int
-    num_validation: int
-    num_test: int
-    hidden: tuple[int, ...]
     batch_size: int
-    data_passes: float
-    num_repeats: int
-    ensemble: int
-    factors: tuple[float, ...]
-    seed: int = 0
     shrink: int = 1
     channels: tuple[int, ...] = ()
     checked: tuple[str, ...] = ()
     methods: list = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        at_least("full", self, num_rows=10, num_validation=1, num_test=1, batch_size=10, num_repeats=1, ensemble=1)
+        super().__post_init__()
+        at_least("full", self, batch_size=10)
         if self.shrink not in (1, 2, 4):
             raise ConfigError(f"full.shrink must be 1, 2 or 4; got {self.shrink}")
         if len(self.channels) not in (0, 2):
             raise ConfigError(f"full.channels must be two numbers or none; got {list(self.channels)}")
-        if 1.0 not in self.factors:
-            raise ConfigError(f"full.factors must hold 1, the paper's step; got {list(self.factors)}")
-
-    @property
-    def budget(self) -> Budget:
-        """How long all run, with 20 draws along the way."""
-        return Budget(self.data_passes, self.num_repeats, self.ensemble)
-
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        """Rows to train on, to choose by and to judge by."""
-        return self.num_rows, self.num_validation, self.num_test
 
     @property
     def named(self) -> dict[str, tuple[Method, float]]:
@@ -100,12 +85,10 @@ def of_method(label: str, settings: Settings, _: Parts) -> Numbers:
     kernels = [kernel_of(method, problem.posterior, **options | {"step_size": first}) for first in firsts]
     key, budget = jax.random.key(settings.seed), settings.budget
     all_samples = list(run(key, stack(kernels), problem, budget))
-
-    chosen = []
-    for samples in all_samples:
-        last = scores(samples, for_rows(problem, validation), budget)["error"][:, -1].mean()
-        chosen.append(float("inf") if np.isnan(last) else float(last))
-    places = {"paper": settings.factors.index(1.0), "tuned": int(np.argmin(chosen))}
+    places = {
+        "paper": settings.factors.index(1.0),
+        "tuned": best_of(all_samples, problem, validation, budget),
+    }
     found: dict[str, Any] = {"label": label, "printed": printed, "factor": settings.factors[places["tuned"]]}
     found["steps"] = {which: short(firsts[place]) for which, place in places.items()}
     # As many rows to train on as to judge by, which one program serves.

@@ -17,47 +17,36 @@ import numpy as np
 
 from ewsg_jax import methods
 from ewsg_jax._kernel import Kernel
-from ewsg_jax.experiments.tables import ConfigError, at_least
+from ewsg_jax.experiments.tables import ConfigError
 from ewsg_jax.reproduction.claim import Claim
 from ewsg_jax.reproduction.compared import ends
-from ewsg_jax.reproduction.digits import NUM_TRAINING, for_rows, network_of, problems
+from ewsg_jax.reproduction.digits import NUM_TRAINING, UNTRAINED, DigitSettings, best_of, network_of, problems
 from ewsg_jax.reproduction.experiment import Experiment, Numbers, Parts
 from ewsg_jax.reproduction.figures import Line, Panel, panels
-from ewsg_jax.reproduction.judging import scores, short
+from ewsg_jax.reproduction.judging import short
 from ewsg_jax.reproduction.predicting import numbers_of, run
-from ewsg_jax.reproduction.problem import Budget, Problem
+from ewsg_jax.reproduction.problem import Problem
 from ewsg_jax.stacking import stack
 
 LABELS = ("EWSG", "SGHMC")
 STEPS = {"paper": "h = 10/(b(M + 1))", "tuned": "tuned steps"}
-UNTRAINED, CHANCE = 0.5, 0.9
-"""A test error from which on a network has learned next to nothing, and is better than none; that of a guess."""
+CHANCE = 0.9
+"""The test error of a guess."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Rows, batches and candidates of a chain (M + 1), how long, and factors of the step that are tried."""
+@dataclass(frozen=True, kw_only=True)
+class Settings(DigitSettings):
+    """The friction of both methods, batches and candidates of a chain (M + 1); whether the check is told."""
 
-    num_rows: int
-    num_validation: int
-    num_test: int
-    hidden: tuple[int, ...]
     friction: float
     batch_sizes: tuple[int, ...]
     candidates: tuple[int, ...]
-    data_passes: float
-    num_repeats: int
-    ensemble: int
-    factors: tuple[float, ...]
     checked: bool = True
-    seed: int = 0
 
     def __post_init__(self) -> None:
-        at_least("full", self, num_rows=10, num_validation=1, num_test=1, num_repeats=1, ensemble=1)
+        super().__post_init__()
         if not all(m >= 2 for m in self.candidates):
             raise ConfigError(f"full.candidates must be at least 2 each; got {list(self.candidates)}")
-        if 1.0 not in self.factors:
-            raise ConfigError(f"full.factors must hold 1, the paper's step; got {list(self.factors)}")
 
 
 def kernel_of(label: str, b: int, m: int, factor: float, problem: Problem, settings: Settings) -> Kernel:
@@ -70,15 +59,13 @@ def kernel_of(label: str, b: int, m: int, factor: float, problem: Problem, setti
 
 def cell(b: int, m: int, settings: Settings, _: Parts) -> Numbers:
     """Return both methods' errors at the printed step and at the one that is chosen."""
-    sizes = settings.num_rows, settings.num_validation, settings.num_test
-    problem, validation, _rows = problems(network_of(settings.hidden, (), 1), sizes, 1, settings.seed)
-    budget, key = Budget(settings.data_passes, settings.num_repeats, settings.ensemble), jax.random.key(b * m)
+    problem, validation, _rows = problems(network_of(settings.hidden, (), 1), settings.sizes, 1, settings.seed)
+    budget, key = settings.budget, jax.random.key(b * m)
     found: dict[str, Any] = {"b": b, "candidates": m, "paper": {}, "tuned": {}, "factor": {}, "evaluations": 0}
     for label in LABELS:
         kernels = [kernel_of(label, b, m, factor, problem, settings) for factor in settings.factors]
         runs = list(run(key, stack(kernels), problem, budget))
-        lasts = [scores(x, for_rows(problem, validation), budget)["error"][:, -1].mean() for x in runs]
-        best = int(np.argmin([x if np.isfinite(x) else np.inf for x in lasts]))
+        best = best_of(runs, problem, validation, budget)
         for which, place in (("paper", settings.factors.index(1.0)), ("tuned", best)):
             judged = settings.checked and which == "tuned"
             found[which][label] = numbers_of(key, runs[place], problem, budget, judged)
