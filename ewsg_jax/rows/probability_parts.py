@@ -59,6 +59,7 @@ class ProbabilityInParts(Independent):
         return randomness if isinstance(randomness, Batch) else self.gather(randomness, data)
 
     def weights(self, indices: Array) -> Array:
+        # Numbers are those of a row in its part, which `weights_here` is told; nothing else asks this law.
         raise NotImplementedError("a row has a weight in its part alone")
 
     def weights_here(self, indices: Array, data: Data) -> Array:
