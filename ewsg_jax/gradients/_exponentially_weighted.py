@@ -22,34 +22,19 @@ estimator takes to propose, (M+1) times; to commit, once.
 
 import dataclasses
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
+from ewsg_jax.gradients.frozen_noise import FROZEN_NOISE, check_shapes, check_tree
+from ewsg_jax.gradients.index_chain import ChainDraw, Proposal, exactly, one_by_one, together
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, OfRows, Sharing, Weight
 from ewsg_jax.gradients.remembering import Remembering
 
-FROZEN_NOISE = ("momentum", "zero", "one", "rest")
 CANDIDATES = ("together", "one_by_one")
-
-MOST_UNROLLED = 16
-"""Visits of the index chain that are compiled without a loop."""
-
-
-class ChainDraw(NamedTuple):
-    """Randomness of the index chain: M+1 batches and the logs of M uniform numbers.
-
-    M batches where the chain begins with that of the last step; a refresh then sees the first of these. For exact
-    weights one batch, which only a refresh of the wrapped estimator sees, and one uniform number.
-    """
-
-    batches: PyTree
-    log_uniforms: Array
 
 
 @module
@@ -112,7 +97,7 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         if self.is_exact:
             self.estimator.batches(data)
         if self.name is None:
-            _check_shapes(self.frozen, position)
+            check_shapes(self.frozen, position)
 
     def draw(self, key: Key, data: Data) -> ChainDraw:
         batch_key, chain_key = jax.random.split(key)
@@ -136,15 +121,20 @@ class ExponentiallyWeighted(GradientEstimator[P]):
 
     def propose(
         self, randomness: ChainDraw, memory: Memory, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, PyTree]:
+    ) -> Proposal:
+        def of_batch(batch: PyTree) -> Proposal:
+            return self.estimator.propose(batch, memory, point, data, weight)
+
+        def log_weight(estimate: Estimate) -> Array:
+            return weight(estimate, self.frozen_noise)
+
         if self.is_exact:
-            return self._propose_exactly(randomness, memory, point, data, weight)
+            return exactly(of_batch, log_weight, self.estimator.batches(data), randomness.log_uniforms[0])
         if isinstance(self.estimator, Remembering):
             behind = self.estimator.behind_last(randomness.batches, memory, data)
             randomness = randomness._replace(batches=behind)
-        if self.candidates == "together":
-            return self._propose_together(randomness, memory, point, data, weight)
-        return self._propose_one_by_one(randomness, memory, point, data, weight)
+        chain = together if self.candidates == "together" else one_by_one
+        return chain(of_batch, log_weight, randomness)
 
     def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
         return self.estimator.probe(estimate, position, data)
@@ -172,62 +162,6 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         if self.carries_index:
             named["carry_index"] = True
         return named
-
-    def _weigh(
-        self, batches: PyTree, memory: Memory, point: Position, data: Data, weight: Weight
-    ) -> tuple[tuple[Estimate, PyTree], Array]:
-        """Return the estimates of many batches with their receipts, and their log weights."""
-        propose = self.estimator.propose
-        proposals = jax.vmap(lambda batch: propose(batch, memory, point, data, weight))(batches)
-        return proposals, jax.vmap(lambda estimate: weight(estimate, self.frozen_noise))(proposals[0])
-
-    def _propose_together(
-        self, randomness: ChainDraw, memory: Memory, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, PyTree]:
-        length = int(self.chain_length)
-        proposals, log_weights = self._weigh(randomness.batches, memory, point, data, weight)
-
-        def visit(carry: Any, proposal: tuple[Array, Array, Array]) -> tuple[Any, None]:
-            current, accepted = carry
-            number, log_weight, log_uniform = proposal
-            accept = log_uniform <= log_weight - current[1]
-            return (_tree.where(accept, (number, log_weight), current), accepted + accept), None
-
-        proposed = (jnp.arange(1, length + 1, dtype=jnp.int32), log_weights[1:], randomness.log_uniforms)
-        unroll = max(1, min(length, MOST_UNROLLED))
-        first = ((jnp.int32(0), log_weights[0]), jnp.int32(0))
-        ((chosen, log_weight), accepted), _ = jax.lax.scan(visit, first, proposed, unroll=unroll)
-        estimate, receipt = _tree.take(proposals, chosen)
-        return _accounted(estimate, log_weight, accepted, length), receipt
-
-    def _propose_one_by_one(
-        self, randomness: ChainDraw, memory: Memory, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, PyTree]:
-        def evaluate(batch: PyTree) -> tuple[tuple[Estimate, PyTree], Array]:
-            proposal = self.estimator.propose(batch, memory, point, data, weight)
-            return proposal, weight(proposal[0], self.frozen_noise)
-
-        def visit(carry: Any, proposal: tuple[PyTree, Array]) -> tuple[Any, None]:
-            current, accepted = carry
-            batch, log_uniform = proposal
-            candidate = evaluate(batch)
-            accept = log_uniform <= candidate[1] - current[1]
-            return (_tree.where(accept, candidate, current), accepted + accept), None
-
-        first = evaluate(jax.tree.map(lambda x: x[0], randomness.batches))
-        rest = jax.tree.map(lambda x: x[1:], randomness.batches)
-        visits = (rest, randomness.log_uniforms)
-        (((estimate, receipt), log_weight), accepted), _ = jax.lax.scan(visit, (first, jnp.int32(0)), visits)
-        return _accounted(estimate, log_weight, accepted, int(self.chain_length)), receipt
-
-    def _propose_exactly(
-        self, randomness: ChainDraw, memory: Memory, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, PyTree]:
-        proposals, log_weights = self._weigh(self.estimator.batches(data), memory, point, data, weight)
-        cumulative = jnp.cumsum(jnp.exp(log_weights - jnp.max(log_weights)))
-        chosen = jnp.searchsorted(cumulative, jnp.exp(randomness.log_uniforms[0]) * cumulative[-1])
-        estimate, receipt = _tree.take(proposals, jnp.minimum(chosen, cumulative.shape[0] - 1))
-        return _of_finite_weight(estimate, cumulative[-1]), receipt
 
 
 def exponentially_weighted(
@@ -289,7 +223,7 @@ def exponentially_weighted(
     if is_named:
         _check.one_of("frozen_noise", frozen_noise, FROZEN_NOISE)
     else:
-        _check_tree(frozen_noise)
+        check_tree(frozen_noise)
     _check.one_of("candidates", candidates, CANDIDATES)
     _check.boolean("carry_index", carry_index)
     if carry_index and (is_exact or chain_length == 0):
@@ -306,40 +240,3 @@ def exponentially_weighted(
         name=frozen_noise if is_named else None,
         candidates=candidates,
     )
-
-
-def _check_tree(frozen_noise: PyTree) -> None:
-    """Check a frozen noise given as a tree; whether it is shaped like the position shows at `init`."""
-    takes = "frozen_noise must be a name or a tree of floating-point arrays shaped like the position"
-    for leaf in jax.tree.leaves(frozen_noise):
-        if not isinstance(leaf, int | float | np.ndarray | np.generic | jax.Array):
-            raise TypeError(f"{takes}; got {_check.describe(leaf)} in it")
-        if isinstance(leaf, jax.Array | np.ndarray):
-            _check.finite("frozen_noise", leaf)
-
-
-def _check_shapes(frozen_noise: PyTree, position: Position) -> None:
-    """Check that a frozen noise is shaped like the position."""
-    given, needed = ([jnp.shape(x) for x in jax.tree.leaves(t)] for t in (frozen_noise, position))
-    same_tree = jax.tree.structure(frozen_noise) == jax.tree.structure(position)
-    is_float = all(jnp.issubdtype(jnp.result_type(x), jnp.floating) for x in jax.tree.leaves(frozen_noise))
-    if not same_tree or given != needed or not is_float:
-        x, like = _check.shapes(frozen_noise), _check.shapes(position)
-        raise ValueError(
-            "frozen_noise must be a name or a tree of floating-point arrays shaped like the position "
-            f"({_check.listed('position', like)}); got {_check.listed('frozen_noise', x)}"
-        )
-
-
-def _accounted(estimate: Estimate, log_weight: Array, accepted: Array, length: int) -> Estimate:
-    """The chosen estimate with the share accepted, 1 where nothing was proposed and no weight was asked for."""
-    if not length:
-        return estimate._replace(acceptance=np.float32(1.0))
-    acceptance = accepted.astype(jnp.float32) / length
-    return _of_finite_weight(estimate, log_weight)._replace(acceptance=acceptance)
-
-
-def _of_finite_weight(estimate: Estimate, weight: Array) -> Estimate:
-    """The estimate, NaN where its weight is not finite: the chain then counts as diverged at this step."""
-    is_finite = jnp.isfinite(weight)
-    return estimate._replace(gradient=jax.tree.map(lambda g: jnp.where(is_finite, g, jnp.nan), estimate.gradient))

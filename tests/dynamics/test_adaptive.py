@@ -13,7 +13,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.dynamics import PreconditionedState, RiemannianState, ThermostatState
-from ewsg_jax.gradients._exponentially_weighted import ChainDraw
+from ewsg_jax.gradients.index_chain import ChainDraw
 from tests import contract
 
 H, GAMMA, T, DAMPING, DECAY = 0.03, 1.3, 0.7, 0.2, 0.9

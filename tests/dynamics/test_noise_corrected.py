@@ -15,7 +15,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.dynamics import UnderdampedState
 from ewsg_jax.gradients import Covariance, Estimate
-from ewsg_jax.gradients._exponentially_weighted import ChainDraw
+from ewsg_jax.gradients.index_chain import ChainDraw
 from tests.chains import run
 from tests.oracles import index_chain, lyapunov
 from tests.oracles.gaussian import kl_divergence

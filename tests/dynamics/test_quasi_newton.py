@@ -14,7 +14,7 @@ import ewsg_jax as ewsg
 from ewsg_jax import Randomness
 from ewsg_jax.dynamics import lbfgs
 from ewsg_jax.gradients import Estimate
-from ewsg_jax.gradients._exponentially_weighted import ChainDraw
+from ewsg_jax.gradients.index_chain import ChainDraw
 from tests.chains import run
 from tests.oracles import quasi_newton as oracle
 from tests.parts import altered

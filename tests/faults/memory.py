@@ -233,14 +233,14 @@ MUTANTS = [
     ),
     Mutant(
         "the first candidate is committed",
-        G + "_exponentially_weighted.py",
+        G + "index_chain.py",
         "estimate, receipt = _tree.take(proposals, chosen)",
         "estimate, receipt = _tree.take(proposals[0], chosen), _tree.take(proposals[1], 0)",
         WM + "test_law_is_the_transition_matrix_on_reduced_gradients[saga-2-together]",
     ),
     Mutant(
         "the last candidate is committed",
-        G + "_exponentially_weighted.py",
+        G + "index_chain.py",
         "(_tree.where(accept, candidate, current), accepted + accept)",
         "(((_tree.where(accept, candidate[0][0], current[0][0]), candidate[0][1]), _tree.where(accept, candidate[1], current[1])), accepted + accept)",
         WM + "test_a_step_commits_once_and_counts_every_candidate[covariance_tracking-one_by_one]",

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.gradients._exponentially_weighted import ChainDraw
+from ewsg_jax.gradients.index_chain import ChainDraw
 from ewsg_jax.gradients.remembering import Draw, Remembered
 from tests.gradients.test_index_chain import (
     FRICTION,

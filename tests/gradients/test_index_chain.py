@@ -17,7 +17,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.gradients import Estimate, Evaluations
-from ewsg_jax.gradients._exponentially_weighted import ChainDraw
+from ewsg_jax.gradients.index_chain import ChainDraw
 from tests.oracles import enumeration, index_chain
 from tests.parts import altered
 

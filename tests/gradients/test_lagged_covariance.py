@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.gradients._exponentially_weighted import ChainDraw
+from ewsg_jax.gradients.index_chain import ChainDraw
 from tests.oracles import enumeration
 
 N, EVERY, STEPS = 5, 3, 8

@@ -16,9 +16,9 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.gradients import GradientEstimator
 from ewsg_jax.gradients._control_variate import ControlVariateMemory
-from ewsg_jax.gradients._exponentially_weighted import ChainDraw
 from ewsg_jax.gradients._saga import SAGAMemory
 from ewsg_jax.gradients._svrg import SVRGDraw, SVRGMemory
+from ewsg_jax.gradients.index_chain import ChainDraw
 from tests.gradients.test_enumeration import as_jax, close
 from tests.gradients.test_index_chain import Outcome, law_of_the_chain, thresholds
 from tests.gradients.test_variance_reduced import quick_jit

@@ -1,0 +1,103 @@
+"""The index chain of exponential weights (EWSG, Algorithm 1): Metropolis steps among batches, and their exact law.
+
+A batch I is replaced by the next one, J, with probability min(1, exp(w(J) − w(I))).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _tree
+from ewsg_jax._types import Array, PyTree
+from ewsg_jax.gradients.protocol import Estimate
+
+Proposal = tuple[Estimate, PyTree]
+"""The estimate that a batch gives, and the receipt that commits it."""
+Propose = Callable[[PyTree], Proposal]
+LogWeight = Callable[[Estimate], Array]
+
+MOST_UNROLLED = 16
+"""Visits of the index chain that are compiled without a loop."""
+
+
+class ChainDraw(NamedTuple):
+    """Randomness of the index chain: M+1 batches and the logs of M uniform numbers.
+
+    M batches where the chain begins with that of the last step; a refresh then sees the first of these. For exact
+    weights one batch, which only a refresh of the wrapped estimator sees, and one uniform number.
+    """
+
+    batches: PyTree
+    log_uniforms: Array
+
+
+def together(propose: Propose, log_weight: LogWeight, drawn: ChainDraw) -> Proposal:
+    """Return where the chain ends, all M + 1 estimates at once."""
+    length = drawn.log_uniforms.shape[0]
+    proposals, log_weights = _weighed(propose, log_weight, drawn.batches)
+
+    def visit(carry: Any, proposal: tuple[Array, Array, Array]) -> tuple[Any, None]:
+        current, accepted = carry
+        number, log_weight, log_uniform = proposal
+        accept = log_uniform <= log_weight - current[1]
+        return (_tree.where(accept, (number, log_weight), current), accepted + accept), None
+
+    proposed = (jnp.arange(1, length + 1, dtype=jnp.int32), log_weights[1:], drawn.log_uniforms)
+    unroll = max(1, min(length, MOST_UNROLLED))
+    first = ((jnp.int32(0), log_weights[0]), jnp.int32(0))
+    ((chosen, at_end), accepted), _ = jax.lax.scan(visit, first, proposed, unroll=unroll)
+    estimate, receipt = _tree.take(proposals, chosen)
+    return _accounted(estimate, at_end, accepted, length), receipt
+
+
+def one_by_one(propose: Propose, log_weight: LogWeight, drawn: ChainDraw) -> Proposal:
+    """Return the same to rounding, with two estimates in memory."""
+
+    def evaluate(batch: PyTree) -> tuple[Proposal, Array]:
+        proposal = propose(batch)
+        return proposal, log_weight(proposal[0])
+
+    def visit(carry: Any, proposal: tuple[PyTree, Array]) -> tuple[Any, None]:
+        current, accepted = carry
+        batch, log_uniform = proposal
+        candidate = evaluate(batch)
+        accept = log_uniform <= candidate[1] - current[1]
+        return (_tree.where(accept, candidate, current), accepted + accept), None
+
+    first = evaluate(jax.tree.map(lambda x: x[0], drawn.batches))
+    rest = jax.tree.map(lambda x: x[1:], drawn.batches)
+    visits = (rest, drawn.log_uniforms)
+    (((estimate, receipt), at_end), accepted), _ = jax.lax.scan(visit, (first, jnp.int32(0)), visits)
+    return _accounted(estimate, at_end, accepted, drawn.log_uniforms.shape[0]), receipt
+
+
+def exactly(propose: Propose, log_weight: LogWeight, batches: PyTree, log_uniform: Array) -> Proposal:
+    """Return a draw from the chain's law, of all batches."""
+    proposals, log_weights = _weighed(propose, log_weight, batches)
+    cumulative = jnp.cumsum(jnp.exp(log_weights - jnp.max(log_weights)))
+    chosen = jnp.searchsorted(cumulative, jnp.exp(log_uniform) * cumulative[-1])
+    estimate, receipt = _tree.take(proposals, jnp.minimum(chosen, cumulative.shape[0] - 1))
+    return _of_finite_weight(estimate, cumulative[-1]), receipt
+
+
+def _weighed(propose: Propose, log_weight: LogWeight, batches: PyTree) -> tuple[Proposal, Array]:
+    """Return the estimates of many batches with their receipts, and their log weights."""
+    proposals = jax.vmap(propose)(batches)
+    return proposals, jax.vmap(log_weight)(proposals[0])
+
+
+def _accounted(estimate: Estimate, log_weight: Array, accepted: Array, length: int) -> Estimate:
+    """The chosen estimate with the share accepted, 1 where nothing was proposed and no weight was asked for."""
+    if not length:
+        return estimate._replace(acceptance=np.float32(1.0))
+    acceptance = accepted.astype(jnp.float32) / length
+    return _of_finite_weight(estimate, log_weight)._replace(acceptance=acceptance)
+
+
+def _of_finite_weight(estimate: Estimate, weight: Array) -> Estimate:
+    """The estimate, NaN where its weight is not finite: the chain then counts as diverged at this step."""
+    is_finite = jnp.isfinite(weight)
+    return estimate._replace(gradient=jax.tree.map(lambda g: jnp.where(is_finite, g, jnp.nan), estimate.gradient))
