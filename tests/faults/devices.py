@@ -68,7 +68,7 @@ MUTANTS = [
         "ewsg_jax/planning/walls.py",
         "    return products.matmul(inputs.T, only_counted(weights[:, None] * inputs, given))",
         "    return products.matmul(inputs.T, weights[:, None] * inputs)",
-        DEVICES + "test_every_check_over_four_devices",
+        FOUR,
         sweep=True,
     ),
     Mutant(

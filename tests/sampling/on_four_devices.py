@@ -17,6 +17,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh
 
 import ewsg_jax as ewsg
+from ewsg_jax.planning import walls
 from ewsg_jax.rows import spread
 from ewsg_jax.rows.shards import Shard
 from ewsg_jax.sampling import loop, over_devices
@@ -392,6 +393,15 @@ def plans_are_those_of_one_device():
         assert run.is_finite.all()
 
 
+def walls_are_those_of_one_device():
+    """Of 103 rows one part of four has a copy, which is no row."""
+    places = jnp.asarray(np.random.default_rng(2).standard_normal((16, 3)))
+    asked = MODEL.predictor, jnp.ones(3), places
+    one, four = (walls._largest(*asked, rows, jnp.ones(())) for rows in (jax.tree.map(jnp.asarray, ROWS),
+                                                                       spread.over(DATA, ROWS)))  # fmt: skip
+    close(one, four)
+
+
 def batches_of_a_plan_are_shared():
     three = Mesh(DEVICES[:3], ("data",))
     plan = ewsg.plan(KEY, MODEL, jnp.zeros(3), ROWS, mesh=three, methods=["sgld", "svrg_ld"])
@@ -437,7 +447,8 @@ def main(names):
              forecasts_of_many_numbers_are_those_of_one_device, rows_are_taken_from_where_they_are,
              rows_by_probability, rows_by_probability_are_unbiased,
              covariances_are_those_of_all_batches, kept_covariances_and_carried_indices,
-             plans_are_those_of_one_device, batches_of_a_plan_are_shared)  # fmt: skip
+             plans_are_those_of_one_device, walls_are_those_of_one_device,
+             batches_of_a_plan_are_shared)  # fmt: skip
     checks |= {check.__name__: check for check in alone}
     for name in names or checks:
         began = time.perf_counter()

@@ -15,7 +15,7 @@ import ewsg_jax as ewsg
 CHECKS = Path(__file__).parent / "on_four_devices.py"
 USUAL = ("chains: sghmc", "chains: ewsg_vr", "chains: flymc", "rows: svrg_ld", "rows: ewsg", "rows_and_chains",
          "covariances_are_those_of_all_batches", "rows_by_probability_are_unbiased",
-         "rows_are_taken_from_where_they_are", "forecast: cv_uld",
+         "rows_are_taken_from_where_they_are", "walls_are_those_of_one_device", "forecast: cv_uld",
          "estimates_are_unbiased", "batches_are_of_each_device_own_rows")  # fmt: skip
 """Some of every kind; the sweep makes all."""
 
@@ -43,7 +43,7 @@ def test_runs_over_four_devices():
 @pytest.mark.sweep
 def test_every_check_over_four_devices():
     found = said((), 1200)
-    assert len(found) == len(ewsg.METHODS) + 39
+    assert len(found) == len(ewsg.METHODS) + 40
     assert set(found.values()) == {"ok"}, found
 
 
