@@ -38,7 +38,8 @@ def test_what_is_made_is_what_is_stored(tmp_path, capsys, name):
     result, known = json.loads((tmp_path / RESULT).read_text()), stored(name)
     assert f"{name}: {result['verdict']}" in capsys.readouterr().out
     assert {path.name for path in tmp_path.iterdir()} == {RESULT, "figure.png"}
-    if known is None or known["scale"] != "quick":
+    # At the paper's size some of the others come out otherwise than at the quick one, as their pages say.
+    if known is None or (known["scale"] != "quick" and name not in IN_EVERY_RUN):
         return
     opposite = {HOLDS: FAILS, FAILS: HOLDS}
     for before, now in zip(known["claims"], result["claims"], strict=True):
