@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ from typing import Any
 import numpy as np
 
 from ewsg_jax.files import write_whole
+
+LISTS = re.compile(r"(?<=\[)\n[^][{}\"]*(?=\])")
+"""What JSON has between the brackets of a list of numbers; texts hold no line's end."""
 
 
 class Folder:
@@ -49,8 +53,9 @@ class Folder:
         self.write_bytes(name, text.encode("utf-8"))
 
     def write_json(self, name: str, content: Any) -> None:
-        """Write JSON; numbers that are not finite become null."""
-        self.write_text(name, json.dumps(plain(content), indent=2, ensure_ascii=False) + "\n")
+        """Write JSON, a list of numbers on one line; numbers that are not finite become null."""
+        text = json.dumps(plain(content), indent=2, ensure_ascii=False)
+        self.write_text(name, LISTS.sub(lambda found: re.sub(r"\n\s*", " ", found[0]).strip(), text) + "\n")
 
     def write_arrays(self, name: str, arrays: dict[str, np.ndarray]) -> None:
         """Write a compressed .npz file."""
