@@ -5,6 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import jax
+import numpy as np
 
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Array, Data, Key
@@ -12,6 +13,9 @@ from ewsg_jax.rows.window import Window
 from ewsg_jax.sampling.chunks import Call
 from ewsg_jax.sampling.starts import split
 from ewsg_jax.streams import Stream, order, values
+
+Room = list[np.ndarray]
+"""What rows are read into, and on a CPU the very memory of a window's arrays."""
 
 USE = 2
 """What sets the key of windows apart from those of starts, whose uses are 0 and 1."""
@@ -29,8 +33,9 @@ class Windows:
         self._words = order.words_of(jax.random.fold_in(split(key)[0], USE))
         self._steps, self._x64 = steps_of(kernel, stream), bool(jax.config.read("jax_enable_x64"))
         self._pool = ThreadPoolExecutor(1, "ewsg_jax-windows")
-        self._ahead: tuple[int, Future[Data]] | None = None
-        self._here: tuple[int, Window] | None = None
+        self._ahead: tuple[int, Future[tuple[Data, Room | None]]] | None = None
+        self._here: tuple[int, Window, Room | None] | None = None
+        self._room: Room | None = None
         self._look: Callable[[Window], None] | None = None
 
     def at(self, step: int) -> Window:
@@ -43,10 +48,12 @@ class Windows:
         if self._here is None or self._here[0] != number:
             ahead, self._ahead = self._ahead, None
             future = ahead[1] if ahead is not None and ahead[0] == number else self._ask(number)
-            window = Window(future.result(), self._stream)
+            rows, room = future.result()
+            window = Window(rows, self._stream)
             if self._look is not None:
                 self._look_at(window, number)
-            self._here = number, window
+            self._leave()
+            self._here = number, window, room
         if self._ahead is None and self._steps is not None:
             self._ahead = number + 1, self._ask(number + 1)
         return self._here[1]
@@ -107,19 +114,31 @@ class Windows:
     def close(self) -> None:
         """Let what is read ahead go."""
         self._pool.shutdown(wait=True, cancel_futures=True)
-        self._ahead = self._here = None
+        self._ahead = self._here = self._room = None
 
-    def _ask(self, number: int) -> Future[Data]:
-        return self._pool.submit(self._read, number)
+    def _leave(self) -> None:
+        """Let the window at hand go, and have its memory read into again: new memory takes longer than reading."""
+        if self._here is not None:
+            _, window, self._room = self._here
+            # Whoever held on to it would be given other rows, and is given an error.
+            for leaf in jax.tree.leaves(window.rows):
+                leaf.delete()
 
-    def _read(self, number: int) -> Data:
+    def _ask(self, number: int) -> Future[tuple[Data, Room | None]]:
+        room, self._room = self._room, None
+        return self._pool.submit(self._read, number, room)
+
+    def _read(self, number: int, room: Room | None) -> tuple[Data, Room | None]:
         runs = order.runs_of(self._stream.cut, self._words, number)
-        rows = self._stream.read_runs(runs)
+        # A function of the user's may keep what it is given.
+        if room is None and not self._stream.is_changed:
+            room = self._stream.room(self._stream.window)
+        rows = self._stream.read_runs(runs, room)
         if self._check_data:
             values.check_finite(rows, lambda row: self._stream.where(runs, row))
         # What the caller has enabled is that of its thread alone.
         with jax.enable_x64(self._x64):
-            return jax.block_until_ready(self._stream.on_device(rows))
+            return jax.block_until_ready(self._stream.on_device(rows)), room
 
     def _look_at(self, window: Window, number: int) -> None:
         """Look at a window, and raise what is wrong with its rows with the place of the first that is."""

@@ -84,18 +84,26 @@ class Stream(Whole):
         _check.integer("stop", stop, start + 1, self.num_rows)
         return self.read_runs([(start, stop - start)])
 
-    def read_runs(self, runs: list[tuple[int, int]]) -> Data:
-        """Return runs of rows, each told by its first row and its length, one after the other."""
+    def room(self, length: int) -> list[np.ndarray]:
+        """Return arrays that so many rows are read into."""
+        return [values.room((length, *leaf.shape), leaf.dtype) for leaf in jax.tree.leaves(self._source.row)]
+
+    def read_runs(self, runs: list[tuple[int, int]], room: list[np.ndarray] | None = None) -> Data:
+        """Return runs of rows, each told by its first row and its length, one after the other.
+
+        Args:
+            runs: which.
+            room: arrays for as many rows, of `room`, that are overwritten; new ones by default.
+        """
         length = sum(count for _, count in runs)
-        leaves, structure = jax.tree.flatten(self._source.row)
-        out = [values.room((length, *leaf.shape), leaf.dtype) for leaf in leaves]
+        out = self.room(length) if room is None else room
         done = 0
         # The windows of a run and the pieces of a sum are read by threads of their own.
         with self._reading:
             for start, count in runs:
                 self._source.read(start, [x[done : done + count] for x in out])
                 done += count
-        tree = jax.tree.unflatten(structure, out)
+        tree = jax.tree.unflatten(jax.tree.structure(self._source.row), out)
         return tree if self._rows is None else self._changed(tree, length)
 
     def where(self, runs: list[tuple[int, int]], row: int) -> str:
@@ -145,6 +153,11 @@ class Stream(Whole):
         rows = self.read(0, self.window)
         values.check_finite(rows, self._source.where)
         return Window(self.on_device(rows), self)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether a function of the user's makes the data of what is read."""
+        return self._rows is not None
 
     def on_device(self, rows: Data) -> Data:
         """Return rows that were read as arrays of JAX, on a CPU in the memory that they were read into."""

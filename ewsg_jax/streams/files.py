@@ -1,5 +1,6 @@
 """Rows in files: .npy, memory maps, and Parquet."""
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ class Raw(Source):
         self.row = jax.ShapeDtypeStruct(shape[1:], dtype.newbyteorder("="))
         self._bytes = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
         size = os.path.getsize(path)
+        # What memory cannot hold until it is read again would only drive other things out of it.
+        self._is_large = hasattr(os, "posix_fadvise") and size > memory() / 2
         if size < offset + self.num_rows * self._bytes:
             raise ValueError(
                 f"source must be of whole files; {self._file} has {size:,} bytes, and ends in row "
@@ -47,6 +50,10 @@ class Raw(Source):
                     if not count:
                         break
                     done += count
+                if self._is_large:
+                    os.posix_fadvise(
+                        file.fileno(), self._offset + start * self._bytes, done, os.POSIX_FADV_DONTNEED
+                    )
         except OSError as error:
             raise unreadable(self.where(start + done // self._bytes), error) from error
         if done < len(view):
@@ -60,6 +67,14 @@ class Raw(Source):
 
     def where(self, row: int) -> str:
         return f"row {row:,} of {self._file}"
+
+
+def memory() -> float:
+    """Return how many bytes of memory this machine has; infinity where that is not told."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return math.inf
 
 
 def npy(path: Path) -> Raw:

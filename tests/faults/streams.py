@@ -173,4 +173,19 @@ MUTANTS = [
         "round(stream.window / cost)",
         BIAS + "test_a_run_has_the_law_that_its_windows_give_it",
     ),
+    Mutant(
+        "windows: new memory for each",
+        "ewsg_jax/sampling/windows.py",
+        "room, self._room = self._room, None",
+        "room = None",
+        WINDOWS + "test_windows_are_read_into_the_memory_of_those_that_are_gone",
+    ),
+    Mutant(
+        "windows: who holds on to one is given another",
+        "ewsg_jax/sampling/windows.py",
+        "                leaf.delete()",
+        "                ...",
+        WINDOWS + "test_windows_are_read_into_the_memory_of_those_that_are_gone",
+        sweep=True,
+    ),
 ]

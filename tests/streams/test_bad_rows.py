@@ -33,11 +33,11 @@ class Later:
         self.left, self.act = windows, act
         read = ewsg.Stream.read_runs
 
-        def counted(stream, runs):
+        def counted(stream, *asked):
             self.left -= 1
             if self.left == 0:
                 act()
-            return read(stream, runs)
+            return read(stream, *asked)
 
         monkeypatch.setattr(ewsg.Stream, "read_runs", counted)
 

@@ -94,6 +94,24 @@ def test_other_keys_have_other_windows():
     assert len({tuple(those) for those in words}) == 3
 
 
+def test_windows_are_read_into_the_memory_of_those_that_are_gone(monkeypatch):
+    """Two rooms serve twenty windows, and who held on to one is not given the rows of another."""
+    stream, made = ewsg.stream(ROWS, window=26), []
+    room = ewsg.Stream.room
+    monkeypatch.setattr(ewsg.Stream, "room", lambda stream, length: made.append(length) or room(stream, length))
+    windows = Windows(stream, KEY, uniform(batch_size=1), True)
+    steps = windows.left(0) or 1
+    first = windows.at(0)
+    for number in range(1, 20):
+        here = windows.at(number * steps)
+        expected = stream.read_runs(order.runs_of(stream.cut, windows._words, number), room(stream, stream.window))
+        np.testing.assert_array_equal(here.rows, expected)
+    windows.close()
+    assert made == [stream.window] * 2
+    with pytest.raises(RuntimeError, match="deleted"):
+        np.asarray(first.rows)
+
+
 def windows_from(first, stream):
     """The windows of a first epoch that begins at some row."""
     cut = stream.cut
