@@ -8,7 +8,7 @@ from ewsg_jax.reproduction import blr_vr
 from ewsg_jax.reproduction.blr_vr import FULL, METRIC
 from ewsg_jax.reproduction.claim import Claim
 from ewsg_jax.reproduction.experiment import Experiment, Numbers, Parts
-from ewsg_jax.reproduction.figures import Line, Panel, numbers, panels
+from ewsg_jax.reproduction.figures import Line, Panel, numbers
 
 STEPS = {"paper": "one step", "tuned": "tuned steps"}
 BATCHES = ["SGHMC", "EWSG", "EWSG-VR"]
@@ -84,7 +84,7 @@ def are_samples(parts: Parts) -> list[Claim]:
     return found
 
 
-def draw(parts: Parts) -> bytes:
+def draw(parts: Parts) -> list[Panel]:
     """Draw mean and sd along passes, of the first split of each data set, as Figure 5."""
     shown, seen = [], set()
     for name, part in sets_of(parts).items():
@@ -97,7 +97,7 @@ def draw(parts: Parts) -> bytes:
             lines.append(Line("posterior", ends, [part["limit"][of]] * 2, is_guide=True))
             words = f"{name.split()[0]}: {of} of test log likelihood"
             shown.append(Panel(words, "passes over the data", "", lines, (True, False)))
-    return panels(shown)
+    return shown
 
 
 EXPERIMENT = Experiment(

@@ -23,7 +23,7 @@ from ewsg_jax.reproduction.bnn_data import REGRESSION, SCORE, SOURCES, posed
 from ewsg_jax.reproduction.claim import Claim
 from ewsg_jax.reproduction.compared import ends, line
 from ewsg_jax.reproduction.experiment import Experiment, Numbers, Parts
-from ewsg_jax.reproduction.figures import Panel, panels
+from ewsg_jax.reproduction.figures import Panel
 from ewsg_jax.reproduction.judging import scores, short
 from ewsg_jax.reproduction.predicting import kernel_of, numbers_of, run
 from ewsg_jax.reproduction.problem import Budget
@@ -142,7 +142,7 @@ def claims(parts: Parts) -> list[Claim]:
     return [*found, compared(parts, "SVRG2nd-HMC", "SVRG-HMC", words, SIMILAR)]
 
 
-def draw(parts: Parts) -> bytes:
+def draw(parts: Parts) -> list[Panel]:
     """Draw the score along passes, data set by data set."""
     shown: Sequence[Panel] = [
         Panel(
@@ -154,7 +154,7 @@ def draw(parts: Parts) -> bytes:
         )
         for name, curves in curves_of(parts).items()
     ]
-    return panels(shown)
+    return shown
 
 
 EXPERIMENT = Experiment(

@@ -20,7 +20,7 @@ from ewsg_jax.experiments.tables import at_least
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.reproduction.claim import Claim
 from ewsg_jax.reproduction.experiment import Experiment, Numbers, Parts
-from ewsg_jax.reproduction.figures import Line, Panel, panels
+from ewsg_jax.reproduction.figures import Line, Panel
 from ewsg_jax.reproduction.gaussian_mse import NEAR, slope
 from ewsg_jax.sampling import sample
 
@@ -123,7 +123,7 @@ def _apart(of_step: Numbers) -> float:
     return float(np.max(np.abs(np.subtract(of_step["EWSG"], of_step["SGHMC"]))))
 
 
-def draw(parts: Parts) -> bytes:
+def draw(parts: Parts) -> list[Panel]:
     """Draw E θ against time at the largest and the least step, and the distances."""
     steps = next(iter(parts.values()))["steps"]
     shown = []
@@ -135,7 +135,7 @@ def draw(parts: Parts) -> bytes:
     axis, apart = [x["step"] for x in steps], [_apart(x) for x in steps]
     guide = [apart[0] * x / axis[0] for x in axis]
     lines = [Line("EWSG − SGHMC", axis, apart), Line("slope 1", axis, guide, is_guide=True)]
-    return panels([*shown, Panel("largest distance of E θ", "h", "", lines, (True, True))])
+    return [*shown, Panel("largest distance of E θ", "h", "", lines, (True, True))]
 
 
 EXPERIMENT = Experiment(

@@ -8,7 +8,7 @@ from ewsg_jax.reproduction import covertype
 from ewsg_jax.reproduction.claim import Claim
 from ewsg_jax.reproduction.covertype import ACCURACY, LOG_LIKELIHOOD, last
 from ewsg_jax.reproduction.experiment import Experiment, Parts
-from ewsg_jax.reproduction.figures import Line, Panel, numbers, panels
+from ewsg_jax.reproduction.figures import Line, Panel, numbers
 
 STEPS = {"paper": "the paper's steps", "tuned": "tuned steps"}
 COMPARABLE = 0.002
@@ -115,7 +115,7 @@ def are_samples(parts: Parts) -> list[Claim]:
     return found
 
 
-def draw(parts: Parts) -> bytes:
+def draw(parts: Parts) -> list[Panel]:
     """Draw accuracy and log likelihood along the pass under the first prior, as Figure 2, and at tuned steps."""
     of_prior = next(part for name, part in parts.items() if name.startswith("prior"))
     shown = []
@@ -134,7 +134,7 @@ def draw(parts: Parts) -> bytes:
         words = "test accuracy" if metric == ACCURACY else "−log likelihood"
         scale = False, metric == LOG_LIKELIHOOD
         shown.append(Panel(f"{words}, {STEPS[which]}", "passes over the data", "", lines, scale))
-    return panels(shown)
+    return shown
 
 
 EXPERIMENT = Experiment(

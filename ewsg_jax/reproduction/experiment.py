@@ -1,10 +1,11 @@
 """What an experiment is: parts that give numbers, claims that are read off them, and a figure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from ewsg_jax.reproduction.claim import Claim
+from ewsg_jax.reproduction.figures import Panel
 
 Settings = TypeVar("Settings")
 Numbers = dict[str, Any]
@@ -24,7 +25,7 @@ class Experiment(Generic[Settings]):
         parts: what is to be computed, by name and in order, each from those before it; a part is kept as soon as it
             is there. Its `"evaluations"` are how many ∇Vᵢ it took.
         claims: judges the parts' numbers; the rule, which knows nothing else.
-        draw: the figure of the parts' numbers, PNG.
+        draw: the panels of a figure of the parts' numbers.
     """
 
     name: str
@@ -33,4 +34,4 @@ class Experiment(Generic[Settings]):
     settings: type[Settings]
     parts: Callable[[Settings], Mapping[str, Callable[[Parts], Numbers]]]
     claims: Callable[[Parts], list[Claim]]
-    draw: Callable[[Parts], bytes]
+    draw: Callable[[Parts], Sequence[Panel]]

@@ -1,5 +1,6 @@
 """Figures in the papers' layouts: lines in panels."""
 
+import textwrap
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -34,9 +35,13 @@ class Panel(NamedTuple):
     is_log: tuple[bool, bool] = (False, True)
 
 
-def panels(shown: Sequence[Panel]) -> bytes:
-    """Return panels side by side as a PNG; a method has one colour in all of them."""
-    figure = pictures.blank(0.6 + 4.2 * len(shown), 3.6)
+def png(shown: Sequence[Panel], note: str = "") -> bytes:
+    """Return panels side by side as a PNG, with a text below; a method has one colour in all of them."""
+    width = 0.6 + 4.2 * len(shown)
+    lines = [part for line in note.splitlines() for part in textwrap.wrap(line, int(17 * width))]
+    figure = pictures.blank(width, 3.6 + 0.13 * len(lines))
+    if lines:
+        figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=7)
     of = list(dict.fromkeys(line.of or line.label for panel in shown for line in panel.lines if not line.is_guide))
     for axis, panel in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
         for line in panel.lines:

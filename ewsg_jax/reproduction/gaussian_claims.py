@@ -10,7 +10,7 @@ import numpy as np
 from ewsg_jax.reproduction import gaussian
 from ewsg_jax.reproduction.claim import Claim
 from ewsg_jax.reproduction.experiment import Experiment, Parts
-from ewsg_jax.reproduction.figures import Line, Panel, numbers, panels
+from ewsg_jax.reproduction.figures import Line, Panel, numbers
 
 PAPER, TUNED = "paper", "tuned"
 STEPS = {PAPER: "the paper's steps", TUNED: "tuned steps"}
@@ -127,7 +127,7 @@ def _map(parts: Parts) -> Panel:
     return Panel("after all passes", "step size h", "KL(target ‖ fitted normal law)", lines, (True, True))
 
 
-def draw(parts: Parts) -> bytes:
+def draw(parts: Parts) -> list[Panel]:
     """Draw the median divergence over data sets along passes, with its quartiles, at both steps, and the map."""
     shown = []
     for which, name in STEPS.items():
@@ -143,7 +143,7 @@ def draw(parts: Parts) -> bytes:
         shown.append(Panel(name, "passes over the data", "KL(target ‖ fitted normal law)", lines))
     if "map" in data_sets(parts)[0]:
         shown.append(_map(parts))
-    return panels(shown)
+    return shown
 
 
 def _experiment(name: str, figure: str, question: str, claims: Callable[[Parts], list[Claim]]) -> Experiment:

@@ -19,7 +19,7 @@ from ewsg_jax.experiments.tables import at_least
 from ewsg_jax.methods import ewsg, uld
 from ewsg_jax.reproduction.claim import Claim
 from ewsg_jax.reproduction.experiment import Experiment, Numbers, Parts
-from ewsg_jax.reproduction.figures import Line, Panel, panels
+from ewsg_jax.reproduction.figures import Line, Panel
 from ewsg_jax.reproduction.gaussian import MODEL, NUM_ROWS, rows_of
 from ewsg_jax.sampling import moments, sample
 
@@ -144,7 +144,7 @@ def claims(parts: Parts) -> list[Claim]:
     return found
 
 
-def draw(parts: Parts) -> bytes:
+def draw(parts: Parts) -> list[Panel]:
     """Draw the three panels, data set by data set, with the slopes that are claimed."""
     shown = []
     names = {"1d": ("T", "mean squared error"), "1e": ("h", "error − that of full gradients"), "1f": ("h", "bias²")}
@@ -154,7 +154,7 @@ def draw(parts: Parts) -> bytes:
         guide = [middle * (x / axis[0]) ** claimed for x in axis]
         lines.append(Line(f"slope {claimed:g}", axis, guide, is_guide=True))
         shown.append(Panel(f"{figure}: {words}", *names[figure], lines, (True, True)))
-    return panels(shown)
+    return shown
 
 
 EXPERIMENT = Experiment(

@@ -7,7 +7,7 @@ import numpy as np
 from ewsg_jax.reproduction import hmc
 from ewsg_jax.reproduction.claim import Claim
 from ewsg_jax.reproduction.experiment import Experiment, Numbers, Parts
-from ewsg_jax.reproduction.figures import Line, Panel, numbers, panels
+from ewsg_jax.reproduction.figures import Line, Panel, numbers
 
 NEAR, SIMILAR = 0.05, 1.1
 """The part of the way from the start's score to the limit that may be left, and passes that are as many."""
@@ -53,7 +53,7 @@ def claims(parts: Parts) -> list[Claim]:
     return found
 
 
-def draw(parts: Parts, y_label: str) -> bytes:
+def draw(parts: Parts, y_label: str) -> list[Panel]:
     """Draw the score along passes, data set by data set, and what it comes to."""
     shown = []
     for name, part in hmc.data_sets(parts).items():
@@ -62,7 +62,7 @@ def draw(parts: Parts, y_label: str) -> bytes:
         lines.append(Line("posterior", [min(passes), max(passes)], [part["limit"]] * 2, is_guide=True))
         title = f"{name}, n = {part['rows']}"
         shown.append(Panel(title, "passes over the data", y_label, lines, (False, False)))
-    return panels(shown)
+    return shown
 
 
 def _experiment(name: str, figures: str, question: str, y_label: str) -> Experiment:

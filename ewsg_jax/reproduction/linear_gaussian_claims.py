@@ -8,7 +8,7 @@ import numpy as np
 from ewsg_jax.reproduction import curved, linear_gaussian
 from ewsg_jax.reproduction.claim import Claim
 from ewsg_jax.reproduction.experiment import Experiment, Parts
-from ewsg_jax.reproduction.figures import Line, Panel, numbers, panels
+from ewsg_jax.reproduction.figures import Line, Panel, numbers
 
 PAPER, TUNED = "paper", "tuned"
 STEPS = {PAPER: "the paper's steps", TUNED: "tuned steps"}
@@ -82,7 +82,7 @@ def _unbiased(parts: Parts, label: str, by_the_paper: bool) -> Claim:
     return Claim(words + " (Theorem 5)" * by_the_paper, float(np.mean(so)), f"left at h = 0: {told}", by_the_paper)
 
 
-def draw(parts: Parts) -> bytes:
+def draw(parts: Parts) -> list[Panel]:
     """Draw the median error along iterations in each dimension, at both steps, and averages off Gaussians."""
     shown = []
     sets = data_sets(parts)
@@ -102,7 +102,7 @@ def draw(parts: Parts) -> bytes:
     steps = [each["step"] for each in part["steps"]]
     lines = [Line(label, steps, [each[label][0] for each in part["steps"]]) for label in ("HAMCMC", "Langevin")]
     lines.append(Line("exact", steps, [part["exact"][0]] * len(steps), is_guide=True))
-    return panels([*shown, Panel("off Gaussians", "h", "E x²", lines, (True, False))])
+    return [*shown, Panel("off Gaussians", "h", "E x²", lines, (True, False))]
 
 
 EXPERIMENT = Experiment(

@@ -7,7 +7,7 @@ import numpy as np
 from ewsg_jax.reproduction import lognormal
 from ewsg_jax.reproduction.claim import Claim
 from ewsg_jax.reproduction.experiment import Experiment, Parts
-from ewsg_jax.reproduction.figures import Line, Panel, numbers, panels
+from ewsg_jax.reproduction.figures import Line, Panel, numbers
 
 FAR = 3.0
 """An error that is so many times another has not come where that is."""
@@ -63,7 +63,7 @@ def claims(parts: Parts) -> list[Claim]:
     return found
 
 
-def draw(parts: Parts) -> bytes:
+def draw(parts: Parts) -> list[Panel]:
     """Draw the median error of each method along passes, in both readings."""
     shown, passes = [], parts["axis"]["passes"]
     for of in lognormal.READINGS:
@@ -74,7 +74,7 @@ def draw(parts: Parts) -> bytes:
             middle = [None if np.isnan(x).any() else float(np.median(x)) for x in curves.T]
             lines.append(Line(f"{label}, h = {told['step']:g}", passes, middle, of=label))
         shown.append(Panel(f"{of} likelihood", "passes over the data", "mean squared error", lines, (True, True)))
-    return panels(shown)
+    return shown
 
 
 EXPERIMENT = Experiment(

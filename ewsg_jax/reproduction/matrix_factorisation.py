@@ -27,7 +27,7 @@ from ewsg_jax.reproduction.compared import better, ends, line
 from ewsg_jax.reproduction.decreasing import POWER, kernels
 from ewsg_jax.reproduction.experiment import Experiment, Numbers, Parts
 from ewsg_jax.reproduction.factorising import synthetic
-from ewsg_jax.reproduction.figures import Panel, panels
+from ewsg_jax.reproduction.figures import Panel
 from ewsg_jax.reproduction.predicting import numbers_of, run
 from ewsg_jax.reproduction.problem import Budget, Problem
 from ewsg_jax.reproduction.stable import StableNoise
@@ -160,7 +160,7 @@ def claims(parts: Parts) -> list[Claim]:
     ]
 
 
-def draw(parts: Parts) -> bytes:
+def draw(parts: Parts) -> list[Panel]:
     """Draw the median error along passes, of both models, at both steps."""
     shown = []
     for model, name in MODELS.items():
@@ -171,7 +171,7 @@ def draw(parts: Parts) -> bytes:
                 mark = f"{label} (dashed: × {factors[label]:g})" if which == "paper" else ""
                 lines.append(line(sets, label, "rmse", mark, is_dashed=which == "tuned"))
         shown.append(Panel(name, "passes over the entries", "RMSE at held-out entries", lines, (False, True)))
-    return panels(shown)
+    return shown
 
 
 EXPERIMENT = Experiment(

@@ -7,7 +7,7 @@ import numpy as np
 from ewsg_jax.reproduction import misspecified
 from ewsg_jax.reproduction.claim import Claim
 from ewsg_jax.reproduction.experiment import Experiment, Parts
-from ewsg_jax.reproduction.figures import Line, Panel, panels
+from ewsg_jax.reproduction.figures import Line, Panel
 from ewsg_jax.reproduction.misspecified import EVERY, LAGS, REDRAWN
 
 PAPER_STEPS, PAPER_USED, NEAR = 10_000, 0.109, 0.003
@@ -117,7 +117,7 @@ def _steps(values: list[Any]) -> list[int]:
     return [EVERY * (i + 1) for i in range(len(values))]
 
 
-def draw(parts: Parts) -> bytes:
+def draw(parts: Parts) -> list[Panel]:
     """Draw the rows that FlyMC uses, autocorrelations, and log σ along EWSG's and FlyMC's chains, as Figure 6."""
     labels = [FLYMC, MODE, EWSG, "EWSG, tuned", "Metropolis"]
     first = {label: found[0] for label in labels if (found := runs(parts, label))}
@@ -129,13 +129,11 @@ def draw(parts: Parts) -> bytes:
         if x != "EWSG, tuned"
     ]
     near = [Line(x.label, x.x, [None if abs(y or 0) > 15 else y for y in x.y]) for x in paths]
-    return panels(
-        [
-            Panel("share of rows used", "step", "", rows, (False, True)),
-            Panel("autocorrelation of log σ", "lag (steps)", "", memory, (True, False)),
-            Panel("log σ, within 15 sds", "step", "sds from the posterior's mean", near, (False, False)),
-        ]
-    )
+    return [
+        Panel("share of rows used", "step", "", rows, (False, True)),
+        Panel("autocorrelation of log σ", "lag (steps)", "", memory, (True, False)),
+        Panel("log σ, within 15 sds", "step", "sds from the posterior's mean", near, (False, False)),
+    ]
 
 
 EXPERIMENT = Experiment(

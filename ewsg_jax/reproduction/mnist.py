@@ -31,7 +31,7 @@ from ewsg_jax.reproduction.digits import (
     step_of,
 )
 from ewsg_jax.reproduction.experiment import Experiment, Numbers, Parts
-from ewsg_jax.reproduction.figures import Panel, panels
+from ewsg_jax.reproduction.figures import Panel
 from ewsg_jax.reproduction.judging import scores, short
 from ewsg_jax.reproduction.predicting import kernel_of, numbers_of, run
 from ewsg_jax.stacking import stack
@@ -124,7 +124,7 @@ def claims(parts: Parts) -> list[Claim]:
     return found
 
 
-def draw(parts: Parts) -> bytes:
+def draw(parts: Parts) -> list[Panel]:
     """Draw training and test errors along passes, at both steps."""
     shown = []
     for metric, name in (("training", "training error"), ("error", "test error")):
@@ -135,7 +135,7 @@ def draw(parts: Parts) -> bytes:
                 mark = f"{label} (dashed: × {part['factor']:g})" if which == "paper" else ""
                 lines.append(line([curves], label, metric, mark, is_dashed=which == "tuned"))
         shown.append(Panel(name, "passes over the data", "share of rows", lines, (False, True)))
-    return panels(shown)
+    return shown
 
 
 EXPERIMENTS = tuple(

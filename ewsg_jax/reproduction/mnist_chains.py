@@ -22,7 +22,7 @@ from ewsg_jax.reproduction.claim import Claim
 from ewsg_jax.reproduction.compared import ends
 from ewsg_jax.reproduction.digits import NUM_TRAINING, UNTRAINED, DigitSettings, best_of, network_of, problems
 from ewsg_jax.reproduction.experiment import Experiment, Numbers, Parts
-from ewsg_jax.reproduction.figures import Line, Panel, panels
+from ewsg_jax.reproduction.figures import Line, Panel
 from ewsg_jax.reproduction.judging import short
 from ewsg_jax.reproduction.predicting import numbers_of, run
 from ewsg_jax.reproduction.problem import Problem
@@ -101,7 +101,7 @@ def claims(parts: Parts) -> list[Claim]:
     return found
 
 
-def draw(parts: Parts) -> bytes:
+def draw(parts: Parts) -> list[Panel]:
     """Draw the last test errors over what a step costs, b(M + 1)."""
     shown = []
     for which, steps in STEPS.items():
@@ -110,7 +110,7 @@ def draw(parts: Parts) -> bytes:
             at = sorted((part["b"] * part["candidates"], _median(part[which], label)) for part in parts.values())
             lines.append(Line(label, [x for x, _ in at], [y for _, y in at]))
         shown.append(Panel(steps, "b(M + 1)", "test error (lost chains: 0.9)", lines, (True, False)))
-    return panels(shown)
+    return shown
 
 
 def _median(curves: Any, label: str) -> float:

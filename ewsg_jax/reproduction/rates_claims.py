@@ -7,7 +7,7 @@ import numpy as np
 from ewsg_jax.reproduction import rates
 from ewsg_jax.reproduction.claim import Claim
 from ewsg_jax.reproduction.experiment import Experiment, Numbers, Parts
-from ewsg_jax.reproduction.figures import Line, Panel, panels
+from ewsg_jax.reproduction.figures import Line, Panel
 from ewsg_jax.reproduction.gaussian_mse import NEAR, slope
 
 SMALL = 100.0
@@ -103,7 +103,7 @@ def _regimes(parts: Parts) -> list[Claim]:
     ]
 
 
-def draw(parts: Parts) -> bytes:
+def draw(parts: Parts) -> list[Panel]:
     """Draw the costs on the quadratic of accuracies, with what comes first, and of rows."""
     quadratic: Numbers = parts["quadratic"]
     axes, n = quadratic["axes"], quadratic["num_rows"]
@@ -115,7 +115,7 @@ def draw(parts: Parts) -> bytes:
     by_rows = {label: _finite(each["rows"]) for label, each in quadratic["costs"].items()}
     lines = [Line(label, [axes["rows"][i] for i in order], [y[i] for i in order]) for label, y in by_rows.items()]
     shown.append(Panel("quadratic, one ε", "n", "evaluations of a row", lines, (True, True)))
-    return panels(shown)
+    return shown
 
 
 EXPERIMENT = Experiment(

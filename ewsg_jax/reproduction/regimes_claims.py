@@ -9,7 +9,7 @@ import numpy as np
 from ewsg_jax.reproduction import regimes
 from ewsg_jax.reproduction.claim import Claim
 from ewsg_jax.reproduction.experiment import Experiment, Numbers, Parts
-from ewsg_jax.reproduction.figures import Line, Panel, panels
+from ewsg_jax.reproduction.figures import Line, Panel
 
 FAR = 2.0
 """An error that is so many times another stays above it."""
@@ -107,7 +107,7 @@ def _floor(part: Numbers, label: str) -> float:
     return np.inf if found is None else found
 
 
-def draw(parts: Parts) -> bytes:
+def draw(parts: Parts) -> list[Panel]:
     """Draw the passes that each level takes, data set by data set."""
     shown = []
     for part in parts.values():
@@ -118,7 +118,7 @@ def draw(parts: Parts) -> bytes:
         ]
         title, y = f"{part['data']}, n = {part['rows']}", "distance to the optimal log likelihood"
         shown.append(Panel(title, "passes over the data", y, lines, (True, True)))
-    return panels(shown)
+    return shown
 
 
 EXPERIMENT = Experiment(

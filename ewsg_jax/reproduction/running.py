@@ -8,6 +8,7 @@ from typing import Any
 
 from ewsg_jax.experiments.files import Folder, plain
 from ewsg_jax.experiments.metrics import device, versions
+from ewsg_jax.reproduction import draws, figures
 from ewsg_jax.reproduction.claim import verdict_of
 from ewsg_jax.reproduction.experiment import Experiment, Numbers, Parts
 from ewsg_jax.reproduction.settings import RESULT, Scale, settings_of
@@ -49,9 +50,14 @@ def run(experiment: Experiment, text: str, scale: Scale, folder: Folder, say: Ca
         say(f"{experiment.name}: {len(done)} of {len(parts)} ({name}), {left:.0f} s left")
     result = told(experiment, done) | begun | {"device": device()}
     folder.write_json(RESULT, result)
-    folder.write_bytes(PICTURE, experiment.draw(done))
+    folder.write_bytes(PICTURE, pictured(experiment, done))
     (folder.path / UNFINISHED).unlink(missing_ok=True)
     return result
+
+
+def pictured(experiment: Experiment, parts: Parts) -> bytes:
+    """Return the figure of an experiment's numbers, PNG, with what `check` says of its draws."""
+    return figures.png(experiment.draw(parts), draws.note(parts))
 
 
 def told(experiment: Experiment, parts: Parts) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import numpy as np
 from ewsg_jax.reproduction import theorems
 from ewsg_jax.reproduction.claim import Claim
 from ewsg_jax.reproduction.experiment import Experiment, Parts
-from ewsg_jax.reproduction.figures import Line, Panel, panels
+from ewsg_jax.reproduction.figures import Line, Panel
 from ewsg_jax.reproduction.theorems import MATRIX, PIMA, VR
 from ewsg_jax.reproduction.weights import EXACT, ONE, UNIFORM
 
@@ -92,7 +92,7 @@ def claims(parts: Parts) -> list[Claim]:
     ]
 
 
-def draw(parts: Parts) -> bytes:
+def draw(parts: Parts) -> list[Panel]:
     """Draw the energy of a step, stiffening and push of M = 1, and E Δ, against the step."""
     every = runs(parts)
     steps = every[0]["steps"]
@@ -108,13 +108,11 @@ def draw(parts: Parts) -> bytes:
     change.append(Line("Pima, at draws", steps, signs[PIMA]))
     zero = Line("0", [steps[0], steps[-1]], [0.0, 0.0], is_guide=True)
     one = Line("first order", [steps[0], steps[-1]], [1.0, 1.0], is_guide=True)
-    return panels(
-        [
-            Panel("energy added by a step / h² tr S", "h", "", [*heat, zero], (True, False)),
-            Panel("stiffening and push / first order", "h", "", [*rest, one], (True, False)),
-            Panel("E Δ / tr S (Theorem 4.2)", "h", "", [*change, zero], (True, False)),
-        ]
-    )
+    return [
+        Panel("energy added by a step / h² tr S", "h", "", [*heat, zero], (True, False)),
+        Panel("stiffening and push / first order", "h", "", [*rest, one], (True, False)),
+        Panel("E Δ / tr S (Theorem 4.2)", "h", "", [*change, zero], (True, False)),
+    ]
 
 
 EXPERIMENT = Experiment(

@@ -225,7 +225,8 @@ def stream(
             dicts of columns (pyarrow); or anything with `__len__` and `__getitem__` of a row's number, such as a
             data source of grain or a data set of Hugging Face or PyTorch. Files must not change.
         window: rows of a window, at the most; all windows have one length. Default: 128 MiB of them. Two windows
-            are in memory at a time, with `rows` more. As many as there are rows: the draws are those of data in memory.
+            are in memory at a time, with `rows` more. As many as there are rows: the draws are those of data in
+            memory.
         passes: how often the steps of a chain go over the rows of a window, on average, before the next one.
         pieces: of how many runs of consecutive rows, from all over the data, a window is put together: more than 1
             where rows that are near each other are alike.

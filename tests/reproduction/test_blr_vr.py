@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ewsg_jax.reproduction import blr_vr, blr_vr_claims, metrics
+from ewsg_jax.reproduction.figures import png
 from ewsg_jax.reproduction.problem import Problem
 from ewsg_jax.reproduction.registry import EXPERIMENTS
 from ewsg_jax.reproduction.running import told
@@ -60,7 +61,7 @@ def test_a_small_experiment(monkeypatch):
     assert found["sd"] == pytest.approx(sd, rel=0.05)
     result = told(EXPERIMENTS["blr-vr"], done)
     assert len(result["claims"]) == 14 + 10
-    assert EXPERIMENTS["blr-vr"].draw(done)[:4] == b"\x89PNG"
+    assert png(EXPERIMENTS["blr-vr"].draw(done))[:4] == b"\x89PNG"
 
 
 def part(**ends):

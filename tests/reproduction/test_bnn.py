@@ -7,6 +7,7 @@ import pytest
 
 from ewsg_jax.experiments.tables import ConfigError
 from ewsg_jax.reproduction import bnn, bnn_data
+from ewsg_jax.reproduction.figures import png
 from ewsg_jax.reproduction.networks import Perceptron
 from ewsg_jax.reproduction.settings import settings_of, text_of
 
@@ -77,6 +78,6 @@ def test_a_small_experiment(no_data):
     for label in ("SGHMC", "SVRG-LD", "SVRG2nd-HMC"):
         done[label] = part | {"label": label}
     assert [claim.share for claim in bnn.claims(done)] == [0, 0, 0, 0, 1]
-    assert bnn.draw(done)[:4] == b"\x89PNG"
+    assert png(bnn.draw(done))[:4] == b"\x89PNG"
     with pytest.raises(ConfigError, match=r"full\.data must be some of protein, music, letter, susy"):
         dataclasses.replace(settings, data=("iris",))

@@ -8,6 +8,7 @@ import pytest
 
 from ewsg_jax.experiments.tables import ConfigError
 from ewsg_jax.reproduction import covertype
+from ewsg_jax.reproduction.figures import png
 from ewsg_jax.reproduction.registry import EXPERIMENTS
 from ewsg_jax.reproduction.running import told
 from ewsg_jax.reproduction.settings import settings_of, text_of
@@ -39,7 +40,7 @@ def test_a_small_experiment(monkeypatch):
     assert len(covertype.last(done, "paper", "EWSG", "accuracy")) == settings.num_repeats
     result = told(EXPERIMENTS["covertype"], done)
     assert len(result["claims"]) == 11
-    assert EXPERIMENTS["covertype"].draw(done)[:4] == b"\x89PNG"
+    assert png(EXPERIMENTS["covertype"].draw(done))[:4] == b"\x89PNG"
 
 
 def test_flymc_is_needed():

@@ -8,6 +8,7 @@ import pytest
 from ewsg_jax.datasets import Dataset
 from ewsg_jax.experiments.tables import ConfigError
 from ewsg_jax.reproduction import hmc, hmc_claims, hmc_data, predicting
+from ewsg_jax.reproduction.figures import png
 from ewsg_jax.reproduction.settings import settings_of, text_of
 
 
@@ -109,7 +110,7 @@ def test_rules_read_arrivals():
     assert [claim.share for claim in hmc_claims.claims({"grid": {}, "a": one})] == [1.0] * 10
     other = part(**{label: slow if "LD" not in label else fast for label in as_said})
     assert [claim.share for claim in hmc_claims.claims({"a": one, "b": other})] == [0.5, 0.5, 1, 1, 1] * 2
-    assert hmc_claims.draw({"a": one}, "y")[:4] == b"\x89PNG"
+    assert png(hmc_claims.draw({"a": one}, "y"))[:4] == b"\x89PNG"
 
 
 def test_settings_that_cannot_be_run():

@@ -14,6 +14,7 @@ from ewsg_jax.experiments.config import method_of
 from ewsg_jax.experiments.tables import ConfigError
 from ewsg_jax.reproduction import curved, linear_gaussian, linear_gaussian_claims
 from ewsg_jax.reproduction.decreasing import Decreasing, kernels
+from ewsg_jax.reproduction.figures import png
 from ewsg_jax.reproduction.settings import settings_of, text_of
 
 SEED = 3
@@ -134,7 +135,7 @@ def test_a_small_experiment():
     done["tuning, D = 2"]["factors"] |= {"pSGLD": 1.0, "SGRLD": 1.0}
     claims = linear_gaussian_claims.claims(done)
     assert [claim.by_the_paper for claim in claims] == [True] * 3 + [False] * 4 + [True, False]
-    assert linear_gaussian_claims.draw(done)[:4] == b"\x89PNG"
+    assert png(linear_gaussian_claims.draw(done))[:4] == b"\x89PNG"
 
 
 def test_equal_evaluations_are_at_fewer_iterations():

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.reproduction import lognormal, lognormal_claims, normal_scale
+from ewsg_jax.reproduction.figures import png
 from ewsg_jax.reproduction.registry import EXPERIMENTS
 from ewsg_jax.reproduction.running import told
 from ewsg_jax.reproduction.settings import settings_of, text_of
@@ -102,4 +103,4 @@ def test_shown():
     settings = {label: [3, 1] for label in ("LD", "SGLD", "SAGA-LD", "SVRG-LD", "CV-LD", "CV-ULD")}
     done = {name: part | {"seconds": 0.0} for name, part in parts(**settings).items()}
     assert len(told(EXPERIMENTS["lognormal"], done)["claims"]) == 8
-    assert lognormal_claims.draw(done)[:4] == b"\x89PNG"
+    assert png(lognormal_claims.draw(done))[:4] == b"\x89PNG"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ewsg_jax.reproduction import misspecified, misspecified_claims
+from ewsg_jax.reproduction.figures import png
 from ewsg_jax.reproduction.registry import EXPERIMENTS
 from ewsg_jax.reproduction.running import told
 from ewsg_jax.reproduction.settings import settings_of, text_of
@@ -74,4 +75,4 @@ def test_a_small_experiment():
     assert misspecified_claims.used(part["FlyMC 0"]) > 0.1
     result = told(EXPERIMENTS["misspecified"], done)
     assert len(result["claims"]) == 11
-    assert EXPERIMENTS["misspecified"].draw(done)[:4] == b"\x89PNG"
+    assert png(EXPERIMENTS["misspecified"].draw(done))[:4] == b"\x89PNG"

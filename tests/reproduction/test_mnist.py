@@ -10,6 +10,7 @@ import pytest
 
 from ewsg_jax.experiments.tables import ConfigError
 from ewsg_jax.reproduction import digits, mnist
+from ewsg_jax.reproduction.figures import png
 from ewsg_jax.reproduction.networks import (
     Convolutional,
     LogProbabilities,
@@ -130,7 +131,7 @@ def test_a_small_experiment(made_up):
         done[other] = done["CP-SGHMC"]
     claims = mnist.claims(done)
     assert [claim.by_the_paper for claim in claims] == [True] * 8 + [False] * 8
-    assert mnist.draw(done)[:4] == b"\x89PNG"
+    assert png(mnist.draw(done))[:4] == b"\x89PNG"
 
 
 def test_wrong_settings():

@@ -8,6 +8,7 @@ import pytest
 
 from ewsg_jax.experiments.tables import ConfigError
 from ewsg_jax.reproduction import digits, mnist_chains
+from ewsg_jax.reproduction.figures import png
 from ewsg_jax.reproduction.settings import settings_of, text_of
 
 
@@ -40,7 +41,7 @@ def test_a_small_experiment(monkeypatch):
     assert set(part["factor"].values()) <= {0.01, 1.0}
     claims = mnist_chains.claims(done)
     assert [claim.by_the_paper for claim in claims] == [True, False, False]
-    assert mnist_chains.draw(done)[:4] == b"\x89PNG"
+    assert png(mnist_chains.draw(done))[:4] == b"\x89PNG"
 
 
 def test_errors_are_compared_cell_by_cell():

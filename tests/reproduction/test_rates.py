@@ -8,6 +8,7 @@ import pytest
 from scipy.linalg import sqrtm
 
 from ewsg_jax.reproduction import logistic_rates, quadratic_laws, rates, rates_claims
+from ewsg_jax.reproduction.figures import png
 from tests.oracles import enumeration, lyapunov, memory_laws
 
 N, LAM = 4, 0.7
@@ -195,7 +196,7 @@ def test_rules_read_powers():
     assert of("LD's cost grows no").share == pytest.approx(4 / 6)
     assert of("SAGA-LD is").share == of("all methods").share == of("SVRG-LD (II) costs more").share == 1
     assert of("SGLD or").share == of("control variates").share == 0
-    assert rates_claims.draw(made(1.0, order))[:4] == b"\x89PNG"
+    assert png(rates_claims.draw(made(1.0, order)))[:4] == b"\x89PNG"
 
 
 def test_forecasts_of_two_methods(monkeypatch):

@@ -10,6 +10,7 @@ import ewsg_jax as ewsg
 from ewsg_jax.experiments.tables import ConfigError
 from ewsg_jax.reproduction import reaching, regimes, regimes_claims
 from ewsg_jax.reproduction.decreasing import Decreasing
+from ewsg_jax.reproduction.figures import png
 from ewsg_jax.reproduction.reaching import FALL
 from ewsg_jax.reproduction.settings import settings_of, text_of
 
@@ -62,7 +63,7 @@ def test_rules_know_nothing_but_passes():
     assert [claim.by_the_paper for claim in found].count(False) == 1
     assert regimes_claims.best_of(parts["a"]) == ["SGLD", "CV-LD", "SAGA-LD"]
     assert regimes_claims.best_of(parts["a"], 4.0) == ["CV-LD", "CV-LD", "SAGA-LD"]
-    assert regimes_claims.draw(parts)[:4] == b"\x89PNG"
+    assert png(regimes_claims.draw(parts))[:4] == b"\x89PNG"
     slow = small | {"SGLD": [9, 9, None], "CV_LD": [9, 9, 9], "CV_ULD": [9, 9, 9], "SVRG_LD": [1, 3, 5]}
     found = regimes_claims.claims({"a": part("a", 10, **slow), "b": part("b", 100, **slow)})
     assert [claim.share for claim in found] == [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]

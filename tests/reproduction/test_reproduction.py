@@ -13,9 +13,10 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.__main__ import main
 from ewsg_jax.experiments.files import Folder
-from ewsg_jax.reproduction import command, convergence, gaussian, gaussian_claims, gaussian_mse
+from ewsg_jax.reproduction import command, convergence, draws, gaussian, gaussian_claims, gaussian_mse
 from ewsg_jax.reproduction.claim import FAILS, HOLDS, IN_PART, Claim, verdict_of
 from ewsg_jax.reproduction.experiment import Experiment
+from ewsg_jax.reproduction.figures import Line, Panel, png
 from ewsg_jax.reproduction.registry import EXPERIMENTS
 from ewsg_jax.reproduction.running import run, told
 from ewsg_jax.reproduction.settings import RESULT, SCALES, folder, settings_of, text_of
@@ -173,7 +174,7 @@ def test_a_small_experiment():
     assert curve["check"]["sd_ratio"] > 1.5
     result = told(EXPERIMENTS["gaussian-x"], done)
     assert len(result["claims"]) == 2
-    assert EXPERIMENTS["gaussian-x"].draw(done)[:4] == b"\x89PNG"
+    assert png(EXPERIMENTS["gaussian-x"].draw(done))[:4] == b"\x89PNG"
 
 
 def test_a_map_is_judged_step_by_step():
@@ -199,6 +200,24 @@ def test_a_map_has_each_method_at_each_step():
     np.testing.assert_allclose(found[0], gaussian.divergences(one, data)[-1], rtol=1e-4)
     assert found[1] == np.inf
     assert part["evaluations"] == 2 * 128 * 4 * 50
+
+
+def test_a_figure_says_what_check_says_of_draws():
+    """By the steps they ran at; of each method the runs that are right, and the median of what is told of sds."""
+    check = lambda outcome, **told: {"check": {"outcome": outcome, **told}}
+    parts = {
+        "tuning": {"step_sizes": {}},
+        "data 0": {"paper": {"A": check("right", sd_ratio=1.1), "B": check(None, note="lost")}, "seconds": 1.0},
+        "data 1": {"paper": {"A": check("wrong", sd_ratio=1.3), "B": [check("wrong", sd_ratio=9.0)]}},
+        "C": {"tuned": check("right", sd_ratio=1.0)},
+        "D": check("unsure", sd_ratio=0.5),
+    }
+    assert draws.note(parts).splitlines()[1:] == [
+        "at the paper's steps: A: 1 of 2, × 1.2; B: 0 of 2, × 9",
+        "at tuned steps: C: 1 of 1, × 1",
+        "D: 0 of 1, × 0.5",
+    ]
+    assert draws.note({"axes": {"steps": [1, 2]}}) == ""
 
 
 # Runs.
@@ -230,7 +249,7 @@ def counting(fails_at, made):
         Nothing,
         lambda settings: {name: part(name, settings) for name in "abc"},
         lambda parts: [Claim("sums grow", float(parts["c"]["sum"] > parts["a"]["sum"]), "")],
-        lambda parts: b"a picture",
+        lambda parts: [Panel("all", "x", "y", [Line("one", [1, 2], [3, 4])])],
     )
 
 

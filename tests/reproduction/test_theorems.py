@@ -9,6 +9,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.reproduction import theorems, weights
+from ewsg_jax.reproduction.figures import png
 from ewsg_jax.reproduction.registry import EXPERIMENTS
 from ewsg_jax.reproduction.running import told
 from ewsg_jax.reproduction.settings import settings_of, text_of
@@ -76,4 +77,4 @@ def test_a_small_experiment():
     done = {name: compute({}) | {"seconds": 0.0} for name, compute in theorems.parts(settings).items()}
     result = told(EXPERIMENTS["ewsg-theorems"], done)
     assert [claim["share"] for claim in result["claims"]] == [1.0, 0.0] + [1.0] * 9
-    assert EXPERIMENTS["ewsg-theorems"].draw(done)[:4] == b"\x89PNG"
+    assert png(EXPERIMENTS["ewsg-theorems"].draw(done))[:4] == b"\x89PNG"
