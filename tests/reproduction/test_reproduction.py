@@ -99,6 +99,11 @@ def test_slopes_are_judged_within_a_quarter():
     claims = gaussian_mse.claims({"axes": axes, "data 0": part(1.0), "data 1": part(3.0)})
     assert [claim.share for claim in claims] == [1.0, 1.0, 0.0]
     assert np.isnan(gaussian_mse.slope([1, 2], [1, 0]))
+    less = part(1.0)
+    less["short"][0]["full"] = 4.0
+    claims = gaussian_mse.claims({"axes": axes, "data 0": part(1.0), "data 1": less})
+    assert (claims[1].share, claims[0].shown) == (0.5, "slopes -1.00, -1.00")
+    assert claims[1].shown == "slopes 1.00, none; none where it is not above 0, which it is not at 1"
 
 
 def test_means_are_judged_by_their_errors_and_order():
