@@ -12,7 +12,7 @@ it, which `check` says, whatever they predict.
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,8 +87,10 @@ class Settings:
         return {each.label: each for each in found}
 
 
-def runs(model: str, method: Method, problem: Problem, settings: Settings, key: Key) -> list[Samples]:
-    """Return a run for each factor of a method's step.
+def runs(
+    model: str, method: Method, problem: Problem, budget: Budget, key: Key, factors: Sequence[float]
+) -> list[Samples]:
+    """Return a run for each of some factors of a method's step.
 
     Steps of αMF are (a/t)^p and pSGLD's of gradients of the sum, as in `linear_gaussian`; those of Table 3, of
     which the damping 2 tells nothing else, are constant and of gradients of the mean.
@@ -96,8 +98,8 @@ def runs(model: str, method: Method, problem: Problem, settings: Settings, key: 
     power, step = (POWER if model == "stable" else 0.0), float(method.options["step_size"])
     first = step**power if power else step
     unit = len(problem.train["y"]) if power else 1
-    made = kernels(method, problem.posterior, [first * x for x in settings.factors], unit, power=power)
-    return list(run(key, stack(made), problem, settings.budget))
+    made = kernels(method, problem.posterior, [first * x for x in factors], unit, power=power)
+    return list(run(key, stack(made), problem, budget))
 
 
 def tuning(model: str, settings: Settings, _: Parts) -> Numbers:
@@ -105,7 +107,7 @@ def tuning(model: str, settings: Settings, _: Parts) -> Numbers:
     problem, factors, spent = settings.problem(model, TUNING_SEED), {}, 0
     for label, method in settings.named(model).items():
         key, curves = jax.random.key(TUNING_SEED), []
-        for samples in runs(model, method, problem, settings, key):
+        for samples in runs(model, method, problem, settings.budget, key, settings.factors):
             curves.append({label: numbers_of(key, samples, problem, settings.budget, judged=False)})
             spent += int(samples.gradient_evaluations)
         factors[label] = settings.factors[int(np.argmin([ends([each], label, "rmse").mean() for each in curves]))]
@@ -119,11 +121,11 @@ def on(model: str, seed: int, settings: Settings, done: Parts) -> Numbers:
     spent = 0
     for number, (label, method) in enumerate(settings.named(model).items()):
         key = jax.random.fold_in(jax.random.key(seed), number)
-        of_factors = dict(zip(settings.factors, runs(model, method, problem, settings, key), strict=True))
-        spent += sum(int(samples.gradient_evaluations) for samples in of_factors.values())
-        for which, factor in (("paper", 1.0), ("tuned", factors[label])):
+        both = runs(model, method, problem, settings.budget, key, (1.0, factors[label]))
+        spent += sum(int(samples.gradient_evaluations) for samples in both)
+        for which, samples in zip(STEPS, both, strict=True):
             judged = which == "tuned" and seed == settings.data_seeds[0]
-            found[which][label] = numbers_of(key, of_factors[factor], problem, settings.budget, judged)
+            found[which][label] = numbers_of(key, samples, problem, settings.budget, judged)
     return found | {"model": model, "evaluations": spent}
 
 
