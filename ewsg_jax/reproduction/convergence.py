@@ -78,7 +78,7 @@ def on(seed: int, settings: Settings) -> Numbers:
         told: dict[str, Any] = {"step": step, "exact": exact(step, settings.friction, count)}
         for label, kernel in kernels.items():
             chains = settings.num_chains
-            samples = sample(key, kernel, jnp.float32(START), data, count, num_chains=chains, progress=False)
+            samples = sample(key, kernel, jnp.float32(START), data, count, num_chains=chains)
             draws = np.asarray(samples.position, float)
             evaluations += int(samples.gradient_evaluations)
             told[label] = draws.mean(0)

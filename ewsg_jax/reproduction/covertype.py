@@ -93,7 +93,6 @@ def firefly(problem: Problem, method: Method, settings: Settings) -> Numbers:
         settings.flymc_steps,
         num_chains=chains,
         thin=max(1, settings.flymc_steps // 50),
-        progress=False,
     )
     n, anew = samples.num_data, method.options["num_resampled"]
     first = float(kernel.evaluations(problem.train).at_init)

@@ -80,7 +80,6 @@ def on(seed: int, settings: Settings) -> Numbers:
                 stacked=True,
                 burn_in=turns * round(settings.time / step / 2),
                 thin=turns * max(1, round(0.25 / step)),
-                progress=False,
             )
             x, y = np.moveaxis(np.asarray(samples.position, float), -1, 0)
             means = np.stack([x * x, x * y, y * y], axis=-1).mean(1)

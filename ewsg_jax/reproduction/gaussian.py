@@ -88,9 +88,7 @@ def run_of(kernel: Kernel[Array], data: Array, num_chains: int, passes: int, key
     thin = max(1, round(NUM_ROWS / every))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        return sample(
-            key, kernel, jnp.zeros(2), data, data_passes=passes, num_chains=num_chains, thin=thin, progress=False
-        )
+        return sample(key, kernel, jnp.zeros(2), data, data_passes=passes, num_chains=num_chains, thin=thin)
 
 
 def divergences(samples: Samples[Array], data: Array) -> list[float]:

@@ -52,7 +52,7 @@ def averages(kernel: Kernel[Array], data: Array, num_chains: int, lengths: Seque
     """Return each chain's averages of φ over so many first steps, shape (lengths, chain)."""
     center = data.mean(0)
     running = moments(of=lambda position: jnp.sum((position - center) ** 2), covariance="none")
-    options = {"num_chains": num_chains, "keep": None, "moments": running, "progress": False}
+    options = {"num_chains": num_chains, "keep": None, "moments": running}
     position, state, total, before, found = jnp.zeros(2), None, 0.0, 0, []
     for length in lengths:
         samples = sample(key, kernel, position, data, length - before, state=state, **options)

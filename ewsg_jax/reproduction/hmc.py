@@ -96,7 +96,7 @@ def posed(name: str) -> Posed:
     judged = metrics.mse() if is_regression else metrics.log_likelihood(posterior)
     start = jnp.zeros(rows.train["x"].shape[1])
     problem = Problem(posterior, rows.train, rows.test, start, {SCORE: judged})
-    mode = find_mode(jax.random.key(0), posterior, start, rows.train, progress=False)
+    mode = find_mode(jax.random.key(0), posterior, start, rows.train)
     curvature = 1 / float(np.linalg.eigvalsh(np.asarray(mode.covariance, float))[0])
     return Posed(problem, replace(problem, train=rows.chosen_by), mode, curvature)
 

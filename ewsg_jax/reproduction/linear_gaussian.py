@@ -83,7 +83,6 @@ def runs(
             settings.num_iterations,
             num_chains=settings.num_chains,
             thin=max(1, settings.num_iterations // 200),
-            progress=False,
         )
     return list(found), first
 

@@ -60,7 +60,7 @@ def distance(told: Forecast) -> float:
 def forecasts(n: int, d: int, b: int, steps: Sequence[float]) -> Numbers:
     """Return of each method W₂ at each step, and evaluations in the longest autocorrelation time."""
     data = data_of(n, d)
-    mode = find_mode(jax.random.key(0), MODEL, jnp.zeros(d), data, progress=False)
+    mode = find_mode(jax.random.key(0), MODEL, jnp.zeros(d), data)
     unit = float(np.linalg.eigvalsh(np.asarray(mode.covariance, float))[0])
     found: Numbers = {"rows": n, "dimension": d}
     for step in steps:

@@ -126,7 +126,6 @@ def _run(
             num_chains=of[0],
             thin=max(1, round(passes * num_rows / every / of[1])),
             stacked="members",
-            progress=False,
         )
 
 

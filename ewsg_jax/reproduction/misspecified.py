@@ -131,7 +131,7 @@ def sampled(key: Key, kernel: Kernel[Array], start: Array, data: Array, steps: i
     """Return samples of a kernel or a stack; lost chains are no news."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        return sample(key, kernel, start, data, steps, num_chains=chains, progress=False)
+        return sample(key, kernel, start, data, steps, num_chains=chains)
 
 
 def tuned(settings: Settings) -> float:

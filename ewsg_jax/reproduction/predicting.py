@@ -67,7 +67,7 @@ def run(key: Key, kernel: Kernel, problem: Problem, budget: Budget, **options: A
         if num_steps <= burn_in:
             raise ConfigError(f"{kernel!r}: {budget.data_passes:g} passes keep no draw")
         thin = max(1, (num_steps - burn_in) // budget.num_draws)
-        given = {"num_chains": budget.num_chains, "thin": thin, "progress": False} | options
+        given: dict[str, Any] = {"num_chains": budget.num_chains, "thin": thin} | options
         # The last draw is that of the last step.
         burn_in = num_steps - thin * ((num_steps - burn_in) // thin)
         return sample(key, kernel, problem.start, problem.train, num_steps, burn_in=burn_in, **given)

@@ -69,7 +69,6 @@ def run(
             data_passes=passes - spent,
             num_chains=tried.num_trials,
             thin=max(1, round((passes - spent) * n / every / NUM_DRAWS)),
-            progress=False,
         )
     return runs, np.asarray(runs[0].evaluations) / n + spent
 

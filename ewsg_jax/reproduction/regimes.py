@@ -128,21 +128,20 @@ def target(name: str, stand_in_rows: int, scale: float, batch_size: int, passes:
     posterior = models.logistic_regression(prior_scale=scale)
     n, d = train["x"].shape
     problem = Problem(posterior, train, test, jnp.zeros(d), {"score": log_likelihood(posterior)})
-    mode = find_mode(jax.random.key(0), posterior, jnp.zeros(d), train, progress=False)
+    mode = find_mode(jax.random.key(0), posterior, jnp.zeros(d), train)
     kernel = uld(posterior, 0.5, friction=1.0, integrator="BAOAB", inverse_mass=mode.inverse_mass)
     steps = int(np.clip(rows / n, 300, 5_000))
     options: dict[str, Any] = {
         "num_chains": 8,
         "keep": None,
         "moments": moments(covariance="none"),
-        "progress": False,
     }
     long = sample(jax.random.key(1), kernel, mode.position, train, steps, burn_in=steps // 10, **options)
     assert long.moments is not None
     mean = jnp.asarray(np.asarray(long.moments.mean).mean(0))
     curvature = 1 / float(np.linalg.eigvalsh(np.asarray(mode.covariance, float))[0])
     cold = saga_ld(posterior, CENTER_STEP / curvature, batch_size=batch_size, temperature=COLD)
-    found = sample(jax.random.key(2), cold, problem.start, train, data_passes=passes, progress=False)
+    found = sample(jax.random.key(2), cold, problem.start, train, data_passes=passes)
     center = found.state.position[0]
     return Target(called, problem, curvature, float(score_of(posterior, mean[None], test)[0]), center)
 

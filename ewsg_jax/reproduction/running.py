@@ -42,12 +42,12 @@ def run(experiment: Experiment, text: str, scale: Scale, folder: Folder, say: Ca
     for name, compute in parts.items():
         if name in done:
             continue
-        started = time.perf_counter()
+        started, made = time.perf_counter(), len(done) - before
+        left = f", {(started - began) / made * (len(parts) - len(done)):.0f} s left" if made else ""
+        say(f"{experiment.name}: {len(done) + 1} of {len(parts)} ({name}){left}")
         numbers = plain(compute(done))
         done[name] = numbers | {"seconds": round(time.perf_counter() - started, 1)}
         folder.write_json(UNFINISHED, begun | {"parts": done})
-        left = (time.perf_counter() - began) / (len(done) - before) * (len(parts) - len(done))
-        say(f"{experiment.name}: {len(done)} of {len(parts)} ({name}), {left:.0f} s left")
     result = told(experiment, done) | begun | {"device": device()}
     folder.write_json(RESULT, result)
     folder.write_bytes(PICTURE, pictured(experiment, done))

@@ -267,7 +267,10 @@ def test_an_interrupted_experiment_goes_on(tmp_path):
         run(counting("b", made), TEXT, "quick", Folder(tmp_path), said.append)
     result = run(counting(None, made), TEXT, "quick", Folder(tmp_path), said.append)
     assert made == ["a", "b", "c"]
-    assert any("goes on after 1 of 3 parts" in text for text in said)
+    assert said[0] == "test: 1 of 3 (a)"
+    assert said[1].startswith("test: 2 of 3 (b), ")
+    assert said[2:4] == ["test: goes on after 1 of 3 parts", "test: 2 of 3 (b)"]
+    assert said[4].endswith(" s left")
     assert [part["sum"] for part in result["parts"].values()] == [1, 2, 3]
     assert result["verdict"] == HOLDS
     assert result["evaluations"] == 30
