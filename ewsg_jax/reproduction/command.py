@@ -73,11 +73,12 @@ def told(result: dict[str, Any], path: Path) -> str:
 
 def listed() -> str:
     """Return a line for each experiment: its name and source, what it took, and the last verdict that is stored."""
-    lines = []
+    lines, name_width = [], max(map(len, EXPERIMENTS))
+    source_width = max(len(experiment.source) for experiment in EXPERIMENTS.values())
     for name, experiment in EXPERIMENTS.items():
         found = stored(name)
         took = "not run" if found is None else f"{found['verdict']} ({found['scale']}, {spelled(found['seconds'])})"
-        lines.append(f"{name:20} {experiment.source:45} {took}")
+        lines.append(f"{name:{name_width}}  {experiment.source:{source_width}}  {took}")
     return "\n".join(lines)
 
 

@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from ewsg_jax import pictures
 
 PALETTE = 96
 """Colours of a stored picture."""
+SHORT = 200.0
+"""The ratio of its ends below which a logarithmic axis is short."""
 
 
 class Line(NamedTuple):
@@ -58,9 +60,22 @@ def png(shown: Sequence[Panel], note: str = "") -> bytes:
         for name, is_log in zip("xy", panel.is_log, strict=True):
             if is_log:
                 getattr(axis, f"set_{name}scale")("log")
+        if panel.is_log[0]:
+            _spaced(axis)
         axis.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
         axis.legend(frameon=False, fontsize=8)
     return pictures.png(figure, 90, PALETTE)
+
+
+def _spaced(axis: Any) -> None:
+    """Write 1, 2 and 5 of each decade below a short logarithmic axis, where its own labels lie over each other."""
+    low, high = axis.get_xlim()
+    if high / low < SHORT:
+        axis.set_xscale("log", subs=[])
+        decades = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+        ticks = np.ravel(np.outer(decades, [1, 2, 5]))
+        axis.set_xticks(ticks, [f"{x:g}" for x in ticks])
+        axis.set_xlim(low, high)
 
 
 def numbers(values: Sequence[float | None]) -> np.ndarray:

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from ewsg_jax import pictures
 from ewsg_jax.__main__ import main
 from ewsg_jax.experiments.files import Folder
-from ewsg_jax.reproduction import command, convergence, draws, gaussian, gaussian_claims, gaussian_mse
+from ewsg_jax.reproduction import command, convergence, draws, figures, gaussian, gaussian_claims, gaussian_mse
 from ewsg_jax.reproduction.claim import FAILS, HOLDS, IN_PART, Claim, verdict_of
 from ewsg_jax.reproduction.experiment import Experiment
 from ewsg_jax.reproduction.figures import Line, Panel, png
@@ -223,6 +224,17 @@ def test_a_figure_says_what_check_says_of_draws():
         "D: 0 of 1, × 0.5",
     ]
     assert draws.note({"axes": {"steps": [1, 2]}}) == ""
+
+
+def test_a_short_logarithmic_axis_has_labels_apart():
+    axis = pictures.blank(4, 3).subplots()
+    axis.plot([200, 5_000], [1, 2])
+    axis.set_xscale("log")
+    figures._spaced(axis)
+    low, high = axis.get_xlim()
+    told = [text.get_text() for text in axis.get_xticklabels() if low <= text.get_position()[0] <= high]
+    assert told == ["200", "500", "1000", "2000", "5000"]
+    assert not len(axis.get_xticks(minor=True))
 
 
 # Runs.
