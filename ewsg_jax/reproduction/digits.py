@@ -1,9 +1,11 @@
-"""MNIST for networks: rows of digits, and what is the same of steps at another number of rows.
+"""MNIST for networks: rows of digits, and the unit in which the paper's steps are read.
 
-The papers' steps go with 60,000 rows. Where there are n, a step of underdamped methods is made √(60,000/n) times
-as long and one of Langevin methods 60,000/n times: h² n and h n, which multiply the gradient of the mean, stay.
-pSGLD's step is read as of gradients of the sum, as in `decreasing`, which asks for no change; of those of the
-mean its first move would be six prior standard deviations long.
+The paper does not tell the unit. Steps of underdamped methods are read as of the gradient of the *mean* over rows:
+with time in units of √n they are h/√n, of friction γ√n, here. Then the drift by one gradient of the mean, h/γ, is
+0.02 for SGHMC on dense layers, next to SGLD's. Read as of the gradient of the *sum*, as elsewhere in the paper, it
+is h n/γ = 1,200: networks are not trained, which is shown beside. SGLD's steps are of the sum, where 60,000 h is
+0.006 and more than nothing; pSGLD's are moves by a gradient of the mean over its own size, as for n rows of h/n.
+With another number of rows than the 60,000 the moves by gradients of the mean stay what they are.
 """
 
 from collections.abc import Sequence
@@ -19,6 +21,8 @@ from ewsg_jax.experiments.config import Method
 from ewsg_jax.experiments.tables import ConfigError, at_least
 from ewsg_jax.preparation import cluster
 from ewsg_jax.reproduction import metrics
+from ewsg_jax.reproduction.claim import Claim
+from ewsg_jax.reproduction.compared import Curves, ends
 from ewsg_jax.reproduction.judging import scores
 from ewsg_jax.reproduction.networks import Convolutional, LogProbabilities, Network, Perceptron, classes, start_of
 from ewsg_jax.reproduction.problem import Budget, Problem
@@ -26,20 +30,25 @@ from ewsg_jax.sampling import Samples
 
 NUM_TRAINING, SIDE, CLUSTERS = 60_000, 28, 10
 """Rows of MNIST's training set, of which the first are; pixels; k of k-means for CP-SGHMC."""
-LANGEVIN = ("sgld",)
+OF_MEAN, OF_SUM = 1, NUM_TRAINING
+"""Of how many rows the gradients are that underdamped steps go with: of the mean, or of the paper's sum."""
 UNTRAINED = 0.5
 """An error from which on a network has learned next to nothing, and is better than none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DigitSettings:
-    """Rows to train on, to choose by and to judge by; hidden layers; how long; factors of the step; which rows."""
+    """Rows to train on, to choose by and to judge by; hidden layers; how long; factors of the step; which rows.
+
+    `sum_passes` is how long methods run at steps that are read as of gradients of the sum.
+    """
 
     num_rows: int
     num_validation: int
     num_test: int
     hidden: tuple[int, ...]
     data_passes: float
+    sum_passes: float
     num_repeats: int
     ensemble: int
     factors: tuple[float, ...]
@@ -54,6 +63,11 @@ class DigitSettings:
     def budget(self) -> Budget:
         """How long all run, with 20 draws along the way."""
         return Budget(self.data_passes, self.num_repeats, self.ensemble)
+
+    @property
+    def short_budget(self) -> Budget:
+        """How long methods run at steps of the sum, a chain a repeat."""
+        return Budget(self.sum_passes, self.num_repeats)
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -98,13 +112,41 @@ def problems(
     return Problem(classes(network), train, rows(tests), start_of(network), error), rows(cuts[1]), train
 
 
-def step_of(method: Method, num_rows: int) -> float:
-    """Return a method's printed step for so many rows, as the library takes it."""
-    step = float(method.options["step_size"])
+def in_unit(step: float, friction: float, num_rows: int, of: int = OF_MEAN) -> dict[str, float]:
+    """Return an underdamped step and friction that go with gradients of so many rows, for the sum over `num_rows`.
+
+    The moves by a gradient of the mean, and what a step leaves of the momentum, stay.
+
+    Example:
+        >>> in_unit(0.02, 3.0, 100)
+        {'step_size': 0.002, 'friction': 30.0}
+    """
+    unit = (num_rows / of) ** 0.5
+    return {"step_size": step / unit, "friction": friction * unit}
+
+
+def options_of(method: Method, num_rows: int, factor: float = 1.0, of: int = OF_MEAN) -> dict[str, Any]:
+    """Return the options of a method's kernel for so many rows, at a factor times the printed step.
+
+    Args:
+        method: with the printed step and friction.
+        num_rows: n.
+        factor: of the step.
+        of: the unit of underdamped steps, `OF_MEAN` or `OF_SUM`.
+    """
+    options, step = dict(method.options), factor * float(method.options["step_size"])
+    # Strata are those of the rows.
+    options |= {"labels": "stratum", "num_strata": CLUSTERS} if method.name == "cp_sghmc" else {}
     if method.name == "psgld":
-        return step / num_rows
-    share = NUM_TRAINING / num_rows
-    return step * (share if method.name in LANGEVIN else share**0.5)
+        return options | {"step_size": step / num_rows}
+    if not is_underdamped(method):
+        return options | {"step_size": step * OF_SUM / num_rows}
+    return options | in_unit(step, float(method.options["friction"]), num_rows, of)
+
+
+def is_underdamped(method: Method) -> bool:
+    """Return whether a method has a momentum, whose friction is printed too."""
+    return "friction" in method.options
 
 
 def for_rows(problem: Problem, rows: Data) -> Problem:
@@ -112,14 +154,16 @@ def for_rows(problem: Problem, rows: Data) -> Problem:
     return replace(problem, test={name: rows[name] for name in ("x", "y")})
 
 
+def trained(sets: Sequence[Curves], words: str) -> Claim:
+    """Return the claim, beside the paper's, that networks are trained: test errors of all methods, run by run."""
+    errors = np.concatenate([ends([each], label, "error") for each in sets for label in each])
+    shown = f"{(errors < UNTRAINED).sum()} of {len(errors)} runs; from {errors.min():.3g} to {errors.max():.3g}"
+    words = f"networks are trained at {words}: test errors are below {UNTRAINED:.0%}"
+    return Claim(words, float((errors < UNTRAINED).mean()), shown, by_the_paper=False)
+
+
 def best_of(runs: Sequence[Samples], problem: Problem, rows: Data, budget: Budget) -> int:
     """Return which of several runs errs least on rows to choose by, as a mean over repeats; never a lost one."""
     judged = for_rows(problem, rows)
     lasts = [scores(samples, judged, budget)["error"][:, -1].mean() for samples in runs]
     return int(np.argmin([x if np.isfinite(x) else np.inf for x in lasts]))
-
-
-def options_of(method: Method, **more: Any) -> dict[str, Any]:
-    """Return the options of a method's kernel beside its step; strata are those of the rows."""
-    strata = {"labels": "stratum", "num_strata": CLUSTERS} if method.name == "cp_sghmc" else {}
-    return {**method.options, **strata, **more}

@@ -319,4 +319,28 @@ MUTANTS = [
         "tests/reproduction/test_predicting.py::test_errors_of_classes",
         sweep=True,
     ),
+    Mutant(
+        "reproduction: the unit of a step without its friction",
+        "ewsg_jax/reproduction/digits.py",
+        '"friction": friction * unit}',
+        '"friction": friction}',
+        "tests/reproduction/test_mnist.py::test_steps_in_the_unit_of_the_mean_move_as_the_mean_does",
+        sweep=True,
+    ),
+    Mutant(
+        "reproduction: steps of the mean where those of the sum are told",
+        "ewsg_jax/reproduction/digits.py",
+        "unit = (num_rows / of) ** 0.5",
+        "unit = num_rows**0.5",
+        "tests/reproduction/test_mnist.py::test_steps_keep_their_product_with_the_mean_gradient",
+        sweep=True,
+    ),
+    Mutant(
+        "reproduction: guesses are called trained",
+        "ewsg_jax/reproduction/digits.py",
+        "float((errors < UNTRAINED).mean())",
+        "float((errors <= 1).mean())",
+        "tests/reproduction/test_mnist_chains.py::test_errors_are_compared_cell_by_cell",
+        sweep=True,
+    ),
 ]

@@ -92,11 +92,38 @@ def test_rows_are_of_their_sets(made_up):
     assert digits.network_of((200, 200), (32, 64), 1) == Convolutional(28, (32, 64), (200, 200, 10))
 
 
+def test_steps_in_the_unit_of_the_mean_move_as_the_mean_does():
+    """Two recursions typed by hand: of the mean over n at temperature 1/n, and of the sum with what is told."""
+    n, h, friction, temperature = 400, 0.05, 0.3, 1 / 400
+    rng = np.random.default_rng(1)
+    rows, noise = rng.normal(size=n), rng.normal(size=(30, 2))
+    told = digits.in_unit(h, friction, n)
+    ends = []
+    for step, gamma, weight, heat, scale in (
+        (h, friction, 1 / n, temperature, 1.0),
+        (told["step_size"], told["friction"], 1.0, 1.0, n**0.5),
+    ):
+        position, momentum = 0.3, 0.1 * scale
+        for xi in noise[:, 0]:
+            gradient = weight * np.sum(position - rows)
+            momentum += -step * gamma * momentum - step * gradient + np.sqrt(2 * gamma * heat * step) * xi
+            position += step * momentum
+        ends.append(position)
+    assert ends[0] == pytest.approx(ends[1], rel=1e-9)
+
+
 def test_steps_keep_their_product_with_the_mean_gradient():
     named = small("mnist-mlp").named
-    assert digits.step_of(named["SGHMC"][0], 15_000) == pytest.approx(4e-3)
-    assert digits.step_of(named["SGLD"][0], 15_000) == pytest.approx(4e-7)
-    assert digits.step_of(named["pSGLD"][0], 15_000) == pytest.approx(1e-4 / 15_000)
+    options = lambda label, n, **more: digits.options_of(named[label][0], n, **more)
+    # Steps that are read as of gradients of the sum of 60,000 rows, then of the mean.
+    sum_of = options("SGHMC", 15_000, of=digits.OF_SUM)
+    assert (sum_of["step_size"], sum_of["friction"]) == pytest.approx((4e-3, 0.05))
+    mean_of = options("SGHMC", 15_000, factor=3.0)
+    assert (mean_of["step_size"], mean_of["friction"]) == pytest.approx((6e-3 / 15_000**0.5, 0.1 * 15_000**0.5))
+    assert options("SGHMC", digits.NUM_TRAINING, of=digits.OF_SUM)["step_size"] == 2e-3
+    assert options("SGLD", 15_000)["step_size"] == pytest.approx(4e-7)
+    assert options("pSGLD", 15_000)["step_size"] == pytest.approx(1e-4 / 15_000)
+    assert options("CP-SGHMC", 15_000)["labels"] == "stratum"
 
 
 def small(name):
@@ -110,6 +137,7 @@ def small(name):
         hidden=(3,),
         batch_size=10,
         data_passes=4,
+        sum_passes=2,
         num_repeats=1,
         ensemble=1,
         shrink=2,
@@ -130,7 +158,9 @@ def test_a_small_experiment(made_up):
     for other in ("EWSG", "SGHMC", "SGLD", "pSGLD"):
         done[other] = done["CP-SGHMC"]
     claims = mnist.claims(done)
-    assert [claim.by_the_paper for claim in claims] == [True] * 8 + [False] * 8
+    assert [claim.by_the_paper for claim in claims] == [True] * 8 + [False] * 9
+    assert "read as of gradients of the sum" in claims[-1].words
+    assert "of 5 runs" in claims[-1].shown
     assert png(mnist.draw(done))[:4] == b"\x89PNG"
 
 

@@ -24,6 +24,7 @@ def small():
         batch_sizes=(5,),
         candidates=(2,),
         data_passes=4.0,
+        sum_passes=4.0,
         num_repeats=2,
         ensemble=1,
         factors=(0.01, 1.0, 1e12),
@@ -40,19 +41,19 @@ def test_a_small_experiment(monkeypatch):
     assert {curve["per_step"] for curve in part["paper"].values()} == {10}, "both cost the same"
     assert set(part["factor"].values()) <= {0.01, 1.0}
     claims = mnist_chains.claims(done)
-    assert [claim.by_the_paper for claim in claims] == [True, False, False]
+    assert [claim.by_the_paper for claim in claims] == [True, False, False, False]
     assert png(mnist_chains.draw(done))[:4] == b"\x89PNG"
 
 
 def test_errors_are_compared_cell_by_cell():
     def part(b, *errors):
         curves = {label: {"error": {"last": each}} for label, each in zip(mnist_chains.LABELS, errors, strict=True)}
-        return {"b": b, "candidates": 2, "paper": curves, "tuned": curves}
+        return {"b": b, "candidates": 2, "paper": curves, "tuned": curves, "of_sum": curves}
 
     claims = mnist_chains.claims({"one": part(1, [0.1, 0.2], [0.2, 0.1]), "two": part(2, [0.1, 0.1], [None, 0.9])})
-    assert [claim.share for claim in claims] == [0.75, 0.75, 0.75]
+    assert [claim.share for claim in claims] == [0.75, 0.75, 0.75, 0.75]
     claims = mnist_chains.claims({"one": part(1, [0.6, 0.2], [0.9, 0.3])})
-    assert [claim.share for claim in claims] == [0.5, 0.5, 0.5], "one that has learned nothing is not better"
+    assert [claim.share for claim in claims] == [0.5, 0.5, 0.5, 0.5], "one that has learned nothing is not better"
 
 
 def test_wrong_settings():
