@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _check, _tree, indexing, products, seen
+from ewsg_jax import _check, _tree, freshness, indexing, products, seen
 from ewsg_jax._module import text
 from ewsg_jax._types import Array, Data, P, Position, PyTree
 from ewsg_jax.bijectors.protocol import Transform, transform
@@ -369,7 +369,8 @@ class Posterior(Generic[P]):
 
     def _check_indices(self, position: P, data: Data) -> None:
         try:
-            found = indexing.error_of(self, position, data).get()
+            with freshness.as_of_now(self):
+                found = indexing.error_of(self, position, data).get()
         except Exception:
             return  # A likelihood that checkify cannot take apart is not looked at.
         if found is not None:
@@ -441,4 +442,4 @@ def _is_known(leaf: object) -> bool:
 
 def _signature(shapes: PyTree) -> Hashable:
     leaves, structure = jax.tree.flatten(shapes)
-    return structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+    return freshness.now(), structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves)

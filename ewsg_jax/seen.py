@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import jax
 from jax.core import Tracer
 
+from ewsg_jax import freshness
 from ewsg_jax._types import PyTree
 
 Value = TypeVar("Value")
@@ -35,7 +36,7 @@ def remembered(question: Hashable, look: Callable[[], Value], tree: PyTree, aske
     if not all(isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer) for leaf in leaves):
         return look()
     things = leaves if asker is None else [*leaves, asker]
-    asked = question, tuple(map(id, things))
+    asked = question, freshness.now(), tuple(map(id, things))
     if asked not in _SEEN:
         answer = look()
         # An identity may be given to another object once one of these is gone: it is forgotten just then.

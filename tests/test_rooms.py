@@ -11,7 +11,8 @@ import ewsg_jax as ewsg
 
 PACKAGE = Path(ewsg.__file__).parent
 ORDER = [
-    ["_types"],
+    ["_types", "reading"],
+    ["freshness"],
     ["seen", "compiling"],
     ["_check", "_tree", "_random", "products", "progress"],
     ["_module", "tags", "linear", "files"],

@@ -27,6 +27,7 @@ from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.checking.kinetic import check_kernel, kinetic
 from ewsg_jax.checking.report import Corrected, Report
 from ewsg_jax.checking.rounds import nearer
+from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import vector
@@ -50,6 +51,7 @@ MOST_RHATS = 256
 """Coordinates, evenly spaced, whose R-hat is looked at."""
 
 
+@reads_now("posterior", "kernel")
 def check(
     key: Key,
     samples: Samples | PyTree,

@@ -13,6 +13,7 @@ from ewsg_jax.checking.correction import TINY, Regression, averages
 from ewsg_jax.checking.functions import values_at
 from ewsg_jax.checking.stein import blocks_of
 from ewsg_jax.diagnostics.scored import scored, whitened
+from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.rows.named import Rows
@@ -58,6 +59,7 @@ class ControlVariates:
         )
 
 
+@reads_now("posterior", "function")
 def control_variates(
     key: Key,
     samples: Samples | PyTree,

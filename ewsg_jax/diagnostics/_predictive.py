@@ -9,6 +9,7 @@ import numpy as np
 
 from ewsg_jax import _check, products
 from ewsg_jax._types import Array, Data, P, Position, PyTree
+from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.predict import prepare, run
@@ -29,6 +30,7 @@ class Predictive(NamedTuple):
     accuracy: float
 
 
+@reads_now("posterior")
 def log_predictive_density(
     samples: Samples[P], posterior: Posterior[P], data: Data, *, chunk_size: int = CHUNK_SIZE
 ) -> np.ndarray:

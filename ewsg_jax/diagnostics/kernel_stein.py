@@ -11,6 +11,7 @@ from ewsg_jax.checking.correction import groups, jackknife
 from ewsg_jax.checking.stein import blocks_of
 from ewsg_jax.diagnostics.scored import scored, whitened
 from ewsg_jax.diagnostics.stein_kernel import SteinKernel
+from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.rows.named import Rows
@@ -54,6 +55,7 @@ class Discrepancy:
         )
 
 
+@reads_now("posterior")
 def kernel_stein_discrepancy(
     key: Key,
     samples: Samples | PyTree,

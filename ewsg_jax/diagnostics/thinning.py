@@ -11,6 +11,7 @@ from ewsg_jax._types import Data, Key, PyTree
 from ewsg_jax.checking.draws import TAKES
 from ewsg_jax.diagnostics.scored import scored, whitened
 from ewsg_jax.diagnostics.stein_kernel import SteinKernel
+from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.rows.named import Rows
@@ -64,6 +65,7 @@ class Thinned:
         return jax.tree.map(lambda x: x[self.chain, self.draw], tree)
 
 
+@reads_now("posterior")
 def stein_thinning(
     key: Key,
     samples: Samples | PyTree,

@@ -21,6 +21,7 @@ from ewsg_jax.forecasting.many import of_many
 from ewsg_jax.forecasting.near import Near
 from ewsg_jax.forecasting.result import Forecast
 from ewsg_jax.forecasting.step import HELD, MOVING
+from ewsg_jax.freshness import reads_now
 from ewsg_jax.gradients._stratified import Stratified
 from ewsg_jax.pair import Pair
 from ewsg_jax.preparation import Mode
@@ -30,6 +31,7 @@ from ewsg_jax.rows import spread
 from ewsg_jax.rows.gathering import num_rows
 
 
+@reads_now("kernel")
 def forecast(kernel: Kernel, mode: Mode, data: Data, *, step: int = 0, mesh: Mesh | None = None) -> Forecast:
     """Say what a kernel will do near a mode: how wide, how far off, how slow and how stable its chains will be.
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from ewsg_jax import _check, products
 from ewsg_jax._types import Array, Data, Position
+from ewsg_jax.freshness import reads_now
 from ewsg_jax.gradients.covariance import STRUCTURES, Covariance, Structure, clipped
 from ewsg_jax.gradients.spread import like_row, share, some_basis, spread, turned
 from ewsg_jax.posterior import Posterior
@@ -57,6 +58,7 @@ def _found(
     return exact_covariance(posterior, law, position, data, structure, basis, chunk_size)
 
 
+@reads_now("posterior")
 def covariance_at(
     posterior: Posterior,
     position: Position,

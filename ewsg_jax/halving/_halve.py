@@ -10,6 +10,7 @@ import numpy as np
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Data, Key, P, Position
+from ewsg_jax.freshness import reads_now
 from ewsg_jax.halving.coupled import coupled, doubled
 from ewsg_jax.halving.moments import Pairs, drifts, extrapolated, position_and_difference, rhat
 from ewsg_jax.halving.order import order_of, text_of
@@ -27,6 +28,7 @@ FEWEST_PAIRS, FEWEST_STEPS = 8, 16
 PLAN = moments(position_and_difference)
 
 
+@reads_now("kernel")
 def halve(
     key: Key,
     kernel: Kernel[P],

@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._types import Data, Key, P
+from ewsg_jax.freshness import reads_now
 from ewsg_jax.planning.candidate import Wanted
 from ewsg_jax.planning.ladder import climb
 from ewsg_jax.planning.result import Plan, enough
@@ -24,6 +25,7 @@ PART_OF_MEMORY = 4
 """Of what is free: chains' states may take one part in so many."""
 
 
+@reads_now("posterior")
 def plan(
     key: Key,
     posterior: Posterior[P],

@@ -16,6 +16,7 @@ from jax.sharding import Mesh
 
 from ewsg_jax import _check
 from ewsg_jax._types import Data, Key, P
+from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import newton, quasi_newton
 from ewsg_jax.preparation.curvature import Curvature, Shape
@@ -40,6 +41,7 @@ AT_ONCE_LINEAR = 256
 """The same for models through linear predictors, whose Hessians cost less."""
 
 
+@reads_now("posterior", "optimizer")
 def find_mode(
     key: Key,
     posterior: Posterior[P],
@@ -130,7 +132,7 @@ def find_mode(
         mode, descent = _search(posterior, position, data, given, tolerance, max_steps, chunk_size, rank, progress)
     mode = mode._replace(data_passes=mode.data_passes + warm_up_cost)
     if not mode.converged:
-        warnings.warn(_complaint(mode, descent, tolerance), RuntimeWarning, stacklevel=2)
+        warnings.warn(_complaint(mode, descent, tolerance), RuntimeWarning, stacklevel=3)
     return mode
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from ewsg_jax import _check
+from ewsg_jax import _check, freshness
 from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import programs
@@ -54,7 +54,9 @@ class Potential:
 
     def __init__(self, posterior: Posterior, position: Position, data: Data, chunk_size: int, lazy: bool) -> None:
         leaves, structure = jax.tree.flatten(_check.shapes(data))
-        self.of = programs.of_potential(posterior, Layout.of(position), chunk_size, structure, tuple(leaves))
+        self.of = programs.of_potential(
+            posterior, Layout.of(position), chunk_size, structure, tuple(leaves), freshness.now()
+        )
         self.data, self._lazy, self.data_passes = data, lazy, 0.0
         self.size = sum(x.size for x in jax.tree.leaves(position))
         self.is_dense = self.size <= MOST_DENSE

@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 import jax
@@ -107,9 +107,12 @@ class Of(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def of_potential(
-    posterior: Posterior, layout: Layout, chunk_size: int, structure: Any, leaves: tuple[Any, ...]
+    posterior: Posterior, layout: Layout, chunk_size: int, structure: Any, leaves: tuple[Any, ...], as_of: Hashable
 ) -> Of:
-    """Return the programs' shape in float64 where the model can be traced so, else in its own dtypes."""
+    """Return the programs' shape in float64 where the model can be traced so, else in its own dtypes.
+
+    Remembered for what functions read now, `as_of`.
+    """
     of = Of(posterior, layout, chunk_size, True)
     shapes = jax.tree.unflatten(structure, leaves)
     size = sum(int(np.prod(shape)) for shape in layout.shapes)

@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array, Data, P, PyTree
+from ewsg_jax.freshness import as_of_now
 from ewsg_jax.sampling import whole
 from ewsg_jax.sampling._moments import MomentPlan, positions
 from ewsg_jax.sampling.checkpoint import Saving
@@ -128,8 +129,9 @@ def resume(
     manner = Manner(head["shared_minibatch"], progress, head["randomness_memory"], memory_limit, check_data, size)
     saving = Saving(path, checkpoint_every)
 
-    chains, wanted = whole.checked(asked, wanted, manner, saving)
-    # They are those of a stack's members, where it is one.
-    chains = chains._replace(**starts)
-    del asked, data
-    return whole.run(chains, wanted, manner, saving, earlier)
+    with as_of_now(kernel, keep, keep_when, moments):
+        chains, wanted = whole.checked(asked, wanted, manner, saving)
+        # They are those of a stack's members, where it is one.
+        chains = chains._replace(**starts)
+        del asked, data
+        return whole.run(chains, wanted, manner, saving, earlier)

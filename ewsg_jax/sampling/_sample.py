@@ -8,12 +8,14 @@ from jax.sharding import Mesh
 
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
+from ewsg_jax.freshness import as_of_now
 from ewsg_jax.sampling import whole
 from ewsg_jax.sampling._moments import MomentPlan, positions
 from ewsg_jax.sampling.checkpoint import Saving
 from ewsg_jax.sampling.request import Chains, Manner, Stacked, Wanted
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.stacked import StackedSamples
+from ewsg_jax.sampling.starts import is_function
 from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.stacking.kernels import Stack
 
@@ -186,6 +188,7 @@ def sample(
     manner = Manner(shared_minibatch, progress, randomness_memory, memory_limit, check_data, chain_batch_size)
     saving = Saving(checkpoint, checkpoint_every)
 
-    chains, wanted = whole.checked(asked, wanted, manner, saving)
-    del asked, data  # The run goes on with arrays of JAX: data that the caller does not keep are freed.
-    return whole.run(chains, wanted, manner, saving)
+    with as_of_now(kernel, position if is_function(position) else None, keep, keep_when, moments):
+        chains, wanted = whole.checked(asked, wanted, manner, saving)
+        del asked, data  # The run goes on with arrays of JAX: data that the caller does not keep are freed.
+        return whole.run(chains, wanted, manner, saving)

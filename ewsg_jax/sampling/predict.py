@@ -10,6 +10,7 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._types import PyTree
+from ewsg_jax.freshness import as_of_now
 from ewsg_jax.sampling.outputs import outputs_at
 
 MEMORY = 64 * 2**20
@@ -59,7 +60,8 @@ def predict(
     if _check.boolean("keep_draws", keep_draws) and log:
         raise ValueError("log must be False with keep_draws=True, which takes no mean; got True")
     reduce = "none" if keep_draws else "log" if log else "mean"
-    return run(prepare(draws, function, inputs, reduce, chunk_size), inputs)
+    with as_of_now(function):
+        return run(prepare(draws, function, inputs, reduce, chunk_size), inputs)
 
 
 class Program(NamedTuple):

@@ -1,0 +1,156 @@
+"""Programs of what functions read at the time of a call, not when they were traced first.
+
+JAX keeps a compiled program by the identity of the functions that it was traced from. A public function that
+compiles opens `as_of_now(…)` with the functions that it was given. Where one of them, or one that they call, reads
+another value than at first (`reading`), that becomes a part of the key by which JAX finds its programs: a changed
+value leads to another program, and one that changes back to the first. What tracing itself changes, such as a
+counter, is no change.
+
+Inside `jit` of the user's own this cannot be seen: there JAX keeps the whole program.
+"""
+
+import functools
+import inspect
+import itertools
+import threading
+import types
+import weakref
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, Self, TypeVar
+
+import jax
+
+from ewsg_jax import reading
+from ewsg_jax.reading import Read, Reader
+
+F = TypeVar("F", bound=Callable[..., Any])
+_CHANGED = jax.make_user_context(default_value=None)
+"""Which functions read what they did not read at first: a part of the key of every program of JAX.
+
+Inside a call it is a set, empty where none does: no program is shared with the user's own calls outside."""
+MOST_ITEMS = 4096
+"""Items of a container in which functions are looked for."""
+
+
+class _Versions:
+    """What one function has read at different times.
+
+    Attributes:
+        of: by digest, which version such values are, None the first one.
+    """
+
+    def __init__(self, first: bytes | None) -> None:
+        self.of: dict[bytes, bytes | None] = {} if first is None else {first: None}
+
+
+_VERSIONS: dict[Hashable, tuple[list[weakref.ref[Any]], _Versions]] = {}
+_HERE = threading.local()
+
+
+def now() -> Hashable:
+    """Return what stands for the values that functions read now: for memories of Python beside JAX's own."""
+    return _CHANGED.value
+
+
+class as_of_now:  # noqa: N801 - it is called like a function
+    """Compile what functions read now, in a `with` block.
+
+    Args:
+        given: functions, and kernels, posteriors and others that hold some; None and arrays are passed over.
+    """
+
+    def __init__(self, *given: Any) -> None:
+        self._functions = list(functions_in(given))
+
+    def __enter__(self) -> Self:
+        self._outer = getattr(_HERE, "versions", {})
+        self._entered: dict[Hashable, tuple[_Versions, bytes | None]] = {}
+        # A call inside another one has its values.
+        for key, read in self._read().items():
+            if key not in self._outer:
+                versions = _versions_of(key, read)
+                self._entered[key] = versions, versions.of.setdefault(read.digest, read.digest)
+        _HERE.versions = self._outer | {key: version for key, (_, version) in self._entered.items()}
+        changed = frozenset((key, version) for key, version in _HERE.versions.items() if version is not None)
+        self._context = _CHANGED(changed)
+        self._context.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._context.__exit__(*error)
+        _HERE.versions = self._outer
+        # Tracing may have changed them.
+        for key, read in self._read().items():
+            if key in self._entered:
+                versions, version = self._entered[key]
+                versions.of.setdefault(read.digest, version)
+
+    def _read(self) -> dict[Hashable, Read]:
+        reader = Reader()
+        found = [reader.read(function) for function in self._functions]
+        return {_key_of(read.value): read for read in [*reader.functions.values(), *found]}
+
+
+def reads_now(*names: str) -> Callable[[F], F]:
+    """Make a public function compile what the functions in its arguments of these names read when it is called."""
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def called(*arguments: Any, **named: Any) -> Any:
+            try:
+                given = signature.bind(*arguments, **named).arguments
+            except TypeError:
+                given = {}  # the call itself says what is wrong
+            with as_of_now(*(given.get(name) for name in names)):
+                return function(*arguments, **named)
+
+        return called  # type: ignore[return-value]  # it takes what the function takes
+
+    return decorate
+
+
+def functions_in(value: Any) -> Iterator[Any]:
+    """Yield the functions, and objects that act as some, that a value holds."""
+    if value is None or isinstance(value, (*reading.PLAIN, *reading.ARRAYS, jax.ShapeDtypeStruct)):
+        return
+    kind = type(value)
+    if isinstance(value, reading.FUNCTIONS):
+        yield value
+    elif isinstance(value, list | tuple | set | frozenset | dict):
+        items = value.values() if isinstance(value, dict) else value
+        for item in itertools.islice(items, MOST_ITEMS):
+            yield from functions_in(item)
+    elif any(reading.package_of(base) == "ewsg_jax" for base in kind.__mro__):
+        # A part of a kernel, or what holds some: its numbers are arguments of programs, its class is none.
+        if reading.is_of_user(kind):
+            yield kind
+        yield from functions_in(list(getattr(value, "__dict__", {}).values()))
+    elif callable(value) or reading.is_of_user(kind):
+        yield value
+
+
+def _key_of(function: Any) -> Hashable:
+    """Return by what a program knows a function: methods of one object are equal, others are themselves."""
+    if isinstance(function, types.MethodType):
+        return id(function.__self__), id(function.__func__)
+    return id(function)
+
+
+def _versions_of(key: Hashable, read: Read) -> _Versions:
+    if key in _VERSIONS:
+        return _VERSIONS[key][1]
+    function = read.value
+    is_method = isinstance(function, types.MethodType)
+    # Another object may equal this one, and find its programs: then every value is a version of its own.
+    equals_others = not is_method and type(function).__eq__ is not object.__eq__ and read.can_change
+    things = (function.__self__, function.__func__) if is_method else (function,)
+    try:
+        # An identity may be given to another object once one of these is gone: it is forgotten just then.
+        held = [weakref.ref(thing, lambda _: _VERSIONS.pop(key, None)) for thing in things]
+    except TypeError:  # it cannot be referred to weakly
+        return _Versions(None)
+    versions = _Versions(None if equals_others else read.digest)
+    _VERSIONS[key] = held, versions
+    return versions

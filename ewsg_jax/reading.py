@@ -1,0 +1,365 @@
+"""What functions read besides their arguments, as digests: another value, another digest.
+
+A compiled program keeps the values that a function read when it was traced. People change them: a global of a
+notebook, an attribute of a model, a dictionary of settings, an array filled again. A digest covers, at any depth,
+
+    a function       its code, the globals that the code names, its closure, its defaults
+    a bound method   the function, and the object
+    a partial        the function and the arguments
+    a module         the attributes that the code names
+    a class          its methods and attributes
+    an object        its class and its attributes; of one without any, what pickling would keep
+    values           numbers, strings and containers by content; arrays by dtype, shape and content
+
+Globals of packages in `CONSTANT` are taken to be constants. What only running the code can tell is not seen: files,
+the environment, names made up at run time (`globals()[name]`, `getattr(module, name)`).
+"""
+
+import dis
+import functools
+import hashlib
+import marshal
+import sys
+import types
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+CONSTANT = frozenset(sys.stdlib_module_names).union(
+    ("jax", "jaxlib", "ewsg_jax", "optax", "chex", "flax", "equinox", "optimistix", "diffrax", "lineax", "haiku"),
+    (
+        "distrax",
+        "jaxtyping",
+        "tensorflow",
+        "tensorflow_probability",
+        "torch",
+        "numpyro",
+        "pyro",
+        "blackjax",
+        "pymc",
+    ),
+    ("pytensor", "numpy", "scipy", "pandas", "polars", "sklearn", "matplotlib", "arviz", "arviz_base", "tqdm"),
+    ("arviz_stats", "IPython", "ipykernel", "pytest", "_pytest"),
+)
+"""Packages whose own globals nobody changes. What their functions and objects were given is read like the rest."""
+OPAQUE = frozenset(
+    ("logging", "threading", "_thread", "io", "_io", "socket", "asyncio", "multiprocessing", "weakref", "_weakref")
+)
+"""Packages whose objects are known by identity: they hold no numbers, and may hold half of the program."""
+MOST_BYTES = 2**24
+"""Bytes of an array of JAX up to which it is known by its content, and above by identity: it cannot change."""
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
+"""Types whose values cannot change, and are written as they are."""
+ARRAYS = (jax.Array, np.ndarray, np.generic)
+FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
+_BUILT_IN = (types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType)
+_DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+_UNREAD = frozenset(
+    ("__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__annotate__", "__firstlineno__")
+)
+_NO_NAMES: frozenset[str] = frozenset()
+
+
+class Read(NamedTuple):
+    """What was read of one value.
+
+    Attributes:
+        value: which.
+        digest: 16 bytes.
+        can_change: whether something in it can be set without making a new object.
+    """
+
+    value: Any
+    digest: bytes
+    can_change: bool
+
+
+def package_of(value: Any) -> str:
+    """Return the name of the package that a function, a class or a module is of."""
+    name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+    return name.partition(".")[0] if isinstance(name, str) else ""
+
+
+class _Code(NamedTuple):
+    """A code object: its content, and what it and those inside it name."""
+
+    content: bytes
+    globals: tuple[str, ...]
+    attributes: frozenset[str]
+
+
+@functools.lru_cache(maxsize=4096)
+def _code(code: types.CodeType) -> _Code:
+    names: dict[str, None] = {}
+    attributes: set[str] = set()
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            names[instruction.argval] = None
+        elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"):
+            attributes.add(instruction.argval)
+    for inner in filter(lambda x: isinstance(x, types.CodeType), code.co_consts):
+        names.update(dict.fromkeys(_code(inner).globals))
+        attributes.update(_code(inner).attributes)
+    return _Code(marshal.dumps(code), tuple(names), frozenset(attributes))
+
+
+class _Page:
+    """What is written of one value: plain parts, and the digests of others."""
+
+    def __init__(self) -> None:
+        self.hash = hashlib.blake2b(digest_size=16)
+        self.can_change = False
+
+    def write(self, *parts: Any) -> None:
+        self.hash.update(marshal.dumps(parts, 2))
+
+
+class Reader:
+    """One reading of some values, each once.
+
+    Attributes:
+        functions: by identity, what was read of each function, method, partial and object of the user's: of all by
+            which JAX may know a program that it has traced.
+    """
+
+    def __init__(self) -> None:
+        self.functions: dict[int, Read] = {}
+        self._read: dict[tuple[int, frozenset[str]], Read] = {}
+        self._under_way: list[int] = []
+
+    def read(self, value: Any, attributes: frozenset[str] = _NO_NAMES) -> Read:
+        """Return what is read of a value.
+
+        Args:
+            value: anything.
+            attributes: the names of attributes in the code that has the value: of a module only these are read.
+        """
+        # Of a module other code names other attributes.
+        key = id(value), attributes if isinstance(value, types.ModuleType) else _NO_NAMES
+        if key in self._read:
+            return self._read[key]
+        if id(value) in self._under_way:
+            # It leads back to itself, as a function does that calls itself.
+            return Read(value, b"up %d" % self._under_way[::-1].index(id(value)), False)
+        self._under_way.append(id(value))
+        page = _Page()
+        self._write(page, value, attributes)
+        self._under_way.pop()
+        # It holds the value, so that no identity is given twice.
+        read = self._read[key] = Read(value, page.hash.digest(), page.can_change)
+        if isinstance(value, FUNCTIONS) or is_of_user(type(value)):
+            self.functions[id(value)] = read
+        return read
+
+    def _add(self, page: _Page, values: Iterable[Any], attributes: frozenset[str]) -> None:
+        for value in values:
+            if type(value) in PLAIN:
+                page.write(type(value).__name__, value)
+            else:
+                read = self.read(value, attributes)
+                page.hash.update(read.digest)
+                page.can_change |= read.can_change
+
+    def _write(self, page: _Page, value: Any, attributes: frozenset[str]) -> None:
+        kind = type(value)
+        page.write(kind.__module__, kind.__qualname__)
+        if isinstance(value, ARRAYS):
+            self._array(page, value, attributes)
+        elif kind in (list, tuple, set, frozenset, dict):
+            self._container(page, value, attributes)
+        elif isinstance(value, types.FunctionType):
+            self._function(page, value)
+        elif isinstance(value, types.MethodType):
+            self._add(page, (value.__func__, value.__self__), attributes)
+        elif isinstance(value, types.ModuleType):
+            self._module(page, value, attributes)
+        elif isinstance(value, type):
+            self._class(page, value)
+        elif isinstance(value, functools.partial):
+            self._add(page, (value.func, value.args, value.keywords), attributes)
+        elif isinstance(value, property):
+            self._add(page, (value.fget,), attributes)
+        elif isinstance(value, staticmethod | classmethod):
+            self._add(page, (value.__func__,), attributes)
+        elif isinstance(value, types.MappingProxyType):
+            self._container(page, dict(value), attributes)
+        elif isinstance(value, _BUILT_IN):
+            page.write(value.__qualname__)
+        elif kind in PLAIN:
+            page.write(value)
+        elif isinstance(value, Tracer) or package_of(kind) in OPAQUE:
+            page.write(_identity(value))
+        else:
+            self._object(page, value, attributes)
+
+    def _array(self, page: _Page, value: Any, attributes: frozenset[str]) -> None:
+        if isinstance(value, jax.Array):
+            page.write(_content_of(value))
+        elif value.dtype.hasobject:
+            page.write(value.shape)
+            page.can_change = True
+            self._add(page, value.ravel().tolist(), attributes)
+        else:
+            page.write(value.dtype.str, value.shape)
+            page.can_change = isinstance(value, np.ndarray)
+            page.hash.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8))
+
+    def _container(self, page: _Page, value: Any, attributes: frozenset[str]) -> None:
+        page.write(len(value))
+        items = [*value, *value.values()] if isinstance(value, dict) else list(value)
+        page.can_change = not isinstance(value, tuple | frozenset)
+        if not {type(item) for item in items} <= set(PLAIN):
+            self._add(page, items, attributes)
+        elif isinstance(value, set | frozenset):
+            # Whose order is not its own.
+            page.write(sorted(map(repr, items)))
+        else:
+            # Many numbers at once.
+            page.write([type(item).__name__ for item in items] if len(items) < 64 else "", items)
+
+    def _function(self, page: _Page, value: types.FunctionType) -> None:
+        content, names, attributes = _code(value.__code__)
+        page.write(content)
+        self._add(page, (value.__defaults__, value.__kwdefaults__, value.__dict__.get("__wrapped__")), attributes)
+        for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+            try:
+                inside = cell.cell_contents
+            except ValueError:  # it is not filled yet
+                continue
+            page.write(name)
+            self._add(page, (inside,), attributes)
+        if package_of(value) in CONSTANT:
+            return
+        for name in names:
+            if name in value.__globals__:
+                inside = value.__globals__[name]
+                page.write(name)
+                page.can_change |= not isinstance(inside, types.ModuleType)
+                self._add(page, (inside,), attributes)
+
+    def _module(self, page: _Page, value: types.ModuleType, attributes: frozenset[str]) -> None:
+        page.write(value.__name__)
+        if package_of(value) in CONSTANT:
+            return
+        for name in sorted(attributes & vars(value).keys()):
+            page.write(name)
+            page.can_change = True
+            self._add(page, (vars(value)[name],), attributes)
+
+    def _class(self, page: _Page, value: type) -> None:
+        page.write(value.__module__, value.__qualname__)
+        for base in filter(is_of_user, value.__mro__):
+            for name, inside in list(vars(base).items()):
+                if name not in _UNREAD and not isinstance(inside, _DESCRIPTORS):
+                    page.write(name)
+                    self._add(page, (inside,), _NO_NAMES)
+
+    def _object(self, page: _Page, value: Any, attributes: frozenset[str]) -> None:
+        kind = type(value)
+        if is_of_user(kind):
+            self._add(page, (kind,), attributes)
+        # Such as what `jax.jit` and `functools.cache` return.
+        wrapped = _own(value, "__wrapped__")
+        if wrapped is not None:
+            self._add(page, (wrapped,), attributes)
+            return
+        own, slots = _own(value, "__dict__"), [name for base in kind.__mro__ for name in _slots_of(base)]
+        base = next((base for base in kind.__mro__ if base in PLAIN), None)
+        if base is not None:
+            page.write(base.__repr__(value))
+        elif isinstance(value, dict | list | tuple | set | frozenset):
+            self._container(page, value, attributes)
+        elif own is None and not slots:
+            self._pickled(page, value, attributes)
+        frozen = getattr(_own(kind, "__dataclass_params__"), "frozen", False)
+        for name, inside in [*(own or {}).items(), *((name, _own(value, name)) for name in slots)]:
+            page.write(str(name))
+            page.can_change |= not frozen
+            self._add(page, (inside,), attributes)
+
+    def _pickled(self, page: _Page, value: Any, attributes: frozenset[str]) -> None:
+        """Write what pickling keeps of an object of C, such as a generator of random numbers."""
+        page.can_change = True
+        try:
+            kept = value.__reduce_ex__(4)
+        except Exception:  # it cannot be pickled
+            kept = _identity(value)
+        if isinstance(kept, str | bytes):
+            page.write(kept)
+            return
+        function, *rest = kept
+        page.write(getattr(function, "__qualname__", ""))
+        parts = [list(part) if hasattr(part, "__next__") else part for part in rest]
+        self._add(page, parts, attributes)
+
+
+def is_of_user(kind: type) -> bool:
+    """Return whether a class is of none of the packages in `CONSTANT`."""
+    return package_of(kind) not in CONSTANT and kind.__module__ != "builtins"
+
+
+def _own(value: Any, name: str) -> Any:
+    """Return an attribute without running code of the object's own; None where there is none."""
+    try:
+        return object.__getattribute__(value, name)
+    except Exception:
+        return None
+
+
+@functools.lru_cache(maxsize=4096)
+def _slots_of(kind: type) -> tuple[str, ...]:
+    slots = vars(kind).get("__slots__", ())
+    names = (slots,) if isinstance(slots, str) else tuple(slots)
+    private = f"_{kind.__name__.lstrip('_')}"
+    return tuple(
+        private + name if name.startswith("__") and not name.endswith("__") else name
+        for name in names
+        if name not in ("__dict__", "__weakref__")
+    )
+
+
+_KNOWN: dict[int, tuple[weakref.ref[Any], bytes]] = {}
+"""What is written of arrays of JAX, and of objects known by identity: forgotten with them."""
+_NUMBERS = iter(range(2**62))
+
+
+def _remembered(value: Any, make: Callable[[], bytes]) -> bytes:
+    key = id(value)
+    known = _KNOWN.get(key)
+    if known is not None and known[0]() is value:
+        return known[1]
+    made = make()
+    _KNOWN[key] = weakref.ref(value, lambda _: _KNOWN.pop(key, None)), made
+    return made
+
+
+def _number() -> bytes:
+    return b"number %d" % next(_NUMBERS)
+
+
+def _identity(value: Any) -> bytes:
+    """Return a number that no other object has."""
+    try:
+        return _remembered(value, _number)
+    except TypeError:  # it cannot be referred to weakly
+        return b"at %d" % id(value)
+
+
+def _content_of(value: jax.Array) -> bytes:
+    """Return what an array of JAX holds, looked at once: it cannot change."""
+
+    def content() -> bytes:
+        if isinstance(value, Tracer) or value.is_deleted() or not value.is_fully_addressable:
+            return _number()
+        plain = jax.random.key_data(value) if jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended) else value
+        if plain.nbytes > MOST_BYTES:
+            return _number()
+        own = np.ascontiguousarray(np.asarray(plain)).reshape(-1).view(np.uint8)
+        head = f"{value.dtype} {value.weak_type} {value.shape}".encode()
+        return head + hashlib.blake2b(own, digest_size=16).digest()
+
+    return _remembered(value, content)

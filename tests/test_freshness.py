@@ -1,0 +1,451 @@
+"""Every public call takes what its functions read when it is called: globals, attributes, closures, arrays.
+
+The right answer is that of a function that is new and holds the value as a constant, bit for bit.
+"""
+
+import argparse
+import dataclasses
+import functools
+import sys
+import threading
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax import freshness, reading
+
+KEY = jax.random.key(0)
+DATA = jnp.linspace(-1.0, 2.0, 12)
+scale = 1.0
+
+
+def log_prior(position):
+    return -0.5 * position**2
+
+
+def gaussian(scale):
+    """A log likelihood that reads nothing: its scale is a constant of its own code."""
+    return eval(f"lambda position, datum: -0.5 * ((datum - position) / {scale!r}) ** 2")
+
+
+def one_step(log_likelihood, prior=log_prior, **options):
+    """Two steps of full gradients, which are a function of the key and the posterior."""
+    kernel = ewsg.ld(ewsg.Posterior(log_likelihood, prior), 0.01)
+    return ewsg.sample(KEY, kernel, jnp.float32(0.5), DATA, 2, progress=False, **options)
+
+
+@functools.cache
+def right(value):
+    """The draws of a function that holds the value."""
+    return one_step(gaussian(value)).position
+
+
+# Ways in which a function reads a number: each makes a log likelihood and what sets the number.
+
+
+def of_global():
+    def put(value):
+        global scale
+        scale = value
+
+    return lambda position, datum: -0.5 * ((datum - position) / scale) ** 2, put
+
+
+def of_closure():
+    own = 1.0
+
+    def put(value):
+        nonlocal own
+        own = value
+
+    return lambda position, datum: -0.5 * ((datum - position) / own) ** 2, put
+
+
+def of_array():
+    own = np.ones(1)
+    return lambda position, datum: -0.5 * ((datum - position) / own[0]) ** 2, lambda value: own.fill(value)
+
+
+def of_dictionary():
+    own = {"inner": [{"scale": 1.0}]}
+    put = functools.partial(own["inner"][0].__setitem__, "scale")
+    return lambda position, datum: -0.5 * ((datum - position) / own["inner"][0]["scale"]) ** 2, put
+
+
+def of_settings():
+    own = argparse.Namespace(scale=1.0)
+    return lambda position, datum: -0.5 * ((datum - position) / own.scale) ** 2, lambda v: setattr(own, "scale", v)
+
+
+def of_default():
+    def function(position, datum, own={"scale": 1.0}):  # noqa: B006 - as people write it
+        return -0.5 * ((datum - position) / own["scale"]) ** 2
+
+    return function, functools.partial(function.__defaults__[0].__setitem__, "scale")
+
+
+def of_partial():
+    own = {"scale": 1.0}
+    log = functools.partial(lambda own, position, datum: -0.5 * ((datum - position) / own["scale"]) ** 2, own)
+    return log, functools.partial(own.__setitem__, "scale")
+
+
+class Model:
+    """A model with a method for its likelihood."""
+
+    shared = 1.0
+
+    def __init__(self):
+        self.scale = 1.0
+
+    def log_likelihood(self, position, datum):
+        return -0.5 * ((datum - position) / self.scale / self.shared) ** 2
+
+    def __call__(self, position, datum):
+        return self.log_likelihood(position, datum)
+
+
+def of_method():
+    model = Model()
+    return model.log_likelihood, lambda value: setattr(model, "scale", value)
+
+
+def of_callable():
+    model = Model()
+    return model, lambda value: setattr(model, "scale", value)
+
+
+def of_class():
+    class Own(Model):
+        pass
+
+    return Own().log_likelihood, lambda value: setattr(Own, "shared", value)
+
+
+def of_slots():
+    class Own:
+        __slots__ = ("__scale",)
+
+        def __call__(self, position, datum):
+            return -0.5 * ((datum - position) / self.__scale) ** 2
+
+        def put(self, value):
+            self.__scale = value
+
+    own = Own()
+    own.put(1.0)
+    return own, own.put
+
+
+def of_equal_objects():
+    @dataclasses.dataclass(unsafe_hash=True)
+    class Own:
+        name: str = "equal to all others"
+        scale: list = dataclasses.field(default_factory=lambda: [1.0], compare=False)
+
+        def __call__(self, position, datum):
+            return -0.5 * ((datum - position) / self.scale[0]) ** 2
+
+    own = Own()
+    return own, lambda value: own.scale.__setitem__(0, value)
+
+
+def of_helper():
+    module = types.ModuleType("settings_of_a_test")
+    exec("def residual(position, datum):\n    return (datum - position) / 1.0", module.__dict__)
+
+    def put(value):
+        exec(f"def residual(position, datum):\n    return (datum - position) / {value!r}", module.__dict__)
+
+    return lambda position, datum: -0.5 * module.residual(position, datum) ** 2, put
+
+
+def of_jitted():
+    own = {"scale": 1.0}
+    inner = jax.jit(lambda position, datum: -0.5 * ((datum - position) / own["scale"]) ** 2)
+    inner(0.5, 1.0)  # JAX keeps this program
+    return lambda position, datum: inner(position, datum), functools.partial(own.__setitem__, "scale")
+
+
+def of_scanned():
+    own = {"scale": 1.0}
+
+    def body(total, residual):
+        return total - 0.5 * (residual / own["scale"]) ** 2, None
+
+    def log_likelihood(position, datum):
+        return jax.lax.scan(body, jnp.float32(0), (datum - position)[None])[0]
+
+    log_likelihood(jnp.float32(0.5), DATA[0])  # JAX keeps what it traced of the body
+    return log_likelihood, functools.partial(own.__setitem__, "scale")
+
+
+def of_custom_derivative():
+    own = {"scale": 1.0}
+
+    @jax.custom_jvp
+    def log_likelihood(position, datum):
+        return -0.5 * ((datum - position) / own["scale"]) ** 2
+
+    @log_likelihood.defjvp
+    def _(values, tangents):
+        residual = (values[1] - values[0]) / own["scale"]
+        return -0.5 * residual**2, residual / own["scale"] * tangents[0]
+
+    return log_likelihood, functools.partial(own.__setitem__, "scale")
+
+
+def of_code():
+    def log_likelihood(position, datum):
+        return -0.5 * ((datum - position) / 1.0) ** 2
+
+    def put(value):  # as an editor that loads code again does it
+        log_likelihood.__code__ = gaussian(value).__code__
+
+    return log_likelihood, put
+
+
+WAYS = [value for name, value in list(globals().items()) if name.startswith("of_")]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_has_the_value_of_its_time(way):
+    log_likelihood, put = way()
+    found = []
+    for value in (1.0, 3.0, 1.0):
+        put(value)
+        found.append(one_step(log_likelihood).position)
+        np.testing.assert_allclose(found[-1], right(value), rtol=2e-6)
+    assert (found[0] == found[2]).all()
+    assert (found[0] != found[1]).any()
+
+
+def test_a_function_that_is_seen_first_after_a_change():
+    """Another one had traced the same inner function before."""
+    own = {"scale": 1.0}
+    inner = jax.jit(lambda position, datum: -0.5 * ((datum - position) / own["scale"]) ** 2)
+    one_step(lambda position, datum: inner(position, datum))
+    own["scale"] = 3.0
+    found = one_step(lambda position, datum: inner(position, datum)).position
+    np.testing.assert_allclose(found, right(3.0), rtol=2e-6)
+
+
+def test_values_that_come_back_are_no_new_program():
+    traced, own = threading.local(), {"scale": 1.0}  # what belongs to a thread is not read
+    traced.count = 0
+
+    def log_likelihood(position, datum):
+        traced.count += 1
+        return -0.5 * ((datum - position) / own["scale"]) ** 2
+
+    kernel = ewsg.ld(ewsg.Posterior(log_likelihood, log_prior), 0.01)
+    for value, is_new in ((1.0, True), (1.0, False), (3.0, True), (1.0, False), (3.0, False)):
+        own["scale"], before = value, traced.count
+        ewsg.sample(KEY, kernel, jnp.float32(0.5), DATA, 2, progress=False)
+        assert (traced.count > before) is is_new, value
+
+
+def test_what_tracing_changes_is_no_change():
+    traced = []
+
+    def log_likelihood(position, datum):
+        traced.append(1)
+        return -0.5 * (datum - position) ** 2
+
+    kernel = ewsg.ld(ewsg.Posterior(log_likelihood, log_prior), 0.01)
+    ewsg.sample(KEY, kernel, jnp.float32(0.5), DATA, 2, progress=False)
+    before = len(traced)
+    ewsg.sample(KEY, kernel, jnp.float32(0.5), DATA, 2, progress=False)
+    assert len(traced) == before
+
+
+def test_what_is_kept_and_moments_and_schedules_and_starts():
+    own = {"factor": 1.0}
+    kernel = ewsg.ld(ewsg.Posterior(gaussian(1.0), log_prior), lambda step: 0.01 * own["factor"])
+
+    def run(**options):
+        start = {"position": jnp.float32(0.5)} | options
+        return ewsg.sample(KEY, kernel, start.pop("position"), DATA, 2, progress=False, **start)
+
+    def values():
+        return (
+            run().position,
+            run(keep=lambda position: position * own["factor"]).draws,
+            run(moments=ewsg.moments(of=scaled)).moments.mean,
+            run(position=start).position,
+            run(keep=scaled).draws,
+        )
+
+    def scaled(position):
+        return position * own["factor"]
+
+    def start(key):
+        return jnp.float32(own["factor"])
+
+    first = values()
+    own["factor"] = 2.0
+    second = values()
+    own["factor"] = 1.0
+    for a, b, again in zip(first, second, values(), strict=True):
+        assert (np.asarray(a) != np.asarray(b)).all()
+        assert (np.asarray(a) == np.asarray(again)).all()
+
+
+def test_modes_forecasts_checks_and_predictions():
+    own = {"scale": 1.0, "factor": 1.0}
+    posterior = ewsg.Posterior(lambda p, x: -0.5 * ((x - p) / own["scale"]) ** 2, lambda p: -0.5 * p**2)
+    kernel = ewsg.sgld(posterior, 0.01, batch_size=3)
+    draws = np.random.default_rng(0).normal(0.4, 0.3, (4, 200))
+
+    def of_constant(value):
+        constant = ewsg.Posterior(gaussian(value), lambda p: -0.5 * p**2)
+        mode = ewsg.find_mode(KEY, constant, jnp.float32(0), DATA, progress=False)
+        report = ewsg.check(KEY, jnp.asarray(draws), constant, DATA)
+        return mode, report, ewsg.forecast(ewsg.sgld(constant, 0.01, batch_size=3), mode, DATA)
+
+    for value in (1.0, 3.0):
+        own["scale"] = own["factor"] = value
+        mode, report, forecast = of_constant(value)
+        found = ewsg.find_mode(KEY, posterior, jnp.float32(0), DATA, progress=False)
+        assert float(found.position) == pytest.approx(float(mode.position), rel=1e-6)
+        assert float(found.sd) == pytest.approx((12 / value**2 + 1) ** -0.5, rel=1e-5)
+        told = ewsg.check(KEY, jnp.asarray(draws), posterior, DATA)
+        np.testing.assert_allclose(told.sd_ratio, report.sd_ratio, rtol=1e-4)
+        again = ewsg.forecast(kernel, found, DATA).variance_ratio
+        np.testing.assert_allclose(again, forecast.variance_ratio, rtol=1e-3)
+        expected, _ = told.expectation(lambda p: own["factor"] * jnp.ones_like(p))
+        assert float(expected) == pytest.approx(value)
+
+
+def test_densities_of_rows_and_predictions():
+    own = {"scale": 1.0}
+    posterior = ewsg.Posterior(lambda p, x: -0.5 * ((x - p) / own["scale"]) ** 2, log_prior)
+    samples = one_step(gaussian(1.0))
+
+    def scaled(position, x):
+        return x * own["scale"] * jnp.ones_like(position)
+
+    for value in (1.0, 3.0):
+        own["scale"] = value
+        found = ewsg.diagnostics.log_predictive_density(samples, posterior, DATA)
+        each = -0.5 * ((np.asarray(DATA)[:, None] - np.asarray(samples.position)[0]) / value) ** 2
+        np.testing.assert_allclose(found, np.log(np.exp(each).mean(1)), rtol=1e-4, atol=1e-6)
+        assert samples.predict(scaled, 2.0) == pytest.approx(2 * value)
+
+
+def test_metrics_and_dynamics():
+    own = {"metric": 0.5}
+    posterior = ewsg.Posterior(gaussian(1.0), log_prior)
+    kernel = ewsg.sgrld(
+        posterior, 0.01, batch_size=3, inverse_metric=lambda p, data: own["metric"] * jnp.ones_like(p)
+    )
+    found = []
+    for value in (0.5, 2.0):
+        own["metric"] = value
+        found.append(ewsg.sample(KEY, kernel, jnp.float32(0.5), DATA, 1, progress=False).position.item())
+    assert found[0] != found[1]
+
+
+def test_bijectors_of_ones_own():
+    class Scaled:
+        factor = 1.0
+
+        def forward(self, position):
+            return position * self.factor
+
+        def log_det(self, position):
+            return jnp.log(jnp.float32(self.factor))
+
+    own = Scaled()
+    posterior = ewsg.Posterior(gaussian(1.0), log_prior).transformed(own)
+    found = []
+    for value in (1.0, 2.0, 1.0):
+        own.factor = value
+        found.append(float(ewsg.find_mode(KEY, posterior, jnp.float32(0), DATA, progress=False).position))
+    assert found[1] == pytest.approx(found[0] / 2, rel=1e-5)
+    assert found[2] == found[0]
+
+
+# The digests themselves.
+
+
+def digest(value):
+    return reading.Reader().read(value).digest
+
+
+def test_digests_differ_by_value_and_by_type():
+    values = [0, 1, 1.0, True, None, "1", b"1", 1j, (1,), [1], {1}, {1: 1}, {1: 2}, [1, 2], [2, 1], float("nan")]
+    values += [np.float32(1), np.ones(1), np.ones(1, np.float32), np.ones((1, 1)), jnp.ones(1), jnp.zeros(1)]
+    values += [
+        np.array([1, "a"], object),
+        np.array([1, "b"], object),
+        types.SimpleNamespace(a=1),
+        range(3),
+        range(4),
+    ]
+    values += [np.random.default_rng(0), np.random.default_rng(1), Model(), Model, Model.log_likelihood, len, max]
+    found = [digest(value) for value in values]
+    assert len(set(found)) == len(found)
+    assert [digest(value) for value in values] == found
+
+
+def test_equal_values_have_equal_digests():
+    makes = [lambda: [1.0] * 100, lambda: {"a": [1, (2, 3)]}, lambda: np.arange(5.0), lambda: jnp.arange(5.0)]
+    makes += [lambda: float("nan"), lambda: {"b", "a", "c"}, lambda: types.SimpleNamespace(a=np.ones(2))]
+    makes += [lambda: np.random.default_rng(3), lambda: functools.partial(max, 1), lambda: bytearray(b"ab")]
+    for make in makes:
+        assert digest(make()) == digest(make())
+
+
+def test_circles_and_modules_end():
+    own = [1]
+    own.append(own)
+    digest(own)
+    module = types.ModuleType("leads_to_itself")
+    module.itself, module.value = module, 1.0
+    sys.modules["leads_to_itself"] = module
+
+    def function():
+        return module.itself.value
+
+    before = digest(function)
+    module.value = 2.0
+    assert digest(function) != before
+
+    def factorial(n):
+        return 1 if n < 1 else n * factorial(n - 1)
+
+    assert digest(factorial) == digest(factorial)
+    del sys.modules["leads_to_itself"]
+
+
+def test_nothing_is_held():
+    """What a function read is forgotten with it."""
+
+    def make():
+        own = {"scale": 1.0}
+
+        def function(position):
+            return position * own["scale"]
+
+        with freshness.as_of_now(function):
+            pass
+        own["scale"] = 2.0
+        with freshness.as_of_now(function):
+            assert freshness.now()
+
+    make()
+    before = len(freshness._VERSIONS)
+    for _ in range(10):
+        make()
+    assert len(freshness._VERSIONS) <= before
+
+
+def test_an_error_leaves_nothing_behind():
+    with pytest.raises(ValueError, match="stop"), freshness.as_of_now(lambda: scale):
+        raise ValueError("stop")
+    assert freshness.now() is None
