@@ -234,6 +234,20 @@ def test_a_function_that_is_seen_first_after_a_change():
     np.testing.assert_allclose(found, right(3.0), rtol=2e-6)
 
 
+def test_equal_objects_have_their_own_values():
+    """JAX finds the program of one for the other."""
+
+    @dataclasses.dataclass(unsafe_hash=True)
+    class Own:
+        scale: list = dataclasses.field(compare=False)
+
+        def __call__(self, position, datum):
+            return -0.5 * ((datum - position) / self.scale[0]) ** 2
+
+    for value in (1.0, 3.0):
+        np.testing.assert_allclose(one_step(Own([value])).position, right(value), rtol=2e-6)
+
+
 def test_values_that_come_back_are_no_new_program():
     traced, own = threading.local(), {"scale": 1.0}  # what belongs to a thread is not read
     traced.count = 0

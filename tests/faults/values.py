@@ -3,6 +3,7 @@
 from tests.faults.mutant import Mutant
 
 VALUES = "tests/test_values.py::"
+FRESH = "tests/test_freshness.py::"
 
 MUTANTS = [
     Mutant(
@@ -75,5 +76,40 @@ MUTANTS = [
         "arrays > MOST_ARRAYS or",
         "arrays > 10 * MOST_ARRAYS or",
         "tests/test_values.py::test_texts_of_what_has_no_call",
+    ),
+    Mutant(
+        "what functions read is no part of a program's key",
+        "ewsg_jax/freshness.py",
+        "if version is not None)",
+        "if version == 0)",
+        FRESH + "test_a_run_has_the_value_of_its_time[of_dictionary]",
+    ),
+    Mutant(
+        "what tracing changes is a change",
+        "ewsg_jax/freshness.py",
+        "versions.of.setdefault(read.digest, version)",
+        "versions.of",
+        FRESH + "test_what_tracing_changes_is_no_change",
+    ),
+    Mutant(
+        "equal objects have one program whatever they hold",
+        "ewsg_jax/freshness.py",
+        "versions = _Versions(None if equals_others else read.digest)",
+        "versions = _Versions(read.digest)",
+        FRESH + "test_equal_objects_have_their_own_values",
+    ),
+    Mutant(
+        "functions inside have no version of their own",
+        "ewsg_jax/freshness.py",
+        "for read in [*reader.functions.values(), *found]",
+        "for read in found",
+        FRESH + "test_a_function_that_is_seen_first_after_a_change",
+    ),
+    Mutant(
+        "a class is read without its attributes",
+        "ewsg_jax/reading.py",
+        "            self._add(page, (kind,), attributes)\n",
+        "            pass\n",
+        FRESH + "test_a_run_has_the_value_of_its_time[of_class]",
     ),
 ]
