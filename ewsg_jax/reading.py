@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
@@ -268,9 +269,9 @@ class Reader:
             self._add(page, (wrapped,), attributes)
             return
         own, slots = _own(value, "__dict__"), [name for base in kind.__mro__ for name in _slots_of(base)]
-        base = next((base for base in kind.__mro__ if base in PLAIN), None)
-        if base is not None:
-            page.write(base.__repr__(value))
+        plain: Any = next((base for base in kind.__mro__ if base in PLAIN), None)
+        if plain is not None:
+            page.write(plain.__repr__(value))
         elif isinstance(value, dict | list | tuple | set | frozenset):
             self._container(page, value, attributes)
         elif own is None and not slots:
@@ -355,7 +356,7 @@ def _content_of(value: jax.Array) -> bytes:
     def content() -> bytes:
         if isinstance(value, Tracer) or value.is_deleted() or not value.is_fully_addressable:
             return _number()
-        plain = jax.random.key_data(value) if jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended) else value
+        plain = jax.random.key_data(value) if jnp.issubdtype(value.dtype, jax.dtypes.prng_key) else value
         if plain.nbytes > MOST_BYTES:
             return _number()
         own = np.ascontiguousarray(np.asarray(plain)).reshape(-1).view(np.uint8)
