@@ -111,24 +111,28 @@ def reads_now(*names: str) -> Callable[[F], F]:
     return decorate
 
 
-def functions_in(value: Any) -> Iterator[Any]:
-    """Yield the functions, and objects that act as some, that a value holds."""
+def functions_in(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
+    """Yield the functions, and objects that act as some, that a value holds, each once."""
+    seen = set() if seen is None else seen
     if value is None or isinstance(value, (*reading.PLAIN, *reading.ARRAYS, jax.ShapeDtypeStruct)):
         return
-    kind = type(value)
+    if id(value) in seen:  # what leads back to itself ends here
+        return
+    seen.add(id(value))
+    kind, inside = type(value), ()
     if isinstance(value, reading.FUNCTIONS):
         yield value
     elif isinstance(value, list | tuple | set | frozenset | dict):
-        items = value.values() if isinstance(value, dict) else value
-        for item in itertools.islice(items, MOST_ITEMS):
-            yield from functions_in(item)
+        inside = value.values() if isinstance(value, dict) else value
     elif any(reading.package_of(base) == "ewsg_jax" for base in kind.__mro__):
         # A part of a kernel, or what holds some: its numbers are arguments of programs, its class is none.
         if reading.is_of_user(kind):
             yield kind
-        yield from functions_in(list(getattr(value, "__dict__", {}).values()))
+        inside = list(getattr(value, "__dict__", {}).values())
     elif callable(value) or reading.is_of_user(kind):
         yield value
+    for item in itertools.islice(inside, MOST_ITEMS):
+        yield from functions_in(item, seen)
 
 
 def _key_of(function: Any) -> Hashable:
