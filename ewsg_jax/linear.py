@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from ewsg_jax import _check, products
 from ewsg_jax._types import Array, Data, Position
+from ewsg_jax.constants import Split, constant_part, varying_part
 
 
 class LinearPredictor(NamedTuple):
@@ -25,9 +26,15 @@ class LinearPredictor(NamedTuple):
     log_likelihood: Callable[[Array, Data], Array]
     residual: Callable[[Array, Data], Array]
 
+    @property
+    def varying(self) -> "LinearPredictor":
+        """The same without the constant of the log likelihood."""
+        varying = varying_part(self.log_likelihood)
+        return self if varying is self.log_likelihood else self._replace(log_likelihood=varying)
+
 
 @dataclass(frozen=True)
-class OfDatum:
+class OfDatum(Split):
     """The log likelihood as a function of the position and one datum."""
 
     predictor: LinearPredictor
@@ -37,6 +44,16 @@ class OfDatum:
         x = self.predictor.inputs(datum)
         check_predictor(x, position)
         return self.predictor.log_likelihood(products.matmul(x, position), datum)
+
+    @property
+    def varying(self) -> "OfDatum":
+        varying = self.predictor.varying
+        return self if varying is self.predictor else OfDatum(varying)
+
+    def constant(self, *arguments: Any) -> Array | float:
+        position, datum = arguments
+        predictor = products.matmul(self.predictor.inputs(datum), position)
+        return constant_part(self.predictor.log_likelihood, predictor, datum)
 
 
 @dataclass(frozen=True)

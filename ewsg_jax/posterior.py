@@ -18,6 +18,7 @@ from ewsg_jax._module import text
 from ewsg_jax._types import Array, Data, P, Position, PyTree
 from ewsg_jax.bijectors.protocol import Transform, transform
 from ewsg_jax.bounds.protocol import Bound
+from ewsg_jax.constants import constant_part, varying_part
 from ewsg_jax.linear import LinearPredictor, OfDatum, Residual, checked_residual
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import CHUNK_SIZE, Batch, num_rows, sum_over_rows
@@ -35,7 +36,9 @@ class Posterior(Generic[P]):
 
     Args:
         log_likelihood: `log_likelihood(position, datum) -> scalar` for one datum (the data tree
-            without its leading axis).
+            without its leading axis). A constant that does not depend on the position changes no draw; what compares
+            densities (`diagnostics.log_predictive_density`, `samples.to_arviz` for leave-one-out, evidence by
+            `potential`) needs them all: a density over the datum's outcome that integrates or sums to one.
         log_prior: `log_prior(position) -> scalar`; `lambda position: 0.0` for a flat one.
         predictor: how data enter through linear predictors; made by `Posterior.linear`.
         bound: a lower bound of the likelihood, one of `ewsg_jax.bounds`, for `flymc`.
@@ -46,6 +49,9 @@ class Posterior(Generic[P]):
         name: what it is printed as, such as the call that makes it.
         log_concave: whether `log_likelihood` is concave in the position for every datum, as those of the ready
             regressions are: `check` then knows that no posterior is wider than a normal prior.
+        normalised: whether `log_likelihood` is the log of a density with all its constants, such as
+            −log σ − log(2π)/2 of a normal one. True of the ready models. False: what compares densities refuses the
+            posterior. Default None, not known: it is taken as it is.
 
     Two are equal where their functions are: compiled programs are then shared. To a type checker a position is what
     the functions are annotated with, in all that is made of the posterior: `Kernel[Params]`. Data are of any type.
@@ -70,6 +76,7 @@ class Posterior(Generic[P]):
     _: KW_ONLY
     name: str | None = None
     log_concave: bool = False
+    normalised: bool | None = None
     # Shapes and dtypes that `check` has found to be right: steps repeat it.
     _checked: set[Hashable] = field(default_factory=set, init=False, repr=False)
 
@@ -83,6 +90,8 @@ class Posterior(Generic[P]):
         if self.check_values is not None:
             _check.function("check_values", self.check_values, "(position, data), or None")
         _check.boolean("log_concave", self.log_concave)
+        if self.normalised is not None:
+            _check.boolean("normalised", self.normalised)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Posterior):
@@ -99,7 +108,7 @@ class Posterior(Generic[P]):
 
     def __getstate__(self) -> dict[str, Any]:
         # What was found to be right is found again.
-        return vars(self) | {"_checked": set()}
+        return {name: value for name, value in vars(self).items() if name != "varying"} | {"_checked": set()}
 
     def _functions(self) -> tuple[Any, ...]:
         return self.log_likelihood, self.log_prior, self.predictor, self.bound, self.check_values
@@ -116,6 +125,7 @@ class Posterior(Generic[P]):
         check_values: Callable[[Array, Data], None] | None = None,
         name: str | None = None,
         log_concave: bool = False,
+        normalised: bool | None = None,
     ) -> "Posterior[Array]":
         """Declare a model whose data enter through linear predictors xᵢᵀW only.
 
@@ -131,6 +141,7 @@ class Posterior(Generic[P]):
             check_values: as for `Posterior`.
             name: as for `Posterior`.
             log_concave: as for `Posterior`; it is where `log_likelihood` is concave in the predictor.
+            normalised: as for `Posterior`.
 
         Raises:
             TypeError: an argument is of the wrong kind.
@@ -152,8 +163,8 @@ class Posterior(Generic[P]):
         if residual is not None:
             _check.function("residual", residual, "(predictors, rows) -> derivatives")
         predictor = LinearPredictor(inputs, log_likelihood, residual or Residual(log_likelihood))
-        of_datum = OfDatum(predictor)
-        return cls(of_datum, log_prior, predictor, bound, check_values, name=name, log_concave=log_concave)
+        known = {"name": name, "log_concave": log_concave, "normalised": normalised}
+        return cls(OfDatum(predictor), log_prior, predictor, bound, check_values, **known)
 
     def transformed(self, bijector: Transform) -> "Posterior":
         """Return this posterior over unconstrained positions u, for parameters θ = bijector.forward(u) with bounds.
@@ -191,7 +202,21 @@ class Posterior(Generic[P]):
             check_values=check_values,
             # Along an affine map, of which alone a predictor is one.
             log_concave=self.log_concave and predictor is not None,
+            # A density of the datum, whatever the position is called by.
+            normalised=self.normalised,
         )
+
+    @functools.cached_property
+    def varying(self) -> "Posterior[P]":
+        """This posterior without the constants of its densities that are known apart: the same gradients.
+
+        For differences of potentials, whose float32 sums over many rows such constants would only make larger.
+        """
+        log_likelihood, log_prior = varying_part(self.log_likelihood), varying_part(self.log_prior)
+        if log_likelihood is self.log_likelihood and log_prior is self.log_prior:
+            return self
+        predictor = None if self.predictor is None else self.predictor.varying
+        return Posterior(log_likelihood, log_prior, predictor, self.bound, self.check_values)
 
     def prior_gradient(self, position: P) -> P:
         """Return ∇V₀, shaped like the position.
@@ -318,13 +343,24 @@ class Posterior(Generic[P]):
     def potential(self, position: P, data: Data, chunk_size: int = CHUNK_SIZE) -> Array:
         """Return V = −log prior − Σᵢ log likelihood, a scalar, summed at least in float32.
 
+        With the constants of both, as far as they have them: the ready models have all. Where only differences
+        between positions count, `varying.potential` has more digits.
+
         Raises:
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
         """
+        if self.varying is not self:
+            return self.varying.potential(position, data, chunk_size) - self._constants(position, data)
         self.check(position, data)
         _check.integer("chunk_size", chunk_size)
         total = sum_over_rows(lambda rows: jnp.sum(self.log_likelihoods(position, rows)), data, chunk_size)
         return -self.log_prior(position) - summed(total, data)
+
+    def _constants(self, position: P, data: Data) -> Array | float:
+        """Return the constant of the prior and those of all rows, which do not depend on what they hold."""
+        datum = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], jnp.result_type(x)), unpadded(data))
+        of_rows = real_counted(data) * constant_part(self.log_likelihood, position, datum)
+        return constant_part(self.log_prior, position) + summed(of_rows, data)
 
     def log_likelihoods(self, position: P, rows: Data) -> Array:
         """Return the log likelihood of each row, shape (b,), at least in float32."""

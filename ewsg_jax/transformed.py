@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 
@@ -9,11 +10,12 @@ from ewsg_jax import _check, products
 from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.bijectors._affine import Affine, position_like
 from ewsg_jax.bijectors.protocol import Transform
+from ewsg_jax.constants import Split, constant_part, varying_part
 from ewsg_jax.linear import LinearPredictor, check_predictor
 
 
 @dataclass(frozen=True)
-class LogLikelihood:
+class LogLikelihood(Split):
     """The log likelihood as a function of u."""
 
     log_likelihood: Callable[[Position, Data], Array]
@@ -23,9 +25,18 @@ class LogLikelihood:
         """Return it."""
         return self.log_likelihood(self.bijector.forward(position), datum)
 
+    @property
+    def varying(self) -> "LogLikelihood":
+        varying = varying_part(self.log_likelihood)
+        return self if varying is self.log_likelihood else LogLikelihood(varying, self.bijector)
+
+    def constant(self, *arguments: Any) -> Array | float:
+        position, datum = arguments
+        return constant_part(self.log_likelihood, self.bijector.forward(position), datum)
+
 
 @dataclass(frozen=True)
-class LogPrior:
+class LogPrior(Split):
     """The log prior as a function of u, with the log determinant."""
 
     log_prior: Callable[[Position], Array | float]
@@ -35,6 +46,15 @@ class LogPrior:
         """Return it."""
         _check.scalar("bijector.log_det", "this position", self.bijector.log_det, _check.shapes(position))
         return self.log_prior(self.bijector.forward(position)) + self.bijector.log_det(position)
+
+    @property
+    def varying(self) -> "LogPrior":
+        varying = varying_part(self.log_prior)
+        return self if varying is self.log_prior else LogPrior(varying, self.bijector)
+
+    def constant(self, *arguments: Any) -> Array | float:
+        (position,) = arguments
+        return constant_part(self.log_prior, self.bijector.forward(position))
 
 
 @dataclass(frozen=True)
@@ -75,9 +95,17 @@ class _Inputs(_Moved):
         return self.bijector.factor.transposed(self.predictor.inputs(datum))
 
 
-class _OfPredictor(_Moved):
+class _OfPredictor(_Moved, Split):
     def __call__(self, predictor: Array, datum: Data) -> Array:
         return self.predictor.log_likelihood(predictor + self.offset(self.predictor.inputs(datum)), datum)
+
+    @property
+    def varying(self) -> "_OfPredictor":
+        varying = self.predictor.varying
+        return self if varying is self.predictor else _OfPredictor(varying, self.bijector)
+
+    def constant(self, *arguments: Any) -> Array | float:
+        return constant_part(self.predictor.log_likelihood, *arguments)
 
 
 class _Residual(_Moved):

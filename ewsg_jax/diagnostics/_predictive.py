@@ -1,6 +1,6 @@
 """How probable held-out rows are, averaged over the posterior; for logistic regression their classes too."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax
@@ -8,14 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check, products
-from ewsg_jax._types import Array, Data, P, Position, PyTree
+from ewsg_jax._types import Array, Data, P
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.sampling import Samples
-from ewsg_jax.sampling.predict import prepare, run
-
-CHUNK_SIZE = 8192
-"""Rows evaluated at once."""
+from ewsg_jax.sampling.likelihoods import CHUNK_SIZE, check_density, mean_of_rows, row_chunks
 
 
 class Predictive(NamedTuple):
@@ -37,8 +34,9 @@ def log_predictive_density(
     """Return the log of the posterior-predictive density of each row, averaged over all draws of all chains.
 
     log p(yᵢ) = log mean_θ p(yᵢ | θ); its mean over held-out rows is the usual score, its sum over rows the lppd of
-    Gelman, Hwang and Vehtari (2014), eq. 5. Natural logarithm, with the constants that the model's log likelihood
-    has.
+    Gelman, Hwang and Vehtari (2014), eq. 5. Natural logarithm. The ready models have all constants, so that scales
+    and models may be compared by it. A log likelihood of your own must be a normalised density of the datum: a
+    constant that it leaves out, such as −log σ, is missing here, and a comparison by it goes wrong.
 
     Args:
         samples: a run whose `position` is the posterior's.
@@ -51,7 +49,8 @@ def log_predictive_density(
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind, the log likelihood fails on this position and these
-            rows, the rows hold what the model does not know (as `Posterior.check`), or the run kept no draws.
+            rows, the rows hold what the model does not know (as `Posterior.check`), the run kept no draws, or the
+            posterior was made with `normalised=False`.
         AttributeError: the run kept something else than positions.
 
     Example:
@@ -64,8 +63,8 @@ def log_predictive_density(
         ((3,), True)
     """
     _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns, runs[i] of a stack")
-    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
-    density = _by_rows(samples.position, posterior.log_likelihoods, data, chunk_size)
+    check_density(posterior)
+    density = mean_of_rows(samples.position, posterior.log_likelihoods, data, chunk_size)
     posterior.check(jax.tree.map(lambda x: jnp.asarray(x[0, 0]), samples.position), data)
     return density
 
@@ -91,7 +90,7 @@ def predictive(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) ->
         1.0
     """
     checked_weights(samples, data, chunk_size)
-    of_rows = _by_rows(samples.position, log_likelihoods, _float32(data), chunk_size)
+    of_rows = mean_of_rows(samples.position, log_likelihoods, _float32(data), chunk_size)
     log_likelihood, accuracy = (np.asarray(x, np.float64).mean() for x in (of_rows, hits(jnp.asarray(of_rows))))
     return Predictive(float(log_likelihood), float(accuracy))
 
@@ -116,7 +115,7 @@ def checked_weights(samples: Samples, data: Data, chunk_size: int) -> np.ndarray
 
 def chunks(data: Data, chunk_size: int) -> Iterator[tuple[Data, Array]]:
     """Yield the rows in float32 in chunks of one length and which of them count: the last chunk is filled up."""
-    for rows, count in _row_chunks(data, chunk_size):
+    for rows, count in row_chunks(data, chunk_size):
         yield jax.tree.map(jnp.asarray, _float32(rows)), jnp.arange(rows["x"].shape[0]) < count
 
 
@@ -130,28 +129,6 @@ def log_likelihoods(weights: Array, rows: Data) -> Array:
 def hits(log_likelihood: Array) -> Array:
     """Return 1 where the row's own class is the more probable one, 0 where not, NaN where there is no telling."""
     return jnp.where(jnp.isnan(log_likelihood), jnp.nan, log_likelihood > jnp.log(0.5))
-
-
-def _by_rows(
-    draws: PyTree, log_likelihoods: Callable[[Position, Data], Array], data: Data, chunk_size: int
-) -> np.ndarray:
-    """The log of the mean over draws of the likelihood of each row, shape (n,)."""
-    _check.data(data)
-    _check.integer("chunk_size", chunk_size)
-    program, parts = None, []
-    for rows, count in _row_chunks(data, chunk_size):
-        program = program or prepare(draws, log_likelihoods, rows, "log", None)
-        parts.append(run(program, rows)[:count])
-    return np.concatenate(parts)
-
-
-def _row_chunks(data: Data, chunk_size: int) -> Iterator[tuple[Data, int]]:
-    """The rows in chunks of one length, the last one filled up with the last row, and how many of them count."""
-    n = _check.data(data)
-    size = min(chunk_size, n)
-    for start in range(0, n, size):
-        rows = np.minimum(np.arange(start, start + size), n - 1)
-        yield jax.tree.map(lambda x, rows=rows: np.asarray(x)[rows], data), min(size, n - start)
 
 
 def _float32(data: Data) -> Data:

@@ -121,7 +121,7 @@ class FireflyMonteCarlo(Kernel[P]):
     def log_dark(self, position: P, memory: FireflyMemory) -> Array:
         """Return log p₀ + Σ log Bᵢ, up to a constant."""
         total = self.bound.total(position, memory.center, memory.summary)
-        return _tree.widened(self.posterior.log_prior(position) + total)
+        return _tree.widened(self.posterior.varying.log_prior(position) + total)
 
     def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
         _check.key(key)

@@ -25,7 +25,7 @@ from ewsg_jax.tags import saved_as
 
 @saved_as("random_walk_state")
 class RandomWalkState(NamedTuple):
-    """Position θ, the number of steps made, and V(θ), so that a step evaluates one density."""
+    """Position θ, the number of steps made, and V(θ) up to a constant: a step evaluates one density."""
 
     position: Position
     step: Array
@@ -49,8 +49,8 @@ class RandomWalkMetropolis(Kernel[P]):
     chunk_size: int = static(default=CHUNK_SIZE)
 
     def potential(self, position: P, data: Data) -> Array:
-        """Return V, at least in float32."""
-        return _tree.widened(self.posterior.potential(position, data, self.chunk_size))
+        """Return V up to a constant, at least in float32: only differences count."""
+        return _tree.widened(self.posterior.varying.potential(position, data, self.chunk_size))
 
     def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
         _check.key(key)

@@ -9,12 +9,15 @@ import jax.numpy as jnp
 from ewsg_jax import _check
 from ewsg_jax._module import number, text
 from ewsg_jax._types import Array
+from ewsg_jax.constants import LogDensity, log_scale_constant, size
 from ewsg_jax.models.priors import normal_prior
 from ewsg_jax.posterior import Posterior
 
 
 @dataclass(frozen=True)
-class _LogLikelihood:
+class _Squares:
+    """The log density up to its constant."""
+
     precision: Any
 
     def __call__(self, mean: Array, x: Array) -> Array:
@@ -45,9 +48,11 @@ def gaussian_location(*, noise_scale: float = 1.0, prior_scale: float = math.inf
         Array([-4.], dtype=float32)
     """
     _check.positive("noise_scale", noise_scale)
+    scale = number(noise_scale)
     return Posterior(
-        _LogLikelihood(number(noise_scale) ** -2),
+        LogDensity(_Squares(scale**-2), log_scale_constant(scale), size),
         normal_prior(prior_scale),
         log_concave=True,
+        normalised=True,
         name=f"gaussian_location(noise_scale={text(noise_scale)}, prior_scale={text(prior_scale)})",
     )

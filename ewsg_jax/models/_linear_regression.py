@@ -9,12 +9,15 @@ from ewsg_jax import _check
 from ewsg_jax._module import number, text
 from ewsg_jax._types import Array, Data
 from ewsg_jax.bounds.protocol import row_x
+from ewsg_jax.constants import LogDensity, log_scale_constant
 from ewsg_jax.models.priors import normal_prior
 from ewsg_jax.posterior import Posterior
 
 
 @dataclass(frozen=True)
-class _LogLikelihood:
+class _Squares:
+    """The log density of a target up to its constant."""
+
     precision: Any
 
     def __call__(self, mean: Array, row: Data) -> Array:
@@ -48,12 +51,14 @@ def linear_regression(*, noise_scale: float = 1.0, prior_scale: float = 1.0) -> 
         Array([-1., -2.], dtype=float32)
     """
     _check.positive("noise_scale", noise_scale)
-    precision = number(noise_scale) ** -2
+    scale = number(noise_scale)
+    precision = scale**-2
     return Posterior.linear(
-        _LogLikelihood(precision),
+        LogDensity(_Squares(precision), log_scale_constant(scale)),
         normal_prior(prior_scale),
         inputs=row_x,
         residual=_Residual(precision),
         log_concave=True,
+        normalised=True,
         name=f"linear_regression(noise_scale={text(noise_scale)}, prior_scale={text(prior_scale)})",
     )

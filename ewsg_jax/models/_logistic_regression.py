@@ -49,5 +49,6 @@ def logistic_regression(*, prior_scale: float = 1.0) -> Posterior[Array]:
         bound=jaakkola_jordan(),
         check_values=_check_labels,
         log_concave=True,
+        normalised=True,
         name=f"logistic_regression(prior_scale={text(prior_scale)})",
     )

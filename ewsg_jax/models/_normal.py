@@ -7,11 +7,12 @@ import jax.numpy as jnp
 from ewsg_jax._module import text
 from ewsg_jax._types import Array
 from ewsg_jax.bounds import normal_taylor
+from ewsg_jax.constants import HALF_LOG_2PI, LogDensity
 from ewsg_jax.models.priors import normal_prior
 from ewsg_jax.posterior import Posterior
 
 
-def _log_likelihood(position: Array, x: Array) -> Array:
+def _varying(position: Array, x: Array) -> Array:
     if jnp.shape(position) != (2,) or jnp.shape(x):
         raise ValueError(
             f"position must be an array (2,), the mean and the log of the scale, and a datum a number; got "
@@ -38,4 +39,5 @@ def normal(*, prior_scale: float = math.inf) -> Posterior[Array]:
         Array([-4., -8.], dtype=float32)
     """
     name = f"normal(prior_scale={text(prior_scale)})"
-    return Posterior(_log_likelihood, normal_prior(prior_scale), bound=normal_taylor(), name=name)
+    density = LogDensity(_varying, -HALF_LOG_2PI)
+    return Posterior(density, normal_prior(prior_scale), bound=normal_taylor(), name=name, normalised=True)

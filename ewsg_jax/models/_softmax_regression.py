@@ -49,5 +49,6 @@ def softmax_regression(*, prior_scale: float = 1.0) -> Posterior[Array]:
         bound=bohning(),
         check_values=_check_labels,
         log_concave=True,
+        normalised=True,
         name=f"softmax_regression(prior_scale={text(prior_scale)})",
     )

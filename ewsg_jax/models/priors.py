@@ -10,11 +10,12 @@ import jax.numpy as jnp
 from ewsg_jax import _check, _tree
 from ewsg_jax._module import number
 from ewsg_jax._types import Array, Position
+from ewsg_jax.constants import LogDensity, log_scale_constant, size
 
 
 @dataclass(frozen=True)
 class NormalPrior:
-    """The log density of N(0, I/precision) up to a constant."""
+    """The log density of N(0, I/precision), up to its constant."""
 
     precision: Any
 
@@ -24,13 +25,14 @@ class NormalPrior:
 
 
 def flat_prior(position: Position) -> Array:
-    """Return 0."""
+    """Return 0: a flat prior is no density, and has no constant."""
     return jnp.float32(0.0)
 
 
 def normal_prior(prior_scale: float) -> Callable[[Position], Array]:
-    """Return the log density of N(0, prior_scale² I) up to a constant; flat for `math.inf`."""
+    """Return the log density of N(0, prior_scale² I) with its constant; 0 for `math.inf`."""
     if isinstance(prior_scale, float) and prior_scale == math.inf:
         return flat_prior
     _check.positive("prior_scale", prior_scale)
-    return NormalPrior(number(prior_scale) ** -2)
+    scale = number(prior_scale)
+    return LogDensity(NormalPrior(scale**-2), log_scale_constant(scale), size)

@@ -150,20 +150,21 @@ def hessian_product(of: Of, flat: Array, v: Array, data: Data) -> Array:
 
 @jax.jit(static_argnums=0)
 def value_and_gradient(of: Of, flat: Array, data: Data) -> tuple[Array, Array]:
-    """V and ∇V."""
+    """V up to a constant, and ∇V."""
+    varying = of.posterior.varying
 
     def of_rows(rows: Data) -> tuple[Array, Array]:
         rows = of.rows(rows)
-        value = -jnp.sum(of.posterior.log_likelihoods(of.position(flat), rows))
+        value = -jnp.sum(varying.log_likelihoods(of.position(flat), rows))
         return value.astype(flat.dtype), of.row_gradient(flat, rows)
 
     value, gradient = sum_over_rows(of_rows, data, of.chunk_size)
-    return value - of.posterior.log_prior(of.position(flat)), gradient + of.prior_gradient(flat)
+    return value - varying.log_prior(of.position(flat)), gradient + of.prior_gradient(flat)
 
 
 @jax.jit(static_argnums=0)
 def derivatives(of: Of, flat: Array, data: Data) -> tuple[Array, Array, Array]:
-    """V, ∇V and ∇²V."""
+    """V up to a constant, ∇V and ∇²V."""
 
     def of_rows(rows: Data) -> Array:
         rows = of.rows(rows)

@@ -114,7 +114,7 @@ def _potential(posterior: Posterior, here: tuple[Position, Position], data: Data
 
     @jax.custom_vjp
     def value(position: Position) -> Array:
-        return posterior.potential(_in_place(position, here), data, chunk_size)
+        return posterior.varying.potential(_in_place(position, here), data, chunk_size)
 
     def backward(position: Position, cotangent: Array) -> tuple[Position]:
         gradient = posterior.gradient(_in_place(position, here), data, chunk_size)

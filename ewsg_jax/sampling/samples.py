@@ -11,12 +11,14 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._kernel import KernelState
-from ewsg_jax._types import P, PyTree
-from ewsg_jax.sampling import archive
+from ewsg_jax._types import Data, P, PyTree
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.sampling import archive, likelihoods
 from ewsg_jax.sampling._moments import Moments
 from ewsg_jax.sampling.averages import mean_of, sd_of
 from ewsg_jax.sampling.heat import HEATED
 from ewsg_jax.sampling.joining import concatenated
+from ewsg_jax.sampling.likelihoods import CHUNK_SIZE
 from ewsg_jax.sampling.predict import predict
 from ewsg_jax.tags import saved_as
 
@@ -222,20 +224,63 @@ class Samples(Generic[P]):
         """
         archive.write(path, self, NAME, self.state.position)
 
-    def to_arviz(self, **options: Any) -> Any:
+    def to_arviz(
+        self,
+        *,
+        posterior: Posterior | None = None,
+        data: Data | None = None,
+        chunk_size: int = CHUNK_SIZE,
+        **options: Any,
+    ) -> Any:
         """Return the draws as ArviZ takes them: `InferenceData` (ArviZ 0.x) or a `DataTree` (1.x).
 
+        With a posterior and data there is a group `log_likelihood` of shape (chain, draw, row), from which
+        `arviz.loo` estimates leave-one-out predictive densities and `arviz.compare` compares models.
+
         Args:
+            posterior: gives the log likelihood of a row at a draw, which must be a density with all its constants
+                (see `Posterior`). Default: no such group.
+            data: the rows: those that the run was given.
+            chunk_size: rows evaluated at once.
             options: passed on to `arviz.from_dict`, such as `dims` and `coords`.
 
         Raises:
             ImportError: ArviZ is not installed.
+            TypeError, ValueError: posterior and data are not given together; the draws are no positions of the
+                posterior, which was made with `normalised=False`, or whose log likelihood fails; draws × rows do not
+                fit in memory, or there are no draws.
+            AttributeError: the run kept something else than positions.
+
+        Example:
+            >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+            >>> posterior, data = ewsg.models.gaussian_location(), jnp.linspace(-2.0, 2.0, 20)[:, None]
+            >>> kernel = ewsg.uld(posterior, 0.1, friction=5.0)
+            >>> samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(1), data, 500, num_chains=4)
+            >>> found = samples.to_arviz(posterior=posterior, data=data)  # then arviz.loo(found)
+            >>> found["log_likelihood"]["log_likelihood"].shape
+            (4, 500, 20)
         """
-        return in_arviz(self.named(), {}, **options)
+        if posterior is None and data is None:
+            return in_arviz(self.named(), {}, **options)
+        if posterior is None or data is None:
+            missing, given = ("posterior", "data") if posterior is None else ("data", "posterior")
+            raise TypeError(f"{missing} must be given with {given}, for the group log_likelihood; got None")
+        draws = self.position
+        if draws is None or not self.num_draws:
+            raise ValueError("samples must hold draws; the run kept none")
+        of_rows = likelihoods.of_rows(draws, likelihoods.check_density(posterior), data, chunk_size)
+        name = "log_likelihood"
+        dims = {name: ["row"]} | options.pop("dims", {})
+        return in_arviz(self.named(), {}, {name: {name: of_rows}}, dims=dims, **options)
 
 
-def in_arviz(draws: dict[str, np.ndarray], coordinates: dict[str, Any], **options: Any) -> Any:
-    """Return draws as ArviZ takes them, with more coordinates.
+def in_arviz(
+    draws: dict[str, np.ndarray],
+    coordinates: dict[str, Any],
+    groups: dict[str, dict[str, np.ndarray]] | None = None,
+    **options: Any,
+) -> Any:
+    """Return draws as ArviZ takes them, with more coordinates and more groups of arrays (chain, draw, …).
 
     Raises:
         ImportError: ArviZ is not installed.
@@ -245,8 +290,8 @@ def in_arviz(draws: dict[str, np.ndarray], coordinates: dict[str, Any], **option
     except ImportError as error:
         raise ImportError("to_arviz needs ArviZ: pip install 'ewsg_jax[diagnostics]'") from error
     if int(arviz.__version__.split(".")[0]) >= 1:
-        made = arviz.from_dict({"posterior": draws}, **options)
+        made = arviz.from_dict({"posterior": draws} | (groups or {}), **options)
     else:
-        made = arviz.from_dict(posterior=draws, **options)
+        made = arviz.from_dict(posterior=draws, **(groups or {}), **options)
     made["posterior"].coords.update(coordinates)
     return made

@@ -1,0 +1,91 @@
+"""The log likelihood of every row at every draw, or its mean over draws: some rows at a time."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax._types import Data, PyTree
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.sampling.memory import free_on_the_host, size_text
+from ewsg_jax.sampling.predict import prepare, run
+
+CHUNK_SIZE = 8192
+"""Rows evaluated at once."""
+COPIES = 3
+"""Arrays of draws × rows that a leave-one-out estimate holds: this one, and two in the making of it."""
+SMALL = 2**24
+"""Bytes so few that the system is not asked whether it has them."""
+
+
+def check_density(posterior: Any) -> Posterior:
+    """Check that a posterior's log likelihood may be compared between models, as far as it says.
+
+    Raises:
+        TypeError: it is no posterior.
+        ValueError: it was made with `normalised=False`.
+    """
+    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    if posterior.normalised is False:
+        raise ValueError(
+            "posterior must be one whose log_likelihood is the log of a density with all its constants; got one with "
+            "normalised=False, whose values cannot be compared between models: add what is left out, such as "
+            "−log σ − log(2π)/2 of a normal density, and give normalised=True"
+        )
+    return posterior
+
+
+def mean_of_rows(draws: PyTree, log_likelihoods: Callable[[Any, Data], Any], data: Data, chunk_size: int) -> Any:
+    """Return the log of the mean over draws of the likelihood of each row, shape (n,)."""
+    _check.data(data)
+    _check.integer("chunk_size", chunk_size)
+    program, parts = None, []
+    for rows, count in row_chunks(data, chunk_size):
+        program = program or prepare(draws, log_likelihoods, rows, "log", None)
+        parts.append(run(program, rows)[:count])
+    return np.concatenate(parts)
+
+
+def of_rows(draws: PyTree, posterior: Posterior, data: Data, chunk_size: int) -> np.ndarray:
+    """Return the log likelihood of each row at each draw, shape (chain, draw, row).
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type or value; the result is larger than what is free.
+    """
+    n = _check.data(data)
+    _check.integer("chunk_size", chunk_size)
+    first = jax.tree.map(lambda x: jnp.asarray(x[0, 0]), draws)
+    posterior.check(first, data)
+    chains, length = jax.tree.leaves(draws)[0].shape[:2]
+    rows = jax.eval_shape(lambda: jax.tree.map(lambda x: jnp.asarray(x[:1]), data))
+    dtype = jax.eval_shape(posterior.log_likelihoods, first, rows).dtype
+    _check_fits(chains * length, n, dtype.itemsize)
+    found, before, program = np.empty((chains, length, n), dtype), 0, None
+    for rows, count in row_chunks(data, chunk_size):
+        program = program or prepare(draws, posterior.log_likelihoods, rows, "none", None)
+        found[..., before : before + count] = run(program, rows)[..., :count]
+        before += count
+    return found
+
+
+def row_chunks(data: Data, chunk_size: int) -> Iterator[tuple[Data, int]]:
+    """Yield the rows in chunks of one length, the last one filled up with the last row, and how many count."""
+    n = _check.data(data)
+    size = min(chunk_size, n)
+    for start in range(0, n, size):
+        rows = np.minimum(np.arange(start, start + size), n - 1)
+        yield jax.tree.map(lambda x, rows=rows: np.asarray(x)[rows], data), min(size, n - start)
+
+
+def _check_fits(num_draws: int, num_rows: int, itemsize: int) -> None:
+    needed = num_draws * num_rows * itemsize
+    free = free_on_the_host() if needed * COPIES > SMALL else None
+    if free is not None and needed * COPIES > free:
+        raise ValueError(
+            f"data must be so few rows that {num_draws:,} draws × {num_rows:,} rows fit in memory, "
+            f"{COPIES} times {size_text(needed)}; {size_text(free)} are free: thin the draws (a larger thin in "
+            "sample, or dataclasses.replace(samples, draws=…, step=…, …)), or take fewer rows, a random part of them"
+        )
