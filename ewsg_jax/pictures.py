@@ -4,6 +4,7 @@ import io
 import os
 from typing import Any
 
+from ewsg_jax import optional
 from ewsg_jax.files import path_of
 
 DPI = 150
@@ -25,13 +26,11 @@ def blank(width: float, height: float, path: str | os.PathLike[str] | None = Non
     """
     if path is not None:
         path_of(path)
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("figures need matplotlib: pip install 'ewsg_jax[plots]'") from error
-    figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
-    FigureCanvasAgg(figure)
+    backend = optional.module("matplotlib.backends.backend_agg", "a figure")
+    figure = optional.module("matplotlib.figure", "a figure").Figure(
+        figsize=(width, height), dpi=DPI, layout="constrained"
+    )
+    backend.FigureCanvasAgg(figure)
     return figure
 
 

@@ -26,6 +26,7 @@ from benchmarks.pages import (
     row_epochs,
     stein,
 )
+from tests.blocks import python_blocks, run_blocks
 
 ROOT = Path(__file__).parents[1]
 
@@ -52,21 +53,6 @@ def test_numbers_take_their_place_and_nothing_else():
     text = "0 <!-- a: made by b -->{}<!-- /a --> <!-- c: made by b -->2<!-- /a -->"
     for old in ("", "1", "\n1\n"):
         assert generated.renewed(text.format(old), "a", "b", "3") == text.format("\n3\n")
-
-
-def python_blocks(path):
-    """The code blocks of a document, with the line each begins on."""
-    text = path.read_text(encoding="utf-8")
-    found = re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    return [(text.count("\n", 0, match.start(1)), match[1]) for match in found]
-
-
-def run_blocks(path):
-    """Run the blocks in order in one namespace, each under its own line numbers."""
-    names = {"__name__": path.stem}
-    for line, block in python_blocks(path):
-        exec(compile("\n" * line + block, str(path), "exec"), names)
-    return names
 
 
 def test_readme_examples_run():

@@ -100,7 +100,6 @@ def check(
             `"data"` each has a part of the rows, and its share of every batch, drawn uniformly.
 
     Raises:
-        ImportError: arviz-stats is not installed.
         TypeError, ValueError: an argument is of the wrong kind; there are fewer than eight draws of a chain, or
             none that is finite; a coordinate never moves; the gradient is not finite at a draw.
 

@@ -1,9 +1,8 @@
 """Breast cancer Wisconsin (diagnostic): 569 × 30, bundled with scikit-learn."""
 
-from typing import Any
-
 import numpy as np
 
+from ewsg_jax import optional
 from ewsg_jax.datasets.dataset import Dataset
 
 
@@ -20,11 +19,7 @@ def breast_cancer() -> Dataset:
         >>> ewsg.datasets.breast_cancer().x.shape
         (569, 30)
     """
-    try:
-        from sklearn.datasets import load_breast_cancer
-    except ImportError as error:
-        raise ImportError("breast_cancer needs scikit-learn: pip install 'ewsg_jax[data]'") from error
-    bundle: Any = load_breast_cancer()
+    bundle = optional.module("sklearn.datasets", "breast_cancer").load_breast_cancer()
     return Dataset(
         x=np.asarray(bundle.data, np.float64),
         y=np.asarray(bundle.target, np.int8),

@@ -1,11 +1,10 @@
 """SUSY: 5,000,000 × 18, particle collisions with and without supersymmetric particles (Baldi et al. 2014)."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from ewsg_jax import _check
+from ewsg_jax import _check, optional
 from ewsg_jax.datasets.dataset import Dataset
 from ewsg_jax.datasets.folder import XY, find, read
 
@@ -79,9 +78,5 @@ def _read_text(path: Path) -> XY:
 
 
 def _downloaded() -> XY:
-    try:
-        from sklearn.datasets import fetch_openml
-    except ImportError as error:
-        raise ImportError("a download of SUSY needs scikit-learn: pip install 'ewsg_jax[data]'") from error
-    bundle: Any = fetch_openml("SUSY", version=1, as_frame=False)
+    bundle = optional.module("sklearn.datasets", "a download of SUSY").fetch_openml("SUSY", version=1, as_frame=False)
     return np.asarray(bundle.data, np.float32), np.asarray(bundle.target, float)

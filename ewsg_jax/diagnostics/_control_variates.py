@@ -99,7 +99,6 @@ def control_variates(
             this library say of themselves, and False of other draws.
 
     Raises:
-        ImportError: arviz-stats is not installed.
         TypeError, ValueError: an argument is of the wrong kind; there are fewer than eight draws of a chain, or
             none that is finite; a coordinate never moves; the gradient is not finite at a draw;
             there are fewer than four draws for each control variate.

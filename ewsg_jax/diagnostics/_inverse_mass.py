@@ -49,7 +49,6 @@ def inverse_mass(samples: Samples, covariance: InverseMass, *, error_rate: float
         where no direction is told apart. In the precision of the position.
 
     Raises:
-        ImportError: arviz-stats is not installed.
         TypeError, ValueError: an argument is of the wrong kind, draws are not finite, or there are fewer than four
             of a chain.
 

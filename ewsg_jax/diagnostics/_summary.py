@@ -132,7 +132,6 @@ def summary(samples: Samples, names: Names = None, *, quantiles: Sequence[float]
         quantiles: their probabilities, from 0 to 1, such as (0.05, 0.5, 0.95); default none.
 
     Raises:
-        ImportError: arviz-stats is not installed.
         TypeError, ValueError: an argument is of the wrong kind, or there are more than 10,000 coordinates.
 
     Example:

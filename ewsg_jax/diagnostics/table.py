@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ewsg_jax import _check
+from ewsg_jax import _check, optional
 from ewsg_jax.files import path_of, write_whole
 
 COORDINATE = "coordinate"
@@ -46,10 +46,7 @@ def to_pandas(names: Sequence[str], columns: dict[str, np.ndarray]) -> Any:
     Raises:
         ImportError: pandas is not installed.
     """
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError("to_pandas needs pandas: pip install pandas") from error
+    pd = optional.module("pandas", "to_pandas")
     return pd.DataFrame(columns, index=pd.Index(names, name=COORDINATE))
 
 

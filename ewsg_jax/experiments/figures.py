@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ewsg_jax import pictures
+from ewsg_jax import optional, pictures
 from ewsg_jax.experiments.config import Experiment
 from ewsg_jax.experiments.logistic import REFERENCE, Result
 
@@ -20,7 +20,7 @@ def require() -> None:
     Raises:
         ImportError: matplotlib is not installed.
     """
-    pictures.blank(1, 1)
+    optional.module("matplotlib.figure", "python -m ewsg_jax run", extra="run")
 
 
 def traces(experiment: Experiment, results: list[Result]) -> bytes:

@@ -15,7 +15,6 @@ from ewsg_jax.experiments.files import Folder
 from ewsg_jax.experiments.logistic import REFERENCE, Plan, Result, execute, plan
 from ewsg_jax.experiments.metrics import metrics
 from ewsg_jax.experiments.problem import Problem, prepare
-from ewsg_jax.sampling.convergence import array_statistics
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -63,7 +62,6 @@ def make_ready(path: Path, output: Path | None = None, seed: int | None = None) 
     folder = Folder(output if output is not None else Path("results") / path.stem)
     try:
         figures.require()
-        array_statistics()
         problem = prepare(experiment)
         plans = plan(experiment, problem)
         before = folder.read_text("config.toml")

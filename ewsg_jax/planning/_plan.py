@@ -78,7 +78,6 @@ def plan(
         num_chains=8, burn_in=plan.burn_in)` carries it out.
 
     Raises:
-        ImportError: arviz-stats is not installed.
         TypeError, ValueError: an argument is of the wrong kind; nothing that is allowed fits.
 
     Example:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
+from ewsg_jax import _check, optional
 from ewsg_jax._types import Array, Data
 
 MOST_ROWS_AT_ONCE = 50_000
@@ -48,14 +48,11 @@ def cluster(data: Data, k: int, *, features: str | Callable[[Data], Array] | Non
     if x.shape[:1] != (n,) or not np.issubdtype(x.dtype, np.number):
         raise ValueError(f"features must be numbers, shape ({n}, …); got {_check.describe(x)}")
     _check.finite("features", x)
-    try:
-        from sklearn.cluster import KMeans, MiniBatchKMeans
-    except ImportError as error:
-        raise ImportError('cluster needs scikit-learn: pip install "ewsg_jax[data]"') from error
+    clusters = optional.module("sklearn.cluster", "cluster")
     if n <= MOST_ROWS_AT_ONCE:
-        means = KMeans(k, random_state=seed)
+        means = clusters.KMeans(k, random_state=seed)
     else:
-        means = MiniBatchKMeans(k, batch_size=4096, random_state=seed)
+        means = clusters.MiniBatchKMeans(k, batch_size=4096, random_state=seed)
     return jnp.asarray(means.fit_predict(x.reshape(n, -1)), jnp.int32)
 
 

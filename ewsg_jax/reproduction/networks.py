@@ -1,7 +1,6 @@
 """Networks of flax as posteriors: their weights are the position, each with the prior N(0, s²)."""
 
 import functools
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ewsg_jax import optional
 from ewsg_jax._types import Array, Data, Key, PyTree
 from ewsg_jax.models.priors import normal_prior
 from ewsg_jax.posterior import Posterior
@@ -84,10 +84,7 @@ def flax() -> Any:
     Raises:
         ImportError: flax is not installed.
     """
-    try:
-        return importlib.import_module("flax.nnx")
-    except ImportError as error:
-        raise ImportError("networks need flax: pip install flax") from error
+    return optional.module("flax.nnx", "the experiment of a network")
 
 
 @functools.cache

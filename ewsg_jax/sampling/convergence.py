@@ -7,13 +7,8 @@ CONVERGED = 1.1
 
 
 def array_statistics() -> Any:
-    """Return the functions of arviz-stats that take NumPy arrays.
+    """Return the functions of arviz-stats that take NumPy arrays."""
+    # It takes as long to import as this library.
+    from arviz_stats.base import array_stats  # pyright: ignore[reportPrivateImportUsage]
 
-    Raises:
-        ImportError: arviz-stats is not installed.
-    """
-    try:
-        from arviz_stats.base import array_stats  # pyright: ignore[reportPrivateImportUsage]
-    except ImportError as error:
-        raise ImportError("summary needs arviz-stats: pip install 'ewsg_jax[diagnostics]'") from error
     return array_stats

@@ -1,6 +1,5 @@
 """What a run returns."""
 
-import importlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from typing import Any, Generic
 import jax
 import numpy as np
 
-from ewsg_jax import _check
+from ewsg_jax import _check, optional
 from ewsg_jax._kernel import KernelState
 from ewsg_jax._types import Data, P, PyTree
 from ewsg_jax.posterior import Posterior
@@ -285,10 +284,8 @@ def in_arviz(
     Raises:
         ImportError: ArviZ is not installed.
     """
-    try:
-        arviz: Any = importlib.import_module("arviz")  # from_dict differs between 0.x and 1.x
-    except ImportError as error:
-        raise ImportError("to_arviz needs ArviZ: pip install 'ewsg_jax[diagnostics]'") from error
+    arviz = optional.module("arviz", "to_arviz")
+    # Whose from_dict differs between 0.x and 1.x.
     if int(arviz.__version__.split(".")[0]) >= 1:
         made = arviz.from_dict({"posterior": draws} | (groups or {}), **options)
     else:

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ewsg_jax import optional
 from ewsg_jax.streams.source import Source, Watched, check_alike, unreadable
 
 
@@ -127,11 +128,7 @@ class Parquet(Source):
             ImportError: pyarrow is not there.
             OSError, ValueError: the file is none, or holds other columns than numbers.
         """
-        try:
-            import pyarrow.parquet as parquet  # pyright: ignore[reportMissingImports]
-        except ImportError as error:
-            raise ImportError("Parquet files are read by pyarrow: pip install pyarrow") from error
-
+        parquet = optional.module("pyarrow.parquet", "stream of Parquet files")
         self._file = Watched(path)
         try:
             self._parquet = parquet.ParquetFile(str(path))

@@ -146,7 +146,7 @@ def test_what_cannot_be_run_is_one_line(tmp_path, capsys, monkeypatch, change, m
 
 @pytest.mark.parametrize(
     ("module", "extra"),
-    [("arviz_stats.base", "diagnostics"), ("matplotlib.figure", "plots"), ("sklearn.datasets", "data")],
+    [("matplotlib.figure", "run"), ("sklearn.datasets", "data")],
 )
 def test_a_missing_package_is_refused_before_the_run(tmp_path, capsys, monkeypatch, module, extra):
     monkeypatch.setitem(sys.modules, module, None)
