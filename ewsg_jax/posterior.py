@@ -350,14 +350,17 @@ class Posterior(Generic[P]):
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
         """
         if self.varying is not self:
-            return self.varying.potential(position, data, chunk_size) - self._constants(position, data)
+            return self.varying.potential(position, data, chunk_size) - self.constants(position, data)
         self.check(position, data)
         _check.integer("chunk_size", chunk_size)
         total = sum_over_rows(lambda rows: jnp.sum(self.log_likelihoods(position, rows)), data, chunk_size)
         return -self.log_prior(position) - summed(total, data)
 
-    def _constants(self, position: P, data: Data) -> Array | float:
-        """Return the constant of the prior and those of all rows, which do not depend on what they hold."""
+    def constants(self, position: P, data: Data) -> Array | float:
+        """Return the constants that are known apart, of the prior and of all rows, by their shapes alone.
+
+        It is what `varying.potential` is more than `potential`; 0 where none is known.
+        """
         datum = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], jnp.result_type(x)), unpadded(data))
         of_rows = real_counted(data) * constant_part(self.log_likelihood, position, datum)
         return constant_part(self.log_prior, position) + summed(of_rows, data)

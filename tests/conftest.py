@@ -1,10 +1,15 @@
 """What many tests share: float64, and the affine map that a step of a kernel is on a Gaussian posterior."""
 
+import atexit
+import contextlib
 import functools
 import importlib.metadata
 import itertools
 import os
 import re
+import shutil
+import sys
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,13 +54,85 @@ LONGEST = ("tests/test_notebooks", "tests/test_docs", "tests/statistics")
 """Begun first, so that no process is left alone with one of them at the end."""
 
 
+class Guard:
+    """Which tests may see prepared data: those with the marker `real_data`, and no others.
+
+    For the others EWSG_JAX_DATA names an empty folder, in what they start as well: neither the folder of the data
+    nor a cache of the user's is found there. Opening a file of one by its path fails.
+    """
+
+    def __init__(self):
+        given = os.environ.get(VARIABLE)
+        # Where it lies for processes that pytest starts, such as those of xdist.
+        self.folder = os.environ.setdefault(VARIABLE + "_ASIDE", given or "") or None
+        self.empty = tempfile.mkdtemp(prefix="no_data_")
+        atexit.register(shutil.rmtree, self.empty, ignore_errors=True)
+        cache = str(Path.home() / ".cache" / "ewsg_jax")
+        self.guarded = tuple(os.path.abspath(path) + os.sep for path in (self.folder, cache) if path)
+        self.is_open, self.opened, self.fixtures = False, 0, {}
+        os.environ[VARIABLE] = self.empty
+        sys.addaudithook(self.see)
+
+    def see(self, event, arguments):
+        if event != "open" or not isinstance(arguments[0], str | bytes | os.PathLike):
+            return
+        if os.path.abspath(os.fsdecode(arguments[0])).startswith(self.guarded):
+            if not self.is_open:
+                raise RuntimeError(f"{os.fsdecode(arguments[0])}: only tests with the marker real_data open this")
+            self.opened += 1
+
+    @contextlib.contextmanager
+    def opens_for(self, item):
+        if not item.get_closest_marker("real_data"):
+            yield
+            return
+        if self.folder is not None:
+            os.environ[VARIABLE] = self.folder
+        self.is_open = True
+        try:
+            yield
+        finally:
+            os.environ[VARIABLE], self.is_open = self.empty, False
+
+
+VARIABLE = "EWSG_JAX_DATA"
+GUARD = Guard()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item):
+    """Let a test see prepared data, its fixtures too, if it has the marker."""
+    with GUARD.opens_for(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef):
+    """Note which fixtures opened prepared data: tests without the marker may not share them."""
+    before = GUARD.opened
+    try:
+        return (yield)
+    finally:
+        if GUARD.opened > before:
+            GUARD.fixtures[fixturedef] = fixturedef.argname
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Fail a test without the marker of which a fixture has opened prepared data for another one."""
+    for definitions in item._fixtureinfo.name2fixturedefs.values():
+        if definitions[-1] in GUARD.fixtures and not item.get_closest_marker("real_data"):
+            name = GUARD.fixtures[definitions[-1]]
+            pytest.fail(f"its fixture {name} opens prepared data: it needs the marker real_data", pytrace=False)
+
+
 def pytest_collection_modifyitems(items):
     """Skip what needs prepared data where there are none; a wrong folder is an error, not a skip."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
     for item in items:
         if QUICK.match(item.nodeid) and not item.get_closest_marker("sweep"):
             item.add_marker(pytest.mark.quick)
-    folder = os.environ.get("EWSG_JAX_DATA")
+    folder = GUARD.folder
     if folder is not None and not (Path(folder) / "covertype.npz").is_file():
         raise pytest.UsageError(f"EWSG_JAX_DATA must name a folder that holds covertype.npz; got {folder!r}")
     if folder is None:

@@ -187,7 +187,7 @@ def _search(
         jax.tree.map(jnp.asarray, layout.tree(descent.point.flat)),
         descent.end is End.CONVERGED,
         np.inf if descent.end in (End.FALLS, End.NO_MINIMUM) else descent.step.distance,
-        descent.point.value,
+        descent.point.value - float(posterior.constants(position, data)),
         float(np.linalg.norm(descent.point.gradient)),
         num_steps + descent.num_steps,
         lbfgs_passes + potential.data_passes,

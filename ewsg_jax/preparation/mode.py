@@ -32,7 +32,7 @@ class Mode(NamedTuple, Generic[P]):
             away; infinite where ∇²V is not positive definite, or there seems to be no mode. For a position of more
             than 1,000 numbers it is found from products of ∇²V with vectors, and includes the error that their
             residual leaves.
-        potential: V there.
+        potential: V there, with the constants of prior and likelihood, as `Posterior.potential`.
         gradient_norm: ‖∇V‖ there.
         num_steps: steps of L-BFGS and of Newton's method.
         data_passes: passes over the data that the whole search cost: one for each gradient and for each product of

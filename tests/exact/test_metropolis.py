@@ -143,9 +143,9 @@ def test_the_normal_model_s_law(x64):
     x = jnp.asarray(np.random.default_rng(5).normal(2.0, 3.0, 30))
     v = ewsg.models.normal().potential
     mean, s2, n = float(x.mean()), float(x.var(ddof=1)), 30
-    # V = n τ + ((n−1)s² + n(μ − x̄)²) e^(−2τ)/2.
+    # V = n log(2π)/2 + n τ + ((n−1)s² + n(μ − x̄)²) e^(−2τ)/2.
     for tau in (0.5, 1.0, 1.7):
-        here = n * tau + 0.5 * (n - 1) * s2 * np.exp(-2 * tau)
+        here = n * 0.5 * np.log(2 * np.pi) + n * tau + 0.5 * (n - 1) * s2 * np.exp(-2 * tau)
         np.testing.assert_allclose(v(jnp.array([mean, tau]), x), here, rtol=1e-12)
         step = 0.3
         np.testing.assert_allclose(

@@ -110,7 +110,7 @@ def test_derivatives(name, x64):
     point = Potential(posterior, unravel(flat), data, 64, lazy=False).at(np.asarray(flat))
 
     def whole(flat):
-        return posterior.potential(unravel(flat), data)
+        return posterior.varying.potential(unravel(flat), data)
 
     np.testing.assert_allclose(point.value, whole(flat), rtol=1e-12)
     np.testing.assert_allclose(point.gradient, jax.jit(jax.grad(whole))(flat), rtol=1e-10, atol=1e-10)

@@ -62,6 +62,7 @@ def test_forms_are_first_orders(name):
     assert change == pytest.approx(float(weights.first_variance_change(gradients, momentum, h, gamma)), rel=1e-3)
 
 
+@pytest.mark.real_data
 def test_rows_of_pima_add_up_to_the_gradient():
     each = theorems.pima_gradients(2)
     assert each.shape == (2, 768, 9)
@@ -69,6 +70,7 @@ def test_rows_of_pima_add_up_to_the_gradient():
     assert np.abs(each.mean(1)).max() < 200 < np.abs(each).max()
 
 
+@pytest.mark.real_data
 def test_a_small_experiment():
     settings = settings_of(theorems.Settings, text_of("ewsg-theorems"), "quick")
     settings = dataclasses.replace(
