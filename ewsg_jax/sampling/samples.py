@@ -263,7 +263,7 @@ class Samples(Generic[P]):
             return in_arviz(self.named(), {}, **options)
         if posterior is None or data is None:
             missing, given = ("posterior", "data") if posterior is None else ("data", "posterior")
-            raise TypeError(f"{missing} must be given with {given}, for the group log_likelihood; got None")
+            raise TypeError(f"{missing} must be given where {given} is, for the group log_likelihood; got None")
         draws = self.position
         if draws is None or not self.num_draws:
             raise ValueError("samples must hold draws; the run kept none")

@@ -92,8 +92,8 @@ MUTANTS = [
     Mutant(
         "one cluster fewer",
         "ewsg_jax/preparation/_cluster.py",
-        "means = KMeans(k, random_state=seed)",
-        "means = KMeans(k - 1, random_state=seed)",
+        "means = clusters.KMeans(k, random_state=seed)",
+        "means = clusters.KMeans(k - 1, random_state=seed)",
         "tests/preparation/test_cluster.py::test_three_clusters[data0-None]",
         sweep=True,
     ),

@@ -116,11 +116,45 @@ def judged(name: str) -> tuple:
 of("diagnostics.trajectory", *judged("trajectory"))
 of("diagnostics.predictive", *judged("predictive"))
 density = diagnostics.log_predictive_density
+A_DENSITY, UNNORMALISED = "all its constants", dataclasses.replace(LOGISTIC, normalised=False)
 of(
     "diagnostics.log_predictive_density",
     ("draws", T, "samples", "shape (2, 4, 2)", A_RUN, lambda: density(samples().position, LOGISTIC, ROWS)),
     ("a kernel", T, "posterior", "kernel(", A_POSTERIOR, lambda: density(samples(), KERNEL, ROWS)),
     ("chunks", V, "chunk_size", "got 0", WHOLE, lambda: density(samples(), LOGISTIC, ROWS, chunk_size=0)),
+    ("no density", V, "posterior", "normalised=False", A_DENSITY, lambda: density(samples(), UNNORMALISED, ROWS)),
+)
+
+
+def arviz(**options):
+    return samples().to_arviz(**({"posterior": LOGISTIC, "data": ROWS} | options))
+
+
+of(
+    "Samples.to_arviz",
+    ("no data", T, "data", "got None", "must be given where posterior is", lambda: arviz(data=None)),
+    ("no posterior", T, "posterior", "got None", "must be given where data is", lambda: arviz(posterior=None)),
+    ("a kernel", T, "posterior", "kernel(", A_POSTERIOR, lambda: arviz(posterior=KERNEL)),
+    ("no density", V, "posterior", "normalised=False", A_DENSITY, lambda: arviz(posterior=UNNORMALISED)),
+    ("chunks", V, "chunk_size", "got 0", WHOLE, lambda: arviz(chunk_size=0)),
+    ("data a number", T, "data", "1.0", ROWS_SHARED, lambda: arviz(data=1.0)),
+    (
+        "other rows",
+        V,
+        "position",
+        "(3,)",
+        "log_likelihood must return a scalar for this position",
+        lambda: arviz(data=ROWS | {"x": np.ones((6, 3), np.float32)}),
+    ),
+    ("other labels", V, "data['y']", "got 2.0", "0 and 1 only", lambda: arviz(data=ROWS | {"y": 2 * ROWS["y"]})),
+    (
+        "no draws",
+        V,
+        "samples",
+        "kept none",
+        "must hold draws",
+        lambda: dataclasses.replace(samples(), draws=None).to_arviz(posterior=LOGISTIC, data=ROWS),
+    ),
 )
 PROBABILITIES, LABELS = np.array([0.1, 0.9]), np.array([0, 1])
 of(

@@ -28,7 +28,6 @@ UNTESTED = {
     "Randomness": "made by a kernel",
     "Halved": "made by `halve`",
     "SGDMatch": "made by `from_sgd`",
-    "Samples": "made by `sample`",
     "Stack": "made by `stack`",
     "StackedData": "made by `stack_data`",
     "StackedSamples": "made by `sample`",
