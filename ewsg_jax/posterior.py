@@ -36,9 +36,9 @@ class Posterior(Generic[P]):
 
     Args:
         log_likelihood: `log_likelihood(position, datum) -> scalar` for one datum (the data tree
-            without its leading axis). A constant that does not depend on the position changes no draw; what compares
-            densities (`diagnostics.log_predictive_density`, `samples.to_arviz` for leave-one-out, evidence by
-            `potential`) needs them all: a density over the datum's outcome that integrates or sums to one.
+            without its leading axis). A constant that does not depend on the position changes no draw. What
+            compares densities needs them all (`diagnostics.log_predictive_density`, `samples.to_arviz` for
+            leave-one-out, evidence by `potential`): a density of what is observed, which integrates or sums to one.
         log_prior: `log_prior(position) -> scalar`; `lambda position: 0.0` for a flat one.
         predictor: how data enter through linear predictors; made by `Posterior.linear`.
         bound: a lower bound of the likelihood, one of `ewsg_jax.bounds`, for `flymc`.

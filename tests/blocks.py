@@ -1,7 +1,7 @@
-"""The Python blocks of a document, run in order: `python tests/blocks.py README.md`, where only the library is installed.
+"""The Python blocks of a document, run in order: `python tests/blocks.py README.md`.
 
-It imports nothing of the checkout, so what runs is what is installed. Warnings are errors, but for deprecations in
-code of others.
+For an environment where only the library is installed. It imports nothing of the checkout: what runs is what is
+installed. Warnings are errors, but for deprecations in code of others.
 """
 
 import re

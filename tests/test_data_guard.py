@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-TESTS = '''
+TESTS = """
 import os, subprocess, sys
 from pathlib import Path
 import numpy as np
@@ -63,7 +63,7 @@ def test_wrong_by_path():
 def test_wrong_by_the_cache_of_the_user(monkeypatch):
     monkeypatch.delenv("EWSG_JAX_DATA")
     np.load(find(("rows.npz",), "nowhere"))
-'''
+"""
 
 
 @pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["one process", "xdist"])
@@ -81,7 +81,11 @@ def test_only_marked_tests_see_prepared_data(tmp_path, workers):
     for name in ("EWSG_JAX_DATA_ASIDE", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
         environment.pop(name, None)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *options, file], env=environment, capture_output=True, text=True, cwd=ROOT
+        [sys.executable, "-m", "pytest", "-q", *options, file],
+        env=environment,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
     )
     assert "4 failed, 3 passed, 1 error" in done.stdout, done.stdout + done.stderr
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]

@@ -78,5 +78,7 @@ def _read_text(path: Path) -> XY:
 
 
 def _downloaded() -> XY:
-    bundle = optional.module("sklearn.datasets", "a download of SUSY").fetch_openml("SUSY", version=1, as_frame=False)
+    bundle = optional.module("sklearn.datasets", "a download of SUSY").fetch_openml(
+        "SUSY", version=1, as_frame=False
+    )
     return np.asarray(bundle.data, np.float32), np.asarray(bundle.target, float)

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ewsg_jax import optional
 from ewsg_jax.experiments.files import Folder
 from ewsg_jax.reproduction.registry import EXPERIMENTS
 from ewsg_jax.reproduction.running import run
@@ -58,6 +59,8 @@ def main(chosen: argparse.Namespace) -> int:
 
 def make(name: str, scale: Scale, path: Path) -> None:
     """Run an experiment, or what is left of it, and print what came of it."""
+    # Not found missing at the end, when the figure is drawn.
+    optional.module("matplotlib.figure", "python -m ewsg_jax reproduce", extra="run")
     result = run(EXPERIMENTS[name], text_of(name), scale, Folder(path), lambda text: print(text, flush=True))
     print(told(result, path), flush=True)
 

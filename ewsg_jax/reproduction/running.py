@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ewsg_jax import optional
 from ewsg_jax.experiments.files import Folder, plain
 from ewsg_jax.experiments.metrics import device, versions
 from ewsg_jax.reproduction import draws, figures
@@ -32,10 +31,8 @@ def run(experiment: Experiment, text: str, scale: Scale, folder: Folder, say: Ca
 
     Raises:
         ConfigError: the configuration says something that cannot be run.
-        ImportError: matplotlib is not installed.
         OSError: data are missing, or a file cannot be written.
     """
-    optional.module("matplotlib.figure", "python -m ewsg_jax reproduce", extra="run")
     parts = experiment.parts(settings_of(experiment.settings, text, scale))
     begun = {"config": text, "scale": scale, "versions": versions()}
     done = _earlier(folder.path, begun)

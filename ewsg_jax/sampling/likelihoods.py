@@ -10,7 +10,7 @@ import numpy as np
 from ewsg_jax import _check
 from ewsg_jax._types import Data, PyTree
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.sampling.memory import free_on_the_host, size_text
+from ewsg_jax.sampling.memory import free_on_the_host
 from ewsg_jax.sampling.predict import prepare, run
 
 CHUNK_SIZE = 8192
@@ -31,8 +31,8 @@ def check_density(posterior: Any) -> Posterior:
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
     if posterior.normalised is False:
         raise ValueError(
-            "posterior must be one whose log_likelihood is the log of a density with all its constants; got one with "
-            "normalised=False, whose values cannot be compared between models: add what is left out, such as "
+            "posterior must be one whose log_likelihood is the log of a density with all its constants; got one "
+            "with normalised=False, whose values cannot be compared between models: add what is left out, such as "
             "−log σ − log(2π)/2 of a normal density, and give normalised=True"
         )
     return posterior
@@ -85,7 +85,7 @@ def _check_fits(num_draws: int, num_rows: int, itemsize: int) -> None:
     free = free_on_the_host() if needed * COPIES > SMALL else None
     if free is not None and needed * COPIES > free:
         raise ValueError(
-            f"data must be so few rows that {num_draws:,} draws × {num_rows:,} rows fit in memory, "
-            f"{COPIES} times {size_text(needed)}; {size_text(free)} are free: thin the draws (a larger thin in "
-            "sample, or dataclasses.replace(samples, draws=…, step=…, …)), or take fewer rows, a random part of them"
+            f"data must be so few rows that {num_draws:,} draws × {num_rows:,} rows fit in memory, {COPIES} times "
+            f"{needed / 2**30:.3g} GiB; got {free / 2**30:.3g} GiB that are free: sample with a larger thin, or "
+            "take fewer rows, a random part of them"
         )

@@ -55,12 +55,12 @@ def check(needs: Needs, num_chains: int, limit: int | None) -> None:
     for where, needed, free in rooms:
         room = limit if limit is not None else free() if needed > NOT_ASKED_FOR else None
         if room is not None and needed > room:
-            got = f"{size_text(room)}{' that is free' if limit is None else ''}"
+            got = f"{_size(room)}{' that is free' if limit is None else ''}"
             raise ValueError(
-                f"memory_limit must be at least {size_text(needed)}{where} for this run; got {got}: the states of "
-                f"{num_chains:,} chains take {COPIES_OF_THE_STATE} times {size_text(needs.states)}, randomness "
-                f"{size_text(needs.randomness)}, the kept draws {size_text(needs.draws)} and a buffer of "
-                f"{size_text(needs.buffer)} for them. Smaller are runs of fewer chains, with a larger thin or burn_in, "
+                f"memory_limit must be at least {_size(needed)}{where} for this run; got {got}: the states of "
+                f"{num_chains:,} chains take {COPIES_OF_THE_STATE} times {_size(needs.states)}, randomness "
+                f"{_size(needs.randomness)}, the kept draws {_size(needs.draws)} and a buffer of "
+                f"{_size(needs.buffer)} for them. Smaller are runs of fewer chains, with a larger thin or burn_in, "
                 "with a keep that returns less, with keep=None and moments=ewsg_jax.moments(), with a smaller "
                 "randomness_memory, or, but for the draws, with a chain_batch_size"
             )
@@ -79,7 +79,7 @@ def check_growth(needs: Needs, draws: int, limit: int | None) -> None:
         room = free_on_the_host() if draws > NOT_ASKED_FOR else None
     if room is not None and draws > room:
         raise MemoryError(
-            f"room for more draws takes {size_text(draws)}, and {size_text(max(0, room))} are "
+            f"room for more draws takes {_size(draws)}, and {_size(max(0, room))} are "
             f"{'free' if limit is None else 'left of memory_limit'}: give a larger thin"
         )
 
@@ -137,6 +137,5 @@ def _in_container() -> int | None:
     return None
 
 
-def size_text(count: int) -> str:
-    """Return a number of bytes in words."""
+def _size(count: int) -> str:
     return f"{count / 2**30:.3g} GiB" if count >= 2**28 else f"{count / 2**20:.3g} MiB"

@@ -246,8 +246,8 @@ class Samples(Generic[P]):
         Raises:
             ImportError: ArviZ is not installed.
             TypeError, ValueError: posterior and data are not given together; the draws are no positions of the
-                posterior, which was made with `normalised=False`, or whose log likelihood fails; draws × rows do not
-                fit in memory, or there are no draws.
+                posterior, which was made with `normalised=False`, or whose log likelihood fails; draws × rows do
+                not fit in memory, or there are no draws.
             AttributeError: the run kept something else than positions.
 
         Example:

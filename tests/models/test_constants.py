@@ -208,7 +208,8 @@ def regression(noise, prior):
     """A run of exact draws of the linear regression with one weight, its data, and those held out."""
     x, y = X[:, :1], X[:, 0] + 0.5 * RNG.normal(size=N)
     model = models.linear_regression(noise_scale=noise, prior_scale=prior)
-    halves = [{"x": x[half].astype(np.float32), "y": y[half].astype(np.float32)} for half in (slice(30), slice(30, N))]
+    x, y = x.astype(np.float32), y.astype(np.float32)
+    halves = [{"x": x[half], "y": y[half]} for half in (slice(30), slice(30, N))]
     train = halves[0]
     precision = float((train["x"] ** 2).sum()) / noise**2 + prior**-2
     mean = float(train["x"][:, 0] @ train["y"]) / noise**2 / precision
@@ -267,7 +268,7 @@ def test_what_is_no_density_is_refused():
         lambda: ewsg.diagnostics.log_predictive_density(run, half, test),
         lambda: run.to_arviz(posterior=half, data=train),
     ):
-        with pytest.raises(ValueError, match="log of a density with all its constants; got one with normalised=False"):
+        with pytest.raises(ValueError, match="all its constants; got one with normalised=False"):
             use()
     # Sampling needs no constant.
     ewsg.sample(jax.random.key(0), ewsg.sgld(half, 1e-4, batch_size=5), jnp.zeros(1), train, 3, progress=False)
@@ -278,5 +279,5 @@ def test_what_is_no_density_is_refused():
 def test_likelihoods_that_do_not_fit_in_memory_are_refused(monkeypatch):
     model, (train, _), run, _ = regression(0.5, 1.0)
     many = {name: np.broadcast_to(value[:1], (10**9, *value.shape[1:])) for name, value in train.items()}
-    with pytest.raises(ValueError, match=r"16,000 draws × 1,000,000,000 rows fit in memory, 3 times 5\.96e\+04 GiB"):
+    with pytest.raises(ValueError, match=r"16,000 draws × 1,000,000,000 rows .*, 3 times 5\.96e\+04 GiB"):
         run.to_arviz(posterior=model, data=many)

@@ -34,7 +34,7 @@ of(
     ("prior left as None", T, "log_prior", "None (NoneType)", PRIOR, lambda: ewsg.Posterior(failing, None)),
     ("prior a number", T, "log_prior", "0.0 (float)", PRIOR, lambda: ewsg.Posterior(failing, 0.0)),
     ("log_concave", T, "log_concave", "1 (int)", "True or False", lambda: ewsg.Posterior(abs, abs, log_concave=1)),
-    ("normalised", T, "normalised", "'no' (str)", "True or False", lambda: ewsg.Posterior(abs, abs, normalised="no")),
+    ("normalised", T, "normalised", "0 (int)", "True or False", lambda: ewsg.Posterior(abs, abs, normalised=0)),
     ("likelihood an array", T, "log_likelihood", "(2,)", LIKELIHOOD, lambda: ewsg.Posterior(POINT, failing)),
     (
         "predictor a function",
