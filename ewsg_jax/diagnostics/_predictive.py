@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check, products
-from ewsg_jax._types import Array, Data, P
+from ewsg_jax._types import Array, Data, P, PyTree
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.sampling import Samples
@@ -31,12 +31,13 @@ class Predictive(NamedTuple):
 def log_predictive_density(
     samples: Samples[P], posterior: Posterior[P], data: Data, *, chunk_size: int = CHUNK_SIZE
 ) -> np.ndarray:
-    """Return the log of the posterior-predictive density of each row, averaged over all draws of all chains.
+    """Return the log of the posterior-predictive density of each row, averaged over the draws.
 
     log p(yᵢ) = log mean_θ p(yᵢ | θ); its mean over held-out rows is the usual score, its sum over rows the lppd of
     Gelman, Hwang and Vehtari (2014), eq. 5. Natural logarithm. The ready models have all constants, so that scales
     and models may be compared by it. A log likelihood of your own must be a normalised density of the datum: a
-    constant that it leaves out, such as −log σ, is missing here, and a comparison by it goes wrong.
+    constant that it leaves out, such as −log σ, is missing here, and a comparison by it goes wrong. The draws are
+    those of all chains that stayed finite, as for `samples.mean`.
 
     Args:
         samples: a run whose `position` is the posterior's.
@@ -64,13 +65,14 @@ def log_predictive_density(
     """
     _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns, runs[i] of a stack")
     check_density(posterior)
-    density = mean_of_rows(samples.position, posterior.log_likelihoods, data, chunk_size)
-    posterior.check(jax.tree.map(lambda x: jnp.asarray(x[0, 0]), samples.position), data)
+    draws = _finite_chains(samples)
+    density = mean_of_rows(draws, posterior.log_likelihoods, data, chunk_size)
+    posterior.check(jax.tree.map(lambda x: jnp.asarray(x[0, 0]), draws), data)
     return density
 
 
 def predictive(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) -> Predictive:
-    """Judge the posterior-predictive mean over all draws of all chains on held-out rows.
+    """Judge the posterior-predictive mean over all draws of all chains that stayed finite on held-out rows.
 
     Args:
         samples: a run of `models.logistic_regression`, whose position is one array (d,).
@@ -90,9 +92,20 @@ def predictive(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) ->
         1.0
     """
     checked_weights(samples, data, chunk_size)
-    of_rows = mean_of_rows(samples.position, log_likelihoods, _float32(data), chunk_size)
+    of_rows = mean_of_rows(_finite_chains(samples), log_likelihoods, _float32(data), chunk_size)
     log_likelihood, accuracy = (np.asarray(x, np.float64).mean() for x in (of_rows, hits(jnp.asarray(of_rows))))
     return Predictive(float(log_likelihood), float(accuracy))
+
+
+def _finite_chains(samples: Samples) -> PyTree:
+    """Return the draws of the chains that stayed finite: others stay where they were last, with as much weight.
+
+    Of all chains where none did, so that it shows.
+    """
+    kept = np.flatnonzero(samples.is_finite)
+    if len(kept) in (0, samples.num_chains) or samples.position is None:
+        return samples.position
+    return jax.tree.map(lambda x: np.asarray(x)[kept], samples.position)
 
 
 def checked_weights(samples: Samples, data: Data, chunk_size: int) -> np.ndarray:

@@ -234,7 +234,8 @@ class Samples(Generic[P]):
         """Return the draws as ArviZ takes them: `InferenceData` (ArviZ 0.x) or a `DataTree` (1.x).
 
         With a posterior and data there is a group `log_likelihood` of shape (chain, draw, row), from which
-        `arviz.loo` estimates leave-one-out predictive densities and `arviz.compare` compares models.
+        `arviz.loo` estimates leave-one-out predictive densities and `arviz.compare` compares models. Chains that
+        diverged are in it, where they stayed: leave them out first.
 
         Args:
             posterior: gives the log likelihood of a row at a draw, which must be a density with all its constants
@@ -284,6 +285,11 @@ def in_arviz(
     Raises:
         ImportError: ArviZ is not installed.
     """
+    if taken := {"posterior", "data"} & set(options):
+        raise TypeError(
+            f"to_arviz of a stack takes no {' and no '.join(sorted(taken))}: likelihoods are those of one run, "
+            "runs[i].to_arviz(posterior=…, data=…)"
+        )
     arviz = optional.module("arviz", "to_arviz")
     # Whose from_dict differs between 0.x and 1.x.
     if int(arviz.__version__.split(".")[0]) >= 1:
