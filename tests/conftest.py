@@ -1,13 +1,11 @@
 """What many tests share: float64, and the affine map that a step of a kernel is on a Gaussian posterior."""
 
-import atexit
 import contextlib
 import functools
 import importlib.metadata
 import itertools
 import os
 import re
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -65,8 +63,13 @@ class Guard:
         given = os.environ.get(VARIABLE)
         # Where it lies for processes that pytest starts, such as those of xdist.
         self.folder = os.environ.setdefault(VARIABLE + "_ASIDE", given or "") or None
-        self.empty = tempfile.mkdtemp(prefix="no_data_")
-        atexit.register(shutil.rmtree, self.empty, ignore_errors=True)
+        # One for all processes, of which many end without a chance to remove theirs.
+        self.empty = os.path.join(tempfile.gettempdir(), "ewsg_jax_tests_without_data")
+        os.makedirs(self.empty, exist_ok=True)
+        if os.listdir(self.empty):
+            raise pytest.UsageError(
+                f"{self.empty} must be empty, for tests without data; got {os.listdir(self.empty)}"
+            )
         cache = str(Path.home() / ".cache" / "ewsg_jax")
         self.guarded = tuple(os.path.abspath(path) + os.sep for path in (self.folder, cache) if path)
         self.is_open, self.opened, self.fixtures = False, 0, {}
