@@ -9,6 +9,7 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._types import Data, PyTree
+from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.sampling.memory import free_on_the_host
 from ewsg_jax.sampling.predict import prepare, run
@@ -49,6 +50,7 @@ def mean_of_rows(draws: PyTree, log_likelihoods: Callable[[Any, Data], Any], dat
     return np.concatenate(parts)
 
 
+@reads_now("posterior")
 def of_rows(draws: PyTree, posterior: Posterior, data: Data, chunk_size: int) -> np.ndarray:
     """Return the log likelihood of each row at each draw, shape (chain, draw, row).
 
