@@ -15,12 +15,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from ewsg_jax import seen
+from ewsg_jax import numeric, seen
 from ewsg_jax._types import Data, Key, PyTree
 
 Array = np.ndarray | jax.Array
 MOST_ROWS = 2**31 - 1
 """Row numbers are int32."""
+MISSING = {
+    "data": ": fill missing ones with 0 and give a column that is 1 where a value is known, which log_likelihood "
+    "multiplies with; or, where log_likelihood leaves them out itself, give check_data=False"
+}
+"""What to do about values that are not finite, by the argument."""
 MOST_OPTIONS = 12
 """Names that a message lists."""
 
@@ -184,13 +189,39 @@ def position(value: PyTree, name: str = "position") -> PyTree:
         holds_one = (
             f": give its position, not the whole {type(value).__name__}" if hasattr(value, "position") else ""
         )
-        if not isinstance(leaf, int | float | complex | np.generic | Array):
-            hint = ": keep the arrays only, as equinox.partition does" if callable(leaf) else ""
+        way = numeric.way(leaf)
+        if not isinstance(leaf, int | float | complex | np.generic | Array) or isinstance(leaf, np.ma.MaskedArray):
+            kept = "keep the arrays only, as equinox.partition does"
+            hint = f": {kept}" if callable(leaf) else f": {way}" if way else ""
             raise TypeError(f"{takes}; {where} is {describe(leaf)}{holds_one or hint}")
         if not jnp.issubdtype(getattr(leaf, "dtype", type(leaf)), jnp.floating):
-            hint = holds_one or ": convert it with jax.numpy.asarray(…, float)"
+            hint = holds_one or f": {way or 'convert it with jax.numpy.asarray(…, float)'}"
             raise TypeError(f"{takes}; {where} is {describe(leaf)}{hint}")
+        numeric.check(where, name, leaf)
     return jax.tree.map(_as_array, value)
+
+
+def held(name: str, value: PyTree) -> None:
+    """Check that a tree holds arrays and numbers that the dtypes which JAX gives them hold.
+
+    Raises:
+        TypeError, ValueError: a leaf is no array of numbers, or JAX's dtype does not hold it.
+    """
+    for path, leaf in jax.tree_util.tree_leaves_with_path(value, is_leaf=numeric.is_whole):
+        where, way = f"{name}{jax.tree_util.keystr(path)}", numeric.way(leaf)
+        if way is not None:
+            raise TypeError(f"{name} must be a tree of arrays or numbers; {where} is {describe(leaf)}: {way}")
+        numeric.check(where, name, leaf)
+
+
+def arrays(name: str, value: PyTree) -> PyTree:
+    """Return a tree with arrays of JAX as leaves, which hold what it held.
+
+    Raises:
+        TypeError, ValueError: as of `held`.
+    """
+    held(name, value)
+    return jax.tree.map(jnp.asarray, value)
 
 
 def _as_array(leaf: Any) -> Array:
@@ -201,20 +232,23 @@ def _as_array(leaf: Any) -> Array:
 def data(value: Data) -> int:
     """Check a tree of arrays that share their leading axis and return its length n, from 1 to 2³¹ − 1."""
     takes = "data must be a tree of arrays that share their leading axis, the rows"
-    leaves = jax.tree_util.tree_leaves_with_path(value)
+    leaves = jax.tree_util.tree_leaves_with_path(value, is_leaf=numeric.is_whole)
     if not leaves:
         raise ValueError(f"{takes}; got a tree without leaves, {describe(value)}")
     lengths = {}
     for path, leaf in leaves:
         where = f"data{jax.tree_util.keystr(path)}"
-        if not isinstance(leaf, np.ndarray | jax.Array | jax.ShapeDtypeStruct):
+        way = numeric.way(leaf)
+        is_masked = isinstance(leaf, np.ma.MaskedArray)
+        if not isinstance(leaf, np.ndarray | jax.Array | jax.ShapeDtypeStruct) or is_masked:
             whole = "the whole (not each number)" if isinstance(leaf, int | float) else "it"
-            instead = getattr(leaf, "instead", f"convert {whole} with jax.numpy.asarray")
+            instead = getattr(leaf, "instead", way or f"convert {whole} with jax.numpy.asarray")
             raise TypeError(f"{takes}; {where} is {describe(leaf)}: {instead}")
-        if not (jnp.issubdtype(leaf.dtype, np.number) or jnp.issubdtype(leaf.dtype, np.bool_)):
-            raise TypeError(f"{takes}, and hold numbers; {where} is {describe(leaf)}")
+        if way or not (jnp.issubdtype(leaf.dtype, np.number) or jnp.issubdtype(leaf.dtype, np.bool_)):
+            raise TypeError(f"{takes}, and hold numbers; {where} is {describe(leaf)}{f': {way}' if way else ''}")
         if leaf.ndim == 0:
             raise ValueError(f"{takes}; {where} is a scalar, {describe(leaf)}")
+        numeric.check(where, "data", leaf, rounding=True)
         lengths[where] = leaf.shape[0]
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{where}: {n}" for where, n in lengths.items())
@@ -243,7 +277,8 @@ def _finite(where: str, name: str, leaf: Array) -> None:
     with jax.ensure_compile_time_eval():
         count = int(np.sum(~np.isfinite(np.asarray(leaf)))) if here else int(jnp.sum(~jnp.isfinite(leaf)))
     if count:
-        raise ValueError(f"{name} must be finite; {where} holds {count} NaN or infinite values")
+        advice = MISSING.get(name, "")
+        raise ValueError(f"{name} must be finite; {where} holds {count} NaN or infinite values{advice}")
 
 
 def labels(name: str, value: Array, count: int) -> None:

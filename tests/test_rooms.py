@@ -13,7 +13,7 @@ PACKAGE = Path(ewsg.__file__).parent
 ORDER = [
     ["_types", "reading"],
     ["freshness"],
-    ["seen", "compiling", "optional"],
+    ["seen", "compiling", "numeric", "optional"],
     ["_check", "_tree", "_random", "products", "progress"],
     ["_module", "tags", "constants", "files"],
     ["linear"],

@@ -128,6 +128,7 @@ def draws_of(samples: Samples | PyTree, names: Names, most: int, shared: bool | 
     most = min(most, max(FEWEST * num_chains, MOST_NUMBERS // max(1, numbers)))
     kept = evenly(num_draws, min(num_draws, max(FEWEST, most // num_chains)))
     chosen = jax.tree.map(lambda x: np.asarray(x)[:, kept], tree)
+    _check.held("samples", chosen)
     values, own_names = flattened(named(chosen, "position"), names)
     finite = np.array([all(np.isfinite(x[c]).all() for x in leaves) for c in range(num_chains)])
     if isinstance(samples, Samples):

@@ -18,6 +18,7 @@ def check_tree(frozen_noise: PyTree) -> None:
             raise TypeError(f"{takes}; got {_check.describe(leaf)} in it")
         if isinstance(leaf, jax.Array | np.ndarray):
             _check.finite("frozen_noise", leaf)
+        _check.held("frozen_noise", leaf)
 
 
 def check_shapes(frozen_noise: PyTree, position: Position) -> None:

@@ -89,8 +89,10 @@ def prepare(
 ) -> Program:
     """Check the arguments of `predict` and choose the size of a chunk."""
     lengths = _lengths(draws)
+    _check.held("draws", draws)
     draws = jax.tree.map(np.asarray, draws)
     _check.function("function", function, "(position, inputs) -> tree of arrays")
+    _check.held("inputs", inputs)
     _numeric("inputs", inputs)
     function = _hashable(function)
     output, draw_bytes = _examine(draws, function, jax.tree.map(jnp.asarray, inputs), averaged=reduce != "none")

@@ -86,6 +86,7 @@ def _earlier_state(
 ) -> tuple[KernelState, bool, Callable[[], KernelState]]:
     """Check an earlier run's states."""
     chains = _chains_of(kernel, state, num_chains)
+    _check.held("state", state)
     check_rows(state, data)
     kernel.check(jax.tree.map(lambda x: jnp.asarray(x)[0], state.position), data)
     keys = jax.ShapeDtypeStruct((chains,), jax.random.key(0).dtype)

@@ -133,6 +133,7 @@ def _unmasked(data_sets: Any, weights: Any) -> list[Data]:
     leaves = jax.tree.leaves(data_sets)
     if not leaves:
         raise ValueError(f"{TAKES_MASKED}; got one without leaves")
+    _check.held("data_sets", data_sets)
     if any(np.shape(leaf)[:2] != mask.shape for leaf in leaves):
         found = [np.shape(leaf) for leaf in leaves]
         raise ValueError(f"{TAKES_MASKED}, of shapes {mask.shape} + (…); got shapes {found}")

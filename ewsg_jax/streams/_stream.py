@@ -121,6 +121,7 @@ class Stream(Whole):
             runs = [(number * length, size)]
             found = self.read_runs(runs)
             values.check_finite(found, lambda row: self.where(runs, row))
+            _check.held("data", found)
             kinds = [x.dtype for x in jax.tree.leaves(like)]
             return [x.astype(kind, copy=False) for x, kind in zip(jax.tree.leaves(found), kinds, strict=True)]
 
@@ -160,7 +161,12 @@ class Stream(Whole):
         return self._rows is not None
 
     def on_device(self, rows: Data) -> Data:
-        """Return rows that were read as arrays of JAX, on a CPU in the memory that they were read into."""
+        """Return rows that were read as arrays of JAX, on a CPU in the memory that they were read into.
+
+        Raises:
+            ValueError: JAX's dtypes do not hold their numbers.
+        """
+        _check.held("data", rows)
         if self._rows is None:
             return jax.device_put(rows, may_alias=True)
         # A function of the user's may keep what it returns.

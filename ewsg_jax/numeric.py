@@ -1,0 +1,175 @@
+"""What JAX makes of a user's arrays: numbers that its dtypes do not hold are refused before they become others.
+
+By default JAX has 32 bits. It takes an int64 of NumPy for an int32 and keeps the last 32 bits of each number; a
+float64 of 1e44 becomes infinite, one of 1e-60 becomes 0. Nothing is checked where the dtype stays as it is: arrays
+of JAX, float32, int32, or everything once 64 bits are switched on.
+"""
+
+import math
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+NUMBERS_AT_ONCE = 2**20
+LOST = 5e-4
+"""Of a column's range: rounding beyond it is said."""
+CONSTANT = 1e-12
+"""Of a column's largest number: a range below it is rounding in 64 bits."""
+X64 = "jax.config.update('jax_enable_x64', True) before arrays are made"
+TEXT = "give each string a number, as numpy.unique(…, return_inverse=True)[1] does"
+TIME = "subtract a first time and divide by a unit, as (t - t.min()) / numpy.timedelta64(1, 's') does"
+SPARSE = (
+    "make it dense, or give the columns and the values of each row's entries as two arrays of one width, filled up "
+    "with values 0"
+)
+LIBRARIES = {
+    "pandas": "take NumPy arrays out of it, such as {name: frame[name].to_numpy() for name in frame}, of "
+    "categories their codes, of columns with missing values .to_numpy(float, na_value=0) and where they are",
+    "polars": "take NumPy arrays out of it, such as {name: frame[name].to_numpy() for name in frame.columns}",
+    "pyarrow": "take NumPy arrays out of it with .to_numpy()",
+    "xarray": "take the NumPy array out of it with .values",
+    "torch": "take the NumPy array out of it with .detach().cpu().numpy()",
+    "tensorflow": "take the NumPy array out of it with .numpy()",
+    "scipy": SPARSE,
+}
+"""What to do with what other libraries hold numbers in."""
+
+
+def is_whole(value: Any) -> bool:
+    """Return whether a value is one thing though JAX takes it apart: the parts of a sparse array are no rows."""
+    return type(value).__module__.startswith("jax.experimental.sparse")
+
+
+def way(value: Any) -> str | None:
+    """Return how to make an array of numbers of what is none, None where nothing better is known."""
+    if isinstance(value, np.ma.MaskedArray):
+        return "fill it with .filled(0) and give a column that is 0 where a value is missing, to multiply with"
+    if isinstance(value, str | bytes):
+        return TEXT
+    if is_whole(value):
+        return SPARSE
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    library = type(value).__module__.split(".")[0]
+    if library in LIBRARIES:
+        is_text = library == "pandas" and str(getattr(value, "dtype", "")) in ("object", "str", "string")
+        return TEXT if is_text else LIBRARIES[library]
+    if kind in ("U", "S", "T"):
+        return TEXT
+    if kind in ("M", "m"):
+        return TIME
+    if kind == "O":
+        return f"make its numbers one array with numpy.asarray(…, float); of strings, {TEXT}"
+    if kind == "V" and getattr(value.dtype, "names", None):
+        return "take it apart into one array a field, {name: x[name] for name in x.dtype.names}"
+    return None
+
+
+def check(where: str, name: str, value: Any, rounding: bool = False) -> None:
+    """Check that the dtype that JAX gives an array or a number holds what it holds.
+
+    Args:
+        where: what the leaf is called in messages.
+        name: the argument that it is part of.
+        value: an array or a number; one of JAX is not looked at.
+        rounding: whether to warn of columns that keep few of their digits.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if isinstance(value, bool | jax.Array | jax.ShapeDtypeStruct):
+        return
+    array = np.asarray(value)
+    if array.dtype == object and isinstance(value, int):
+        raise ValueError(_beyond(where, name, "a whole number", value, value, np.dtype(jnp.result_type(int))))
+    if array.dtype == np.longdouble and array.dtype != np.float64:
+        found = f"{where} of dtype {array.dtype}: .astype(float)"
+        raise ValueError(f"{name} must be of a dtype that JAX has; got {found}")
+    if array.dtype.kind not in "iufc" or not array.size:
+        return
+    narrow = np.dtype(jnp.result_type(array))
+    if narrow.itemsize >= array.dtype.itemsize:
+        return
+    if array.dtype.kind in "iu":
+        low, high, info = array.min(), array.max(), np.iinfo(narrow)
+        if int(low) < info.min or int(high) > info.max:
+            raise ValueError(_beyond(where, name, str(array.dtype), low, high, narrow))
+        return
+    parts = (array.real, array.imag) if array.dtype.kind == "c" else (array,)
+    real = np.dtype(np.finfo(narrow).dtype)
+    for part in parts:
+        _check_reals(where, name, part, real, rounding and len(parts) == 1)
+
+
+def _check_reals(where: str, name: str, array: np.ndarray, narrow: np.dtype, rounding: bool) -> None:
+    """Check floating-point numbers, column by column."""
+    low, high = _ranges(array)
+    size, info = np.maximum(np.abs(low), np.abs(high)), np.finfo(narrow)
+    with np.errstate(over="ignore", under="ignore"):
+        overflows = np.isinf(size.astype(narrow))
+    if overflows.any():
+        least, most = low[overflows].min(), high[overflows].max()
+        raise ValueError(_beyond(where, name, str(array.dtype), least, most, narrow))
+    # Where other numbers of its column are larger, 0 is what such a number is beside them.
+    vanishes = (size > 0) & (size < float(info.tiny))
+    if vanishes.any():
+        least, most = low[vanishes].min(), high[vanishes].max()
+        raise ValueError(_beyond(where, name, str(array.dtype), least, most, narrow))
+    if not rounding:
+        return
+    some = (high - low > CONSTANT * size) & (size * float(info.eps) / 2 > LOST * (high - low))
+    for column in np.flatnonzero(some):
+        flat = array.reshape(len(array), -1)[:, column].astype(np.float64)
+        off = float(np.nanmax(np.abs(flat - flat.astype(narrow).astype(np.float64))))
+        length = float(high[column] - low[column])
+        if off > LOST * length:
+            which = "" if some.size == 1 else f", column {column},"
+            warnings.warn(
+                f"{where}{which} runs from {low[column]:.17g} to {high[column]:.17g}, which {narrow.name} rounds "
+                f"by up to {off:.3g}, {off / length:.1%} of that range: subtract an offset before, or switch on 64 "
+                f"bits, {X64}",
+                RuntimeWarning,
+                stacklevel=6,
+            )
+            return
+
+
+def _ranges(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and the largest finite number of each column, float64; 0 of columns without any."""
+    rows = array.reshape(len(array), -1) if array.ndim else array.reshape(1, 1)
+    low, high = np.full(rows.shape[1], math.inf), np.full(rows.shape[1], -math.inf)
+    for some in _pieces(rows):
+        least, most = some.min(axis=0), some.max(axis=0)
+        if not (np.isfinite(least).all() and np.isfinite(most).all()):
+            finite = np.isfinite(some)
+            least = np.where(finite, some, math.inf).min(axis=0)
+            most = np.where(finite, some, -math.inf).max(axis=0)
+        low, high = np.minimum(low, least), np.maximum(high, most)
+    known = low <= high
+    return np.where(known, low, 0.0), np.where(known, high, 0.0)
+
+
+def _pieces(rows: np.ndarray) -> Iterator[np.ndarray]:
+    length = max(1, NUMBERS_AT_ONCE // max(1, rows.shape[1]))
+    for first in range(0, len(rows), length):
+        yield rows[first : first + length]
+
+
+def _beyond(where: str, name: str, kind: str, low: Any, high: Any, narrow: np.dtype) -> str:
+    if np.issubdtype(narrow, np.integer):
+        info, told = np.iinfo(narrow), f"{int(low):,} to {int(high):,}"
+        holds = f"{info.min:,} to {info.max:,}"
+        advice = (
+            "of times subtract the first and divide by a unit, of ids take numpy.unique(…, return_inverse=True)[1]"
+        )
+    else:
+        info, told = np.finfo(narrow), f"{float(low):.6g} to {float(high):.6g}"
+        holds = f"sizes from {float(info.tiny):.3g} to {float(info.max):.3g}, and 0"
+        advice = "divide by a scale or take logarithms"
+    return (
+        f"{name} must hold numbers that {narrow.name} holds, {holds}, which is what JAX makes of {kind}; got "
+        f"{where} from {told}: {advice} before, or switch on 64 bits, {X64}"
+    )
