@@ -5,12 +5,14 @@ distance: a run against a reference.
 kernel_stein_discrepancy: how far draws are from the target, by the model's gradients at them.
 stein_thinning: few draws that stand for all.
 control_variates: means with less variance.
+gradient_noise: what the noise of batches adds to the temperature of a run.
 inverse_mass: for the next run, from a pilot's draws and the curvature at the mode.
 predictive: held-out accuracy and log likelihood of the mean prediction.
 log_predictive_density: of each held-out row.
 trajectory: held-out accuracy and log likelihood, draw by draw.
 calibration: predicted against observed frequencies.
-Summary, Distance, Discrepancy, Thinned, ControlVariates, Predictive, Trajectory, Calibration: what these return.
+Summary, Distance, Discrepancy, Thinned, ControlVariates, GradientNoise, Predictive, Trajectory, Calibration: what
+these return.
 """
 
 from ewsg_jax.diagnostics._calibration import Calibration as Calibration
@@ -19,6 +21,8 @@ from ewsg_jax.diagnostics._control_variates import ControlVariates as ControlVar
 from ewsg_jax.diagnostics._control_variates import control_variates as control_variates
 from ewsg_jax.diagnostics._distance import Distance as Distance
 from ewsg_jax.diagnostics._distance import distance as distance
+from ewsg_jax.diagnostics._gradient_noise import GradientNoise as GradientNoise
+from ewsg_jax.diagnostics._gradient_noise import gradient_noise as gradient_noise
 from ewsg_jax.diagnostics._inverse_mass import inverse_mass as inverse_mass
 from ewsg_jax.diagnostics._predictive import Predictive as Predictive
 from ewsg_jax.diagnostics._predictive import log_predictive_density as log_predictive_density

@@ -14,7 +14,6 @@ from ewsg_jax.diagnostics import table
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.convergence import CONVERGED, array_statistics
 from ewsg_jax.sampling.coordinates import Names, coordinates, with_digits
-from ewsg_jax.sampling.heat import HEATED
 
 FEWEST_DRAWS = 4
 """Draws a chain must have to be split and compared with itself."""
@@ -225,11 +224,6 @@ def _notes(samples: Samples, draws: np.ndarray, rhat: np.ndarray) -> list[str]:
         notes.append(
             "the chains share their batches and are not independent: ESS is too large, MCSE and R-hat are too "
             "small; ewsg_jax.check allows for it"
-        )
-    if (samples.heat or 0.0) > HEATED:
-        notes.append(
-            f"the noise of batches heats this run: +{samples.heat:.2g} × the temperature in the worst direction, "
-            "whose variance is so much too large; take a smaller step or more rows a step, and ask ewsg_jax.check"
         )
     lost = int(np.sum(~np.isfinite(draws).all(axis=(1, 2))))
     if lost:

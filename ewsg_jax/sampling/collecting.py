@@ -2,7 +2,6 @@
 
 import functools
 import time
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +10,7 @@ import numpy as np
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.rows.gathering import all_rows, num_rows
-from ewsg_jax.rows.window import Window
-from ewsg_jax.sampling import heat
+from ewsg_jax.rows.gathering import all_rows
 from ewsg_jax.sampling._moments import finish, positions
 from ewsg_jax.sampling.clock import on_host
 from ewsg_jax.sampling.loop import Outcome
@@ -52,22 +49,10 @@ def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, 
         keeps_positions=wanted.keep is positions,
         common_start=planned.terms.common_start,
         shared_minibatch=planned.layout.shared_minibatch,
-        heat=_heat(chains, wanted, planned, outcome),
         interrupted=outcome.interrupted,
         compile_seconds=planned.before[0] + compiled - planned.began,
         run_seconds=planned.before[1] + ended - compiled,
     )
-
-
-def _heat(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome) -> Any:
-    # Of batches of chains it is that of the first.
-    data = chains.data
-    of_windows = isinstance(data, Window) and all_rows(data) > num_rows(data)
-    if outcome.interrupted or chains.first or of_windows:
-        return None
-    alive = outcome.watch.alive
-    layout, key, plan = planned.layout, planned.run_key, planned.plan
-    return heat.of_run(chains, wanted, layout, key, plan, outcome.state, alive, outcome.done)
 
 
 @jax.jit

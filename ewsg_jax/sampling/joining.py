@@ -45,7 +45,6 @@ def concatenated(first: Any, later: Any) -> Any:
         overflow=first.overflow + later.overflow,
         diverged_at=np.where(first.is_finite, later.diverged_at, first.diverged_at),
         common_start=first.common_start,
-        heat=first.heat if later.heat is None else later.heat,
         shared_minibatch=first.shared_minibatch or later.shared_minibatch,
         compile_seconds=first.compile_seconds + later.compile_seconds,
         run_seconds=first.run_seconds + later.run_seconds,

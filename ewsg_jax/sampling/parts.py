@@ -11,7 +11,6 @@ import numpy as np
 
 from ewsg_jax import _tree
 from ewsg_jax._kernel import KernelState
-from ewsg_jax._types import Key
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.progress import Progress
 from ewsg_jax.rows.gathering import all_rows
@@ -64,7 +63,6 @@ class Planned(NamedTuple):
         layout: how the run is compiled.
         cost: evaluations of one chain; none at the start of a run that goes on.
         began: when it was planned, in seconds.
-        run_key: of the chains.
         saver: writes checkpoints, None where none were asked for.
         before: seconds of compiling and of running before it was taken up again.
         is_part: whether other chains make as many steps, before or after these.
@@ -77,7 +75,6 @@ class Planned(NamedTuple):
     layout: Layout
     cost: Evaluations
     began: float
-    run_key: Key
     saver: Saver | None
     before: tuple[float, float]
     is_part: bool
@@ -193,7 +190,7 @@ def plan(
         # What cannot be written is told before anything is run; of later batches it does not end the run.
         (saver.save if chains.first else saver.write)(outcome)
     is_part = chains.total is not None
-    return Planned(advance, terms, num_chains, kept, layout, cost, began, run_key, saver, before, is_part), outcome
+    return Planned(advance, terms, num_chains, kept, layout, cost, began, saver, before, is_part), outcome
 
 
 def _on_window(of: Any, data: Window, done: int, steps: int, state: Any, alive: Any, **how: Any) -> chunks.Call:

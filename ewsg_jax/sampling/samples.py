@@ -15,7 +15,6 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.sampling import archive, likelihoods
 from ewsg_jax.sampling._moments import Moments
 from ewsg_jax.sampling.averages import mean_of, sd_of
-from ewsg_jax.sampling.heat import HEATED
 from ewsg_jax.sampling.joining import concatenated
 from ewsg_jax.sampling.likelihoods import CHUNK_SIZE
 from ewsg_jax.sampling.predict import predict
@@ -31,7 +30,7 @@ def named(tree: PyTree, single: str) -> dict[str, np.ndarray]:
     return {jax.tree_util.keystr(path, simple=True, separator=".") or single: x for path, x in leaves}
 
 
-@saved_as("samples", later=dict.fromkeys(("shared_minibatch", "heat"), lambda _: None))
+@saved_as("samples", later={"shared_minibatch": lambda _: None})
 @dataclass(frozen=True, eq=False, repr=False)
 class Samples(Generic[P]):
     """Kept draws and what they cost.
@@ -57,11 +56,6 @@ class Samples(Generic[P]):
         common_start: whether all chains started at one point, which makes R-hat too kind.
         shared_minibatch: whether all chains had one batch a step, so that they are not independent; None of a run
             whose file does not say.
-        heat: what the noise of batches adds to the temperature, over this, in the direction where that is most, at
-            the last states, to about a third: 1 makes variances twice too large. 0 without batches. None where it
-            is not known: of runs of few steps (below 0.5, of fewer than some ten thousand), of estimators and
-            dynamics that allow for that noise (weights, covariances, thermostats) or have anchors or epochs, and on
-            accelerators.
         interrupted: whether an interrupt ended the run early.
         compile_seconds: time to trace and compile.
         run_seconds: time to sample.
@@ -83,7 +77,6 @@ class Samples(Generic[P]):
     keeps_positions: bool
     common_start: bool
     shared_minibatch: bool | None
-    heat: float | None
     interrupted: bool
     compile_seconds: float
     run_seconds: float
@@ -92,8 +85,7 @@ class Samples(Generic[P]):
         """Return one line: how many draws of how many chains, what they cost, and how many chains diverged."""
         return (
             f"Samples(num_chains={self.num_chains}, num_draws={self.num_draws}, num_steps={self.num_steps}, "
-            f"data_passes={self.data_passes:.4g}, diverged={np.count_nonzero(~self.is_finite)}"
-            f"{f', heat={self.heat:.2g}' if (self.heat or 0.0) > HEATED else ''})"
+            f"data_passes={self.data_passes:.4g}, diverged={np.count_nonzero(~self.is_finite)})"
         )
 
     @property

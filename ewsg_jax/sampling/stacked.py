@@ -26,12 +26,7 @@ MOST_NAMED = 5
 """Members that a warning names."""
 
 
-def _unknown(fields: dict[str, Any]) -> np.ndarray:
-    """Return the heat of members in a file that does not tell it."""
-    return np.full(fields["whole"].state.dynamics.diverged_at.shape[1], np.nan)
-
-
-@saved_as("stacked_samples", later={"num_rows": lambda _: None, "heat": _unknown})
+@saved_as("stacked_samples", later={"num_rows": lambda _: None})
 @dataclass(frozen=True, eq=False, repr=False)
 class StackedSamples(Generic[P]):
     """What a run of a stack of kernels returns: `runs[i]` are the samples of member i, a `Samples` like any other.
@@ -42,19 +37,16 @@ class StackedSamples(Generic[P]):
 
     Attributes:
         whole: the run as that of one kernel: axes (chain, draw, member) of draws, (chain, member) of what is told
-            of each chain. Its costs and seconds are those of one member, and of all; its heat is None.
+            of each chain. Its costs and seconds are those of one member, and of all.
         values: what the members differ by, shape (member,): numbers by their names, labels as `data_set`.
         memory_axis: where the states' memory has its axis of members, None where all members share it.
         num_rows: n of each data set, int64, shape (member,); None where all members have the same data.
-        heat: what the noise of batches adds to the temperature of each member, as in `Samples`, shape (member,).
-            NaN where it is not known, and of members that lost all chains.
     """
 
     whole: Samples[P]
     values: dict[str, np.ndarray]
     memory_axis: int | None
     num_rows: np.ndarray | None
-    heat: np.ndarray
 
     def __len__(self) -> int:
         return self.diverged_at.shape[1]
@@ -82,7 +74,6 @@ class StackedSamples(Generic[P]):
             overflow=_of_member(whole.overflow, member),
             diverged_at=self.diverged_at[:, member],
             num_data=whole.num_data if self.num_rows is None else int(self.num_rows[member]),
-            heat=None if np.isnan(self.heat[member]) else float(self.heat[member]),
         )
 
     def __repr__(self) -> str:
@@ -120,8 +111,7 @@ class StackedSamples(Generic[P]):
             TypeError, ValueError: it is none.
         """
         _check.instance("later", later, StackedSamples, "what ewsg_jax.sample of a stack returns")
-        heat = np.where(np.isnan(later.heat), self.heat, later.heat)
-        return dataclasses.replace(self, whole=self.whole.concatenate(later.whole), heat=heat)
+        return dataclasses.replace(self, whole=self.whole.concatenate(later.whole))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, as `Samples.save` does; `StackedSamples.load` reads it.
@@ -194,10 +184,7 @@ def told_apart(
     memory_axis = None if stack.memory_axis is None else stack.memory_axis + (not shared_memory)
     labels = {} if data_sets is None else {"data_set": data_sets.labels}
     num_rows = None if data_sets is None else data_sets.num_rows
-    # An interrupt leaves it unknown.
-    heat: Any = np.full(len(stack), np.nan) if samples.heat is None else samples.heat
-    whole = dataclasses.replace(samples, heat=None)
-    found = StackedSamples(whole, labels | stack.values, memory_axis, num_rows, heat)
+    found = StackedSamples(samples, labels | stack.values, memory_axis, num_rows)
     lost = np.flatnonzero(~found.is_stable)
     if lost.size:
         those = [

@@ -429,20 +429,13 @@ def rows_are_taken_from_where_they_are():
     close(summed, MODEL.likelihood_gradient(jnp.ones(3), jax.tree.map(lambda x: jnp.asarray(x[some]), ROWS)))
 
 
-def heat_is_that_of_one_device():
-    kernel = ewsg.sgld(MODEL, 1e-2, batch_size=4)
-    one, four = (sampled(kernel, mesh, 8, steps=6000, keep=None, moments=ewsg.moments()) for mesh in (None, CHAINS))
-    assert one.heat is not None
-    close(one.heat, four.heat)
-
-
 def main(names):
     checks = {f"chains: {name}": functools.partial(chains_of_each_method, name) for name in ewsg.METHODS}
     checks |= {f"rows: {name}": functools.partial(rows_of_each_method, name) for name in ON_DATA}
     checks |= {f"forecast: {name}": functools.partial(forecast_is_that_of_one_device, name) for name in FORECAST}
     alone = (rows_and_chains, full_gradients_are_those_of_one_device, estimates_are_unbiased,
              batches_are_of_each_device_own_rows, runs_go_on_elsewhere, states_go_on, what_is_kept_and_lost,
-             stacks_and_shared_batches, heat_is_that_of_one_device, modes_are_those_of_one_device,
+             stacks_and_shared_batches, modes_are_those_of_one_device,
              checks_say_what_they_say_on_one_device,
              forecasts_of_many_numbers_are_those_of_one_device, rows_are_taken_from_where_they_are,
              rows_by_probability, rows_by_probability_are_unbiased,

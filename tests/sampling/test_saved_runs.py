@@ -15,7 +15,6 @@ from tests.sampling import saved_runs
 
 LATER = (
     ".shared_minibatch",
-    ".heat",
     ".state.rows",
     ".state.memory.error",
     ".state.memory.center",

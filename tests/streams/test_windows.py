@@ -57,7 +57,6 @@ def test_one_window_is_the_data(name):
     there, here = draws(kernel, ROWS), draws(kernel, ewsg.stream(ROWS, window=500))
     np.testing.assert_array_equal(here.position, there.position)
     assert (here.gradient_evaluations, here.num_data) == (there.gradient_evaluations, there.num_data)
-    assert here.heat == there.heat
 
 
 def test_one_window_is_the_data_of_chains_that_share_batches():

@@ -208,3 +208,43 @@ of(
     ("a rate of 1", V, "error_rate", "got 1", "not including 1", lambda: massed(error_rate=1)),
     ("a text", T, "error_rate", "'1%' (str)", "a positive number", lambda: massed(error_rate="1%")),
 )
+
+
+A_STEP = ewsg.sgld(LOGISTIC, 0.1, batch_size=1)
+
+
+def noise(key=KEY, kernel=A_STEP, run=None, data=ROWS):
+    """The excess temperature, with something wrong."""
+    return diagnostics.gradient_noise(key, kernel, samples() if run is None else run, data)
+
+
+of(
+    "diagnostics.gradient_noise",
+    ("no key", T, "key", "0 (int)", "typed PRNG key", lambda: noise(key=0)),
+    (
+        "a posterior",
+        T,
+        "kernel",
+        "(Posterior)",
+        "ewsg_jax.kernel(…) or a named method",
+        lambda: noise(kernel=LOGISTIC),
+    ),
+    (
+        "a stack",
+        T,
+        "kernel",
+        "a stack",
+        "stack[i] with runs[i]",
+        lambda: noise(kernel=ewsg.stack([KERNEL, KERNEL])),
+    ),
+    ("draws", T, "samples", "shape (2, 4, 2)", A_RUN, lambda: noise(run=samples().position)),
+    (
+        "no chain left",
+        V,
+        "samples",
+        "got none",
+        "a chain that stayed finite",
+        lambda: noise(run=dataclasses.replace(samples(), diverged_at=np.zeros(2, int))),
+    ),
+    ("a frame of lists", T, "data", "'x'", ROWS_SHARED, lambda: noise(data={"x": [1.0], "y": [1.0]})),
+)

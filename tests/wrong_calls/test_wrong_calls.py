@@ -51,6 +51,7 @@ UNTESTED = {
     "diagnostics.ControlVariates": "made by `control_variates`",
     "diagnostics.Discrepancy": "made by `kernel_stein_discrepancy`",
     "diagnostics.Distance": "made by `distance`",
+    "diagnostics.GradientNoise": "made by `gradient_noise`",
     "diagnostics.Predictive": "made by `predictive`",
     "diagnostics.Summary": "made by `summary`",
     "diagnostics.Trajectory": "made by `trajectory`",

@@ -39,6 +39,15 @@ def largest(batch: np.ndarray, noise: np.ndarray, least: np.ndarray | float = 0.
     return float(np.max(np.mean(found, axis=0)))
 
 
+def each(batch: np.ndarray, noise: np.ndarray, least: np.ndarray | float = 0.0) -> np.ndarray | None:
+    """Return the ratio of the variances of each coordinate that moves; arguments and None as of `largest`."""
+    by_batch, by_noise = (np.mean(np.var(values, axis=0, ddof=1), axis=0) for values in (batch, noise))
+    moves = np.sqrt(by_noise) > least
+    if not moves.any() or not (np.isfinite(by_batch).all() and np.isfinite(by_noise).all()):
+        return None
+    return by_batch[moves] / by_noise[moves]
+
+
 def _off(values: np.ndarray) -> np.ndarray:
     """Return values (draw, chain, d) less each chain's mean, of the right variance, one below the other."""
     count = len(values)

@@ -1,0 +1,158 @@
+"""The excess temperature of gradient noise: a batch's variance in a step over that of the intended noise.
+
+Of h² Cov(g) against 2hT under Langevin dynamics, 2γhT under an underdamped one, whatever the kernel: single steps
+from the last states, on many batches with one noise, and on one batch with many noises.
+
+Of epochs single steps do not tell it. Of what random batches would add a share is left there, 0.01 to 0.96 in
+docs/bias.md, by the time of an epoch beside that in which a direction of the posterior is forgotten: a step's noise
+knows neither that time nor the batches before.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check, _tree
+from ewsg_jax._kernel import Kernel, KernelState, Randomness
+from ewsg_jax._module import Constant
+from ewsg_jax._types import Array, Data, Key
+from ewsg_jax.diagnostics.ratios import each, largest
+from ewsg_jax.gradients import OfRows
+from ewsg_jax.pair import Pair
+from ewsg_jax.sampling import Samples
+from ewsg_jax.sampling.spaced import evenly
+from ewsg_jax.sampling.starts import shares_memory
+from ewsg_jax.stacking import Stack
+
+DRAWS, FEWEST = 1024, 16
+"""Batches of all chains together, and at least of each chain: 1,024 give a variance to some 5 %."""
+MOST_EVALUATIONS = 20_000_000
+MOST_CHAINS, MOST_NUMBERS = 64, 1024
+"""Chains, and coordinates, evenly spaced, that are taken."""
+
+
+class GradientNoise(NamedTuple):
+    """What the noise of batches adds to the temperature, over the temperature.
+
+    Attributes:
+        largest: in the direction where it is largest; 1 makes variances there twice too large. None: not known.
+        median: of the coordinates. None: not known.
+        reason: why it is not known, "" where it is.
+    """
+
+    largest: float | None
+    median: float | None
+    reason: str = ""
+
+
+def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> GradientNoise:
+    """Return the excess temperature that the noise of batches adds to a run, at its last states.
+
+    It costs some 2,000 steps, of which the chains keep nothing. It is not known of estimators and dynamics that
+    allow for that noise (weights, covariances, thermostats), of anchors and epochs, whose batches depend on each
+    other, and of schedules of the temperature. `ewsg_jax.check` sees a bias of any cause, from the draws alone.
+
+    Args:
+        key: a typed PRNG key.
+        kernel: that of the run; of a stack `stack[i]`.
+        samples: what `ewsg_jax.sample` returned; of a stack `runs[i]`.
+        data: the run's, all n rows.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type or value; or no chain stayed finite.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> data = jax.random.normal(jax.random.key(0), (1_000, 1))
+        >>> kernel = ewsg.sgld(ewsg.models.gaussian_location(), 1e-5, batch_size=5)
+        >>> run = ewsg.sample(jax.random.key(1), kernel, jnp.zeros(1), data, 100, progress=False)
+        >>> noise = ewsg.diagnostics.gradient_noise(jax.random.key(2), kernel, run, data)
+        >>> 0.8 < noise.largest < 1.2  # h Cov(g)/2 = 1e-5 · 1000² / 5 / 2
+        True
+    """
+    _check.key(key)
+    _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
+    if isinstance(kernel, Stack):
+        raise TypeError("kernel must be one kernel, stack[i] with runs[i]; got a stack")
+    _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns, runs[i] of a stack")
+    state, alive = samples.state, np.flatnonzero(samples.is_finite)
+    if not alive.size:
+        raise ValueError("samples must have a chain that stayed finite; got none")
+    data = jax.tree.map(jnp.asarray, data) if _check.data(data) else data
+    kernel.check(jax.tree.map(lambda x: jnp.asarray(x)[0], state.position), data)
+    if not kernel.uses_batches:
+        return GradientNoise(0.0, 0.0)
+    reason = _unknown(kernel, state, data)
+    if reason:
+        return GradientNoise(None, None, reason)
+    chains = alive[evenly(alive.size, min(alive.size, MOST_CHAINS))]
+    per_step = max(1, kernel.evaluations(data).per_step)
+    count = max(FEWEST, min(DRAWS // len(chains), MOST_EVALUATIONS // (2 * len(chains) * per_step)))
+    shared = shares_memory(kernel, state)
+    length = sum(x[0].size for x in jax.tree.leaves(state.position))
+    places = jnp.asarray(evenly(length, min(length, MOST_NUMBERS)))
+    batch, noise = _moved(key, kernel, state, jnp.asarray(chains), places, data, count, shared)
+    batch, noise = (np.asarray(x, np.float64).swapaxes(0, 1) for x in (batch, noise))
+    rounding = 4 * float(jnp.finfo(jnp.result_type(*jax.tree.leaves(state.position))).eps)
+    least = rounding * np.abs(batch).max((0, 1))
+    worst, all_of_them = largest(batch, noise, least), each(batch, noise, least)
+    if worst is None or all_of_them is None:
+        return GradientNoise(None, None, "a step has no noise, or is not finite")
+    of_position = float(kernel.dynamics.heat_of(jnp.max(jnp.asarray(state.step))))  # pyright: ignore
+    return GradientNoise(worst * of_position, float(np.median(all_of_them)) * of_position)
+
+
+def _unknown(kernel: Any, state: KernelState, data: Data) -> str:
+    """Return why the noise of single batches is not what batches add; "" where it is."""
+    if not isinstance(kernel, Pair) or not isinstance(kernel.estimator, OfRows):
+        return "weights choose the batch, and make up for a part of its noise"
+    dynamics = kernel.dynamics
+    if dynamics.needs_covariance or getattr(dynamics, "covariance", None) is not None:
+        return "the dynamics allows for the noise of batches"
+    if hasattr(state.dynamics, "thermostat"):
+        return "a thermostat takes up the noise of batches"
+    if kernel.evaluations(data).per_refresh > 0:
+        return "the noise depends on the age of the anchor"
+    if not kernel.exchangeable:
+        return "the batches of an epoch depend on each other"
+    if dynamics.probes:
+        return "a step evaluates gradients at several points"
+    if not isinstance(getattr(dynamics, "temperature", None), Constant):
+        return "the temperature is a schedule"
+    return ""
+
+
+@jax.jit(static_argnums=(6, 7))
+def _moved(
+    key: Key,
+    kernel: Kernel,
+    states: KernelState,
+    chains: Array,
+    places: Array,
+    data: Data,
+    count: int,
+    shared_memory: bool,
+) -> tuple[Array, Array]:
+    """Return what noise goes into, by batches at one noise and by noises at one batch: (chain, draw, d)."""
+
+    def of_chain(pair: tuple[Key, Array]) -> tuple[Array, Array]:
+        key, chain = pair
+        memory = states.memory if shared_memory else _tree.take(states.memory, chain)
+        state = states._replace(dynamics=_tree.take(states.dynamics, chain), memory=memory)
+        one, many = jax.random.split(key)
+        fixed = kernel.draw(one, state, data)
+
+        def values(randomness: Randomness) -> Array:
+            own = kernel.transition(randomness, state, data)[0].dynamics
+            leaves = jax.tree.leaves(getattr(own, "momentum", own.position))
+            return jnp.concatenate([jnp.ravel(leaf) for leaf in leaves])[places]
+
+        def both(key: Key) -> tuple[Array, Array]:
+            drawn = kernel.draw(key, state, data)
+            return values(Randomness(drawn.batch, fixed.noise)), values(Randomness(fixed.batch, drawn.noise))
+
+        return jax.lax.map(both, jax.random.split(many, count))
+
+    return jax.lax.map(of_chain, (jax.random.split(key, chains.shape[0]), chains))

@@ -1,0 +1,136 @@
+"""The excess temperature of gradient noise, where it is known in closed form."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.diagnostics import ratios
+
+KEY = jax.random.key(0)
+DATA = jax.random.normal(KEY, (1000, 3)) * jnp.array([1.0, 0.5, 0.2])
+MODEL, SHARP = ewsg.models.gaussian_location(), ewsg.models.gaussian_location(noise_scale=1000**0.5)
+START, WEIGHTS = jnp.zeros(3), jnp.linspace(0.0, 1.0, 1000)
+COVARIANCE = 1000**2 / 5 * np.asarray(DATA).var(0)
+"""Of the gradient of five rows."""
+
+
+def run(kernel, num_chains=4, num_steps=40, position=START, data=DATA, **options):
+    return ewsg.sample(KEY, kernel, position, data, num_steps, num_chains=num_chains, progress=False, **options)
+
+
+def noise(kernel, samples=None, data=DATA):
+    return ewsg.diagnostics.gradient_noise(KEY, kernel, run(kernel) if samples is None else samples, data)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "ratio"),
+    [
+        (ewsg.sgld(MODEL, 1e-5, batch_size=5), 1e-5 / 2),
+        (ewsg.sghmc(MODEL, 1e-3, friction=10.0, batch_size=5, temperature=2.0), 1e-3 / (2 * 10 * 2)),
+    ],
+)
+def test_it_is_the_formula(kernel, ratio):
+    """h Cov(g)/(2T), h Cov(g)/(2γT)."""
+    found = noise(kernel)
+    assert found.largest == pytest.approx(ratio * COVARIANCE.max(), rel=0.25)
+    assert found.median == pytest.approx(ratio * np.median(COVARIANCE), rel=0.25)
+    assert found.reason == ""
+
+
+def test_it_is_that_of_the_position():
+    """BAOAB at γ = 2: friction takes most of what a batch gave the momentum, after that has moved the position."""
+    kernel = ewsg.sghmc(SHARP, 0.8, friction=2.0, batch_size=5, integrator="BAOAB")
+    expected = 0.8**2 / 4 / np.tanh(0.8) * COVARIANCE.max() / 1000**2
+    assert noise(kernel).largest == pytest.approx(expected, rel=0.25)
+
+
+def anchored(**options):
+    return ewsg.kernel(ewsg.dynamics.langevin(1e-5), ewsg.gradients.svrg(MODEL, batch_size=5, **options))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reason"),
+    [
+        (ewsg.sgld(MODEL, 1e-5, batch_size=5), ""),
+        (ewsg.cv_ld(MODEL, 1e-5, batch_size=5, center=np.zeros(3)), ""),
+        (ewsg.saga_ld(MODEL, 1e-5, batch_size=5), ""),
+        (ewsg.psgld(MODEL, 1e-5, batch_size=5), ""),
+        (ewsg.sgld(MODEL, 1e-5, batch_size=5, temperature=lambda step: 1.0), "schedule"),
+        (ewsg.sgld(MODEL, 1e-5, batch_size=5, rows="epochs"), "epoch"),
+        (ewsg.svrg_ld(MODEL, 1e-5, batch_size=5, refresh_every=10), "anchor"),
+        (ewsg.ewsg(MODEL, 1e-5, friction=1.0, batch_size=5), "weights"),
+        (ewsg.nc_sghmc(MODEL, 1e-5, friction=1.0, batch_size=5), "allows for"),
+        (ewsg.sgnht(MODEL, 1e-5, friction=1.0, batch_size=5), "thermostat"),
+        (ewsg.hamcmc(MODEL, 1e-5, batch_size=5), "several points"),
+    ],
+)
+def test_where_it_is_known(kernel, reason):
+    found = noise(kernel)
+    assert (found.reason == "") == (reason == "")
+    assert reason in found.reason
+    assert (found.largest is None) == (found.median is None) == (reason != "")
+
+
+def test_without_batches_there_is_none():
+    assert noise(ewsg.ld(MODEL, 1e-4))[:2] == (0.0, 0.0)
+
+
+def test_nothing_of_it_is_in_a_run():
+    """A run ends with its steps: what it cost is asked for by name."""
+    hot = run(ewsg.sgld(MODEL, 1e-4, batch_size=5), num_steps=33_000, thin=100)
+    assert not hasattr(hot, "heat")
+    assert not any("heats" in each for each in ewsg.diagnostics.summary(hot).notes)
+
+
+@pytest.mark.parametrize(
+    "kernels",
+    [
+        [ewsg.sgld(MODEL, h, batch_size=5) for h in (1e-4, 2e-7)],
+        [ewsg.sgld(MODEL, 1e-5, batch_size=5, temperature=t) for t in (1.0, 4.0)],
+        [ewsg.sghmc(SHARP, 0.8, friction=f, batch_size=5, integrator="BAOAB") for f in (2.0, 0.5)],
+    ],
+    ids=["step sizes", "temperatures", "frictions"],
+)
+def test_members_of_a_stack_have_that_of_their_own_runs(kernels):
+    runs = run(ewsg.stack(kernels))
+    for own, one in zip(kernels, runs, strict=True):
+        assert noise(own, one).largest == pytest.approx(noise(own).largest, rel=1e-3)
+
+
+def test_data_sets_have_theirs():
+    """h Cov(g)/2 of each, by batches of its own."""
+    rows = [DATA, DATA[:250]]
+    kernel = ewsg.sgld(MODEL, 1e-5, batch_size=5)
+    runs = run(kernel, data=ewsg.stack_data(rows))
+    for one, own in zip(runs, rows, strict=True):
+        expected = 1e-5 / 2 * len(own) ** 2 / 5 * np.asarray(own).var(0).max()
+        assert noise(kernel, one, own).largest == pytest.approx(expected, rel=0.25)
+
+
+def test_diverged_chains_are_left_out():
+    starts = jnp.zeros((4, 3)).at[1].set(1e38)
+    kernel = ewsg.sgld(MODEL, 1e-4, batch_size=5)
+    with pytest.warns(RuntimeWarning, match="1 of 4 chains diverged"):
+        samples = run(kernel, position=starts, stacked=True, num_chains=1)
+    assert noise(kernel, samples).largest == pytest.approx(1e-4 / 2 * COVARIANCE.max(), rel=0.25)
+
+
+@pytest.mark.parametrize("d", [1, 300])
+def test_the_largest_of_many_estimates_is_not_so_by_chance(d):
+    """With one half for both, 300 coordinates of 0.05 come out at 0.9."""
+    rng = np.random.default_rng(1)
+    batch, noise = rng.standard_normal((2, 8, 8, d))
+    assert ratios.largest(batch * 0.05**0.5, noise) == pytest.approx(0.05, rel=0.5)
+
+
+def test_a_direction_may_be_hotter_than_any_coordinate():
+    """Along (1, …, 1) it is d times that of a coordinate."""
+    rng = np.random.default_rng(2)
+    common, noise = rng.standard_normal((8, 32, 1)) * np.ones(20), rng.standard_normal((8, 32, 20))
+    assert ratios.largest(0.1 * common, noise) == pytest.approx(0.01 * 20, rel=0.4)
+    # What moves by no more than rounding is left out, and what does not move at all.
+    still = np.concatenate([noise[..., :2], 1e-9 * noise[..., :1], np.zeros((8, 32, 1))], axis=2)
+    assert ratios.largest(common[..., :4], still, 1e-7) == pytest.approx(2.0, rel=0.4)
+    assert ratios.largest(common, np.zeros((8, 32, 20))) is None
