@@ -22,6 +22,7 @@ ORDER = [
     ["streams"],
     ["bounds", "indexing", "transformed"],
     ["posterior"],
+    ["support"],
     ["models", "gradients"],
     ["dynamics", "_kernel"],
     ["pair", "record", "stacking"],

@@ -51,7 +51,8 @@ class Samples(Generic[P]):
         overflow: in how many steps a bounded set (the bright data of FlyMC) could not hold what it should, and the
             law was that given that it can, shape (chain,).
         diverged_at: the step at which each chain ceased to be finite, −1 for none, shape (chain,), int64. Such a
-            chain stays at its last finite position.
+            chain stays at its last finite position. Of a chain that blew up and stayed finite it is the last step:
+            its potential is far above that of its start or of the other chains.
         keeps_positions: whether the draws are positions.
         common_start: whether all chains started at one point, which makes R-hat too kind.
         shared_minibatch: whether all chains had one batch a step, so that they are not independent; None of a run
@@ -104,7 +105,7 @@ class Samples(Generic[P]):
 
     @property
     def is_finite(self) -> np.ndarray:
-        """Whether each chain stayed finite, shape (chain,)."""
+        """Whether each chain stayed finite and did not blow up, shape (chain,)."""
         return self.diverged_at < 0
 
     @property
@@ -188,19 +189,23 @@ class Samples(Generic[P]):
         keep_draws: bool = False,
         chunk_size: int | None = None,
     ) -> PyTree:
-        """Return the mean over all draws of all chains of `function(position, inputs)`.
+        """Return the mean over all draws of `function(position, inputs)`, of all chains that stayed finite.
 
         Args:
             function: `function(position, inputs) -> tree of floating-point arrays`, for one draw.
             inputs: its second argument, a tree of arrays.
             log: the outputs are logarithms: return log(mean(exp(outputs))), such as log predictive densities.
-            keep_draws: return the outputs at all draws, leading axes (chain, draw), instead of their mean.
+            keep_draws: return the outputs at all draws of all chains, leading axes (chain, draw), instead.
             chunk_size: draws evaluated at once; default as many as fit in 64 MiB.
 
         Raises:
             TypeError, ValueError: an argument is of the wrong kind, or there are no draws.
         """
-        return predict(self.draws, function, inputs, log=log, keep_draws=keep_draws, chunk_size=chunk_size)
+        draws, finite = self.draws, self.is_finite
+        # One chain that blew up would spoil a mean; where none is left, that shows in it.
+        if not keep_draws and finite.any() and not finite.all():
+            draws = jax.tree.map(lambda x: np.asarray(x)[finite], draws)
+        return predict(draws, function, inputs, log=log, keep_draws=keep_draws, chunk_size=chunk_size)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, which `ewsg_jax.load` reads; an existing file is replaced at the end.

@@ -6,6 +6,7 @@ import warnings
 from ewsg_jax import _check
 from ewsg_jax.files import path_of
 from ewsg_jax.sampling import alike, by_batches, fingerprint, parts
+from ewsg_jax.sampling.afterwards import Look
 from ewsg_jax.sampling.batch_files import BatchFiles
 from ewsg_jax.sampling.checkpoint import Saving
 from ewsg_jax.sampling.collecting import collect
@@ -59,12 +60,15 @@ def run(
     if earlier is not None:
         _check_same(chains, wanted, manner, saving, earlier)
 
+    look = Look(chains)
+
     def run_some(some: Chains, saving: Saving, earlier: Earlier | None) -> Samples:
         if isinstance(some.data, Stream):
             return of_stream(some, some.data, saving, earlier)
         planned, outcome = parts.plan(some, wanted, manner, saving, earlier)
         compiled = parts.run(planned, outcome, wanted.seconds, manner.progress)
         outcome.watch.warn(kernel, outcome.state, some.data)
+        look.keep(outcome.watch.start, some.data)
         return collect(some, wanted, planned, outcome, compiled)
 
     def of_stream(some: Chains, stream: Stream, saving: Saving, earlier: Earlier | None) -> Samples:
@@ -74,6 +78,7 @@ def run(
             planned, outcome = parts.plan(some, wanted, manner, saving, earlier, windows)
             compiled = parts.run(planned, outcome, wanted.seconds, manner.progress, windows)
             outcome.watch.warn(kernel, outcome.state, windows.last.rows)
+            look.keep(outcome.watch.start, windows.last.rows)
             return collect(some._replace(data=windows.last), wanted, planned, outcome, compiled)
         finally:
             windows.close()
@@ -86,6 +91,7 @@ def run(
         files = BatchFiles(chains, wanted, manner, saving, earlier)
         samples = by_batches.of_all(lambda some: run_some(*files.of(some)), chains, manner.chain_batch_size)
     warn_of_overflow(samples.overflow)
+    samples = look.judged(samples)
     if not isinstance(kernel, Stack):
         return samples
     return told_apart(kernel, samples, shares_memory(kernel, samples.state), chains.data_sets)

@@ -1,0 +1,280 @@
+"""What a run has come to: draws where the density is 0, and chains that blew up and stayed finite.
+
+A step follows gradients; what the density is where a chain has gone only an evaluation says. At the end of a run
+some hundred of log_prior and up to four thousand of log_likelihood are made, at most a two-hundredth of the run's
+own or 128, by one compiled program that later runs share.
+
+A chain has blown up where its last potential is a thousand temperatures a dimension above that of its own start,
+and ten times as high above the least that is known: on the way from a bad start it may go up before it falls.
+That of a chain that is right is not: it stays d/2 temperatures above the least one, give or take a few roots of d,
+wherever a chain of a heavy-tailed law may be; and on the way from a bad start it falls. Where the potential hardly
+sees how far a chain is, as that of a network without a prior, one has blown up that is a thousand times farther
+than all other chains, and above them by 200 temperatures and ten a dimension: a draw of a Cauchy law would have to
+be e¹⁰⁰ times as far as others.
+"""
+
+import dataclasses
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import support
+from ewsg_jax._module import Constant
+from ewsg_jax._types import Data, Position, PyTree
+from ewsg_jax.pair import Pair
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.padded import unpadded
+from ewsg_jax.sampling.clock import on_host
+from ewsg_jax.sampling.request import Chains
+from ewsg_jax.sampling.samples import Samples
+from ewsg_jax.sampling.starts import make_starts, num_chains_of, split
+from ewsg_jax.stacking.kernels import Stack
+from ewsg_jax.support import Outside, evenly
+
+SHARE = 1 / 200
+"""Of the run's evaluations, those of log_likelihood that may be made here."""
+CLIMB, TIMES = 1e3, 10.0
+"""Temperatures a dimension above its start, and times as high above the least potential known, at which a chain has
+blown up."""
+FAR, HIGH, MORE = 1e3, 10.0, 200.0
+"""Times as far as all other chains, and temperatures a dimension and more above them, at which it has, too."""
+ENORMOUS = 1e15
+"""A distance whose square float32 hardly holds: with a potential that is not finite, a chain has blown up."""
+MOST_MEMBERS = 256
+"""Members of a stack that are evaluated."""
+
+
+class Run(NamedTuple):
+    """The chains of one kernel, NumPy arrays.
+
+    Attributes:
+        posterior: what they sample.
+        temperature: at the last step, at least 1.
+        draws: positions that were kept, leading axes (chain, draw); None where something else was.
+        last: the last positions, leading axis chain.
+        alive: which of them stayed finite, shape (chain,).
+        start: where the first one started.
+        starts: returns where all did, leading axis chain.
+        rows: some rows.
+        num_data: n.
+        evaluations: of log_likelihood that may be made.
+    """
+
+    posterior: Posterior
+    temperature: float
+    draws: PyTree
+    last: PyTree
+    alive: np.ndarray
+    start: Position
+    starts: Callable[[], PyTree]
+    rows: Data
+    num_data: int
+    evaluations: int
+
+
+class Found(NamedTuple):
+    """What was found: draws outside, whether the first chain started there, and which chains blew up."""
+
+    outside: Outside
+    starts_outside: bool
+    blown: np.ndarray
+
+
+class Look:
+    """The look at a run's end: the first chain's start and some rows are kept for it, and no more."""
+
+    def __init__(self, chains: Chains) -> None:
+        self._chains, self._start, self._rows = chains, None, []
+        kernel = chains.kernel.kernel if isinstance(chains.kernel, Stack) else chains.kernel
+        # Exact methods compare densities themselves.
+        self._posterior = kernel.estimator.posterior if isinstance(kernel, Pair) else None
+
+    def keep(self, start: Position, data: Data) -> None:
+        """Keep what a run began with; of several batches of chains the first one's."""
+        if self._posterior is None or self._rows:
+            return
+        self._start, sets, rows = on_host(start), self._chains.data_sets, unpadded(data)
+        if sets is None:
+            self._rows = [support.some_rows(rows)]
+            return
+        for member in evenly(len(sets), MOST_MEMBERS):
+            places = evenly(int(sets.num_rows[member]), support.LEVELS[-1][1])
+            self._rows.append(support.take_rows(rows, (places, int(member))))
+
+    def judged(self, samples: Samples) -> Samples:
+        """Return the samples with chains marked that blew up; warn of these and of draws where the density is 0."""
+        if self._posterior is None or not self._rows:
+            return samples
+        kernel, last = self._chains.kernel, int(np.ravel(on_host(samples.state.step))[0])
+        draws = samples.draws if samples.keeps_positions and samples.num_draws else None
+        position, ended = on_host(samples.state.position), samples.diverged_at >= 0
+        if not isinstance(kernel, Stack):
+            found = look(self._run(samples, kernel, draws, position, ~ended, self._start, self._starts))
+            _warn_outside([] if found is None else [("", found)])
+            if found is None or not found.blown.any():
+                return samples
+            _warn_blown(found.blown)
+            return dataclasses.replace(samples, diverged_at=np.where(found.blown, last, samples.diverged_at))
+        state: Any = samples.state.dynamics
+        diverged = np.array(on_host(state.diverged_at))
+        said = []
+        for number, member in enumerate(evenly(len(kernel), MOST_MEMBERS)):
+            own = diverged[:, member]
+
+            def of_it(tree: PyTree, axis: int = 1, member: int = int(member)) -> PyTree:
+                return jax.tree.map(lambda x: x[(slice(None),) * axis + (member,)], tree)
+
+            of_one = self._run(
+                samples, kernel[int(member)], of_it(draws, 2), of_it(position), (own < 0) & ~ended,
+                of_it(self._start, 0), lambda of_it=of_it: of_it(self._starts()),
+                number if len(self._rows) > 1 else 0, len(kernel),
+            )  # fmt: skip
+            found = look(of_one)
+            if found is not None:
+                said.append((f"member {member}: ", found))
+                diverged[:, member] = np.where(found.blown, last, own)
+        _warn_outside(said)
+        # The warning of members that lost chains names them.
+        own = state._replace(diverged_at=jnp.asarray(diverged, jnp.int32))
+        return dataclasses.replace(samples, state=samples.state._replace(dynamics=own))
+
+    def _run(
+        self,
+        samples: Samples,
+        kernel: Any,
+        draws: PyTree,
+        last: PyTree,
+        alive: np.ndarray,
+        start: Position,
+        starts: Callable[[], PyTree],
+        number: int = 0,
+        members: int = 1,
+    ) -> Run:
+        given = getattr(kernel.dynamics, "temperature", None)
+        temperature = max(1.0, float(np.max(given.value))) if isinstance(given, Constant) else 1.0
+        sets, spent = self._chains.data_sets, samples.gradient_evaluations
+        num_data = samples.num_data if sets is None else int(sets.num_rows.max())
+        assert self._posterior is not None
+        return Run(
+            self._posterior, temperature, draws, last, alive, start, starts, self._rows[number], num_data,
+            int(SHARE * spent / max(1, members if sets is not None else 1)),
+        )  # fmt: skip
+
+    def _starts(self) -> PyTree:
+        """Return where all chains started, or went on from."""
+        chains = self._chains
+        if chains.state is not None:
+            return on_host(chains.state.position)
+        key, count = split(chains.key)[0], num_chains_of(chains)
+        return on_host(make_starts(key, chains.position, count, bool(chains.stacked)))
+
+
+def look(run: Run) -> Found | None:
+    """Return what is found of one kernel's chains; None where none stayed finite."""
+    blown = np.zeros(len(run.alive), bool)
+    while True:
+        alive = np.flatnonzero(run.alive & ~blown)
+        if not alive.size:
+            return Found(Outside(0.0, 0.0), False, blown) if blown.any() else None
+        norms = _norms(run.last)
+        most, few, _ = support.sizes(run.evaluations, run.last)
+        # A chain that blew up is among the farthest.
+        farthest = alive[np.argsort(-norms[alive], kind="stable")][: (few - 1) // 2]
+        kept, first = _draws(run, alive, most - 1 - len(farthest), few - 1 - len(farthest))
+        parts = [jax.tree.map(lambda x: np.asarray(x)[None], run.start), _take(run.last, farthest), kept]
+        found = support.densities(run.posterior, _put(parts), run.rows, run.evaluations)
+        behind = 1 + len(farthest)
+        likelihood = found.outside_likelihood[behind : behind + first]
+        outside = Outside(
+            float(found.outside_prior[behind:].mean()), float(likelihood.mean()) if likelihood.size else 0.0
+        )
+        starts_outside = bool(found.outside_prior[0] or found.outside_likelihood[0])
+        new = _blown_up(run, farthest, norms, alive, found.potential(run.num_data))
+        blown |= new
+        if not new[farthest].all():
+            return Found(outside, starts_outside, blown)
+
+
+def _blown_up(
+    run: Run, those: np.ndarray, norms: np.ndarray, alive: np.ndarray, potential: np.ndarray
+) -> np.ndarray:
+    """Return which chains, of `those`, blew up; `potential` is that of a start, of these, and of others."""
+    blown = np.zeros(len(run.alive), bool)
+    unit = run.temperature * max(1, sum(x[0].size for x in jax.tree.leaves(run.last)))
+    own = potential[1 : 1 + len(those)]
+    known = potential[np.isfinite(potential)]
+    least = known.min() if known.size else np.inf
+    high = HIGH * unit + MORE * run.temperature
+    suspicious = ~np.isfinite(own) | (own > least + high)
+    if not suspicious.any():
+        return blown
+    chains, own = those[suspicious], own[suspicious]
+    others = np.setdiff1d(alive, chains)
+    _, few, _ = support.sizes(run.evaluations, run.last)
+    some = others[evenly(len(others), few // 2)] if others.size else others
+    starts = _take(run.starts(), chains[: few - len(some)])
+    again = support.densities(run.posterior, _put([starts, _take(run.last, some)]), run.rows, run.evaluations)
+    values = again.potential(run.num_data)
+    for number, chain in enumerate(chains[: few - len(some)]):
+        before, elsewhere = values[number], values[len(values) - len(some) :]
+        if not np.isfinite(own[number]):
+            blown[chain] = norms[chain] > ENORMOUS
+            continue
+        allowed = CLIMB * unit + TIMES * max(0.0, before - least)
+        climbs = np.isfinite(before) and own[number] > before + allowed
+        far = len(some) > 1 and norms[chain] > FAR * max(norms[others].max(), _norms(_take(starts, [number]))[0])
+        blown[chain] = climbs or bool(far and own[number] > np.max(elsewhere) + high)
+    return blown
+
+
+def _draws(run: Run, alive: np.ndarray, most: int, few: int) -> tuple[PyTree, int]:
+    """Return draws of these chains, evenly spaced, the first few of them too, and how many these are."""
+    if run.draws is None:
+        chosen = alive[evenly(len(alive), most)]
+        return _take(run.last, chosen), min(few, len(chosen))
+    length = jax.tree.leaves(run.draws)[0].shape[1]
+    places = evenly(len(alive) * length, most)
+    first = places[evenly(len(places), few)] if few else places[:0]
+    chain, draw = np.divmod(np.concatenate([first, np.setdiff1d(places, first)]), length)
+    return jax.tree.map(lambda x: x[alive[chain], draw], run.draws), len(first)
+
+
+def _take(tree: PyTree, places: Any) -> PyTree:
+    return jax.tree.map(lambda x: np.asarray(x)[places], tree)
+
+
+def _put(trees: list[PyTree]) -> PyTree:
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *trees)
+
+
+def _norms(positions: PyTree) -> np.ndarray:
+    """Return the length of each position, in float64, shape (chain,)."""
+    leaves = jax.tree.leaves(positions)
+    squares = [np.square(np.asarray(x).reshape(len(x), -1), dtype=np.float64).sum(1) for x in leaves]
+    return np.sqrt(np.sum(squares, axis=0))
+
+
+def _warn_outside(found: list[tuple[str, Found]]) -> None:
+    """Warn of draws where the density is 0, of the member of a stack where they are most."""
+    outside = [one for one in found if one[1].outside]
+    if not outside:
+        return
+    name, worst = max(outside, key=lambda one: max(one[1].outside))
+    more = f" ({len(outside)} of {len(found)} members have such draws)" if len(found) > 1 else ""
+    started = "; they started there" if worst.starts_outside else ""
+    warnings.warn(f"{name}{worst.outside}{more}{started}: {support.CURE}", RuntimeWarning, stacklevel=6)
+
+
+def _warn_blown(blown: np.ndarray) -> None:
+    numbers = ", ".join(map(str, np.flatnonzero(blown)[:5])) + (", …" if blown.sum() > 5 else "")
+    warnings.warn(
+        f"{blown.sum()} of {len(blown)} chains blew up and stayed finite (chains {numbers}): their potential is "
+        "far above that of their start or of the other chains; they are marked like those that diverged "
+        "(samples.diverged_at), and means leave them out: a smaller step_size or a better start may help",
+        RuntimeWarning,
+        stacklevel=6,
+    )
