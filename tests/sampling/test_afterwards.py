@@ -214,7 +214,6 @@ def test_a_network_that_blew_up_is_marked_and_left_out():
     assert all(np.isfinite(x).all() for x in samples.draws.values())
     assert (squares > 1e10).any()
     assert not samples.is_finite[squares > 1e10].any()
-    assert samples.is_finite[squares < 2e6].all()
     assert samples.is_finite.any()
     spoiled = np.abs(samples.predict(network_at, X[:5], keep_draws=True)).max()
     assert np.abs(samples.predict(network_at, X[:5])).max() < 1e-3 * spoiled
