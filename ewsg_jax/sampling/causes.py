@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +11,17 @@ import numpy as np
 from ewsg_jax import tags
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._module import Schedule
-from ewsg_jax._types import Array, Data, Position
+from ewsg_jax._types import Array, Data, Position, PyTree
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.padded import unpadded
+from ewsg_jax.sampling.clock import on_host
+from ewsg_jax.support import evenly, take_rows
 
+FLOWN = 1e3
+"""Times its start's length: a chain that far went there by steps that were too large."""
+MOST_DERIVATIVES, MOST_AT_ONCE = 2**30, 2**22
+"""Derivatives of rows that are looked at, and at once."""
 ENORMOUS = 1e3
 """How much the potential must fall, in units of what it was at the start, to be said to fall without bound."""
 
@@ -25,6 +35,80 @@ def of_schedules(kernel: Kernel, step: int) -> str:
             if not 0 < value < np.inf:
                 found.append(f"{name} was {value:g}")
     return f"there {', '.join(found)}, by its schedule" if found else ""
+
+
+def of_gradients(kernel: Kernel, start: Position, end: Position, data: Data, at_start: bool) -> str:
+    """Return whose gradient is not finite where a chain ended, as a text; none where all are, or the step was it.
+
+    Args:
+        kernel: of one chain, no stack.
+        start: where a chain started.
+        end: its last finite position.
+        data: the rows.
+        at_start: whether this is where it started.
+    """
+    posterior = getattr(getattr(kernel, "estimator", kernel), "posterior", None)
+    flew = _length(end) > FLOWN * (1 + _length(start))
+    if not isinstance(posterior, Posterior) or (flew and not at_start):
+        return ""
+    where = "at the start" if at_start else "at its last finite position"
+    try:
+        return _of_posterior(posterior, on_host(end), unpadded(data), where)
+    except Exception:
+        return ""  # What cannot be evaluated by itself is no cause that can be named.
+
+
+def _of_posterior(posterior: Posterior, position: Position, data: Data, where: str) -> str:
+    value, gradient = jax.value_and_grad(lambda p: jnp.asarray(posterior.log_prior(p)))(position)
+    if not _is_finite(gradient):
+        return f"the gradient is not finite {where}: that of log_prior is not, where log_prior is {float(value):g}"
+
+    def of_row(p: Position, row: Data) -> tuple[Array, PyTree]:
+        return jax.value_and_grad(posterior.log_likelihood)(p, row)
+
+    length = sum(x.size for x in jax.tree.leaves(position))
+    places = evenly(num_rows(data), max(1, MOST_DERIVATIVES // length))
+    at_once = max(1, MOST_AT_ONCE // length)
+
+    @jax.jit
+    def are_finite(position: Position, rows: Data) -> Array:
+        return jax.lax.map(lambda row: _all_finite(of_row(position, row)[1]), rows, batch_size=at_once)
+
+    bad = places[~np.asarray(are_finite(position, take_rows(data, places)))]
+    if not bad.size:
+        return ""
+    row = take_rows(data, bad[0])
+    value = float(of_row(position, row)[0])
+    told = (
+        f"the gradient is not finite {where}: that of log_likelihood of row {bad[0]} is not ({len(bad)} such "
+        f"rows), where log_likelihood is {value:g}"
+    )
+    if not all(np.isfinite(np.asarray(x, float)).all() for x in jax.tree.leaves(row)):
+        advice = "jnp.where does not mask a gradient: replace it inside of what is masked, too"
+        return f"{told}; the row holds what is not finite, and {advice}"
+    if not jax.config.read("jax_enable_x64"):
+        with jax.enable_x64(True):
+            wide = jax.tree.map(_widened, (position, row))
+            if _is_finite(of_row(*wide)[1]):
+                return f"{told}; in float64 it is finite: float32 overflows or loses a difference there"
+    return told
+
+
+def _widened(x: Any) -> np.ndarray:
+    known = np.asarray(x)
+    return known.astype(np.float64) if jnp.issubdtype(known.dtype, jnp.floating) else known
+
+
+def _all_finite(tree: PyTree) -> Array:
+    return jnp.all(jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(tree)]))
+
+
+def _is_finite(tree: PyTree) -> bool:
+    return bool(_all_finite(tree))
+
+
+def _length(position: Position) -> float:
+    return math.sqrt(sum(np.sum(np.square(np.asarray(x, np.float64))) for x in jax.tree.leaves(position)))
 
 
 def falls(kernel: Kernel, start: Position, end: Position, data: Data) -> bool:

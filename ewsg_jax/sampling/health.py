@@ -21,6 +21,7 @@ from ewsg_jax.sampling import causes
 from ewsg_jax.sampling.chunks import Call, select_chains
 from ewsg_jax.sampling.clock import Clock, on_host
 from ewsg_jax.sampling.keeping import Record
+from ewsg_jax.stacking.kernels import StackState
 
 BYTES_PER_SECOND = 10**9
 """How fast a state is copied, as a guess for the first time."""
@@ -53,6 +54,7 @@ class Watch:
         self._replay_from = first, 0
         # One chain's, for all of them may be large.
         self.start = _first(first.position)
+        self._first_step = int(np.ravel(on_host(first.step))[0])
         self._next_copy = self.clock.now() + _tree.num_bytes(first) / BYTES_PER_SECOND / COPYING_SHARE
 
     def keep(self, state: KernelState, done: int) -> None:
@@ -115,7 +117,12 @@ class Watch:
         lost = np.flatnonzero(~self.alive)
         if lost.size:
             first = lost[np.argmin(self.diverged_at[lost])]
-            why = causes.of_schedules(kernel, int(self.diverged_at[first]) - 1) or "a smaller step_size may help"
+            fell = int(self.diverged_at[first])
+            why = causes.of_schedules(kernel, fell - 1)
+            if not why and not isinstance(state.dynamics, StackState):
+                end = jax.tree.map(lambda x: x[first], on_host(state.position))
+                why = causes.of_gradients(kernel, on_host(self.start), end, data, fell == self._first_step + 1)
+            why = why or "a smaller step_size may help"
             all_lost = lost.size == self.alive.size
             if all_lost and causes.falls(kernel, self.start, on_host(_first(state.position)), data):
                 why += "; the potential falls without bound along the chain: has the likelihood the right sign?"
