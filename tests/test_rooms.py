@@ -23,6 +23,7 @@ ORDER = [
     ["bounds", "indexing", "transformed"],
     ["posterior"],
     ["support"],
+    ["degenerate"],
     ["models", "gradients"],
     ["dynamics", "_kernel"],
     ["pair", "record", "stacking"],

@@ -2,20 +2,23 @@
 
 import dataclasses
 import math
+import warnings
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import tags
+from ewsg_jax import _check, degenerate, seen, tags
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._module import Schedule
 from ewsg_jax._types import Array, Data, Position, PyTree
+from ewsg_jax.pair import Pair
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.rows.padded import unpadded
 from ewsg_jax.sampling.clock import on_host
+from ewsg_jax.stacking.kernels import Stack
 from ewsg_jax.support import evenly, take_rows
 
 FLOWN = 1e3
@@ -132,3 +135,26 @@ def falls(kernel: Kernel, start: Position, end: Position, data: Data) -> bool:
         if math.isfinite(value):
             return first - value > ENORMOUS * (1 + abs(first))
     return False
+
+
+def warn_of_degenerate(kernel: Kernel, start: Position, data: Data) -> None:
+    """Warn of arrays of a position that a likelihood reads and does not depend on, once for the same data."""
+    rows, own = unpadded(data), kernel
+    if isinstance(kernel, Stack):
+        own, start = kernel.kernel, jax.tree.map(lambda x: x[0], start)
+        rows = jax.tree.map(lambda x: x[:, 0], rows) if kernel.of_data else rows
+    if not isinstance(own, Pair):
+        return  # Exact methods take no derivatives.
+    posterior, shapes = own.estimator.posterior, _check.shapes(start)
+    kinds = tuple((x.shape, x.dtype) for x in jax.tree.leaves(shapes))
+    question = "degenerate", posterior, jax.tree.structure(shapes), kinds
+
+    def look() -> None:
+        try:
+            said = degenerate.advice(posterior, on_host(start), rows)
+        except Exception:
+            return  # What cannot be taken apart is not looked at.
+        if said is not None:
+            warnings.warn(said, RuntimeWarning, stacklevel=8)
+
+    seen.once(question, look, data)

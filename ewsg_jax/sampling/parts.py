@@ -17,6 +17,7 @@ from ewsg_jax.rows.gathering import all_rows
 from ewsg_jax.rows.window import Window
 from ewsg_jax.sampling import chunks, fingerprint, loop, memory, over_devices
 from ewsg_jax.sampling.budget import num_steps_of
+from ewsg_jax.sampling.causes import warn_of_degenerate
 from ewsg_jax.sampling.checkpoint import Saver, Saving, take_up
 from ewsg_jax.sampling.clock import Clock, on_host
 from ewsg_jax.sampling.health import Watch
@@ -167,8 +168,10 @@ def plan(
         watch.start = on_host(watch.start)
     if manner.check_data and windows is None:
         kernel.check(watch.start, data)
+        warn_of_degenerate(kernel, watch.start, data)
     elif manner.check_data and windows is not None:
         windows.look(functools.partial(kernel.check, watch.start))
+        warn_of_degenerate(kernel, watch.start, data)
     run_keys = chain_keys(run_key, num_chains, first=chains.first)
     in_program = kept if kept.counts is None else kept._replace(counts=jnp.asarray(kept.counts))
     parts, call, on_device = (kernel.hoisted(), layout, run_keys, shared_key), chunks.call, data

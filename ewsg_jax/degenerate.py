@@ -1,0 +1,148 @@
+"""Parameters that a likelihood reads and does not depend on: a layer over a batch makes a constant of one row.
+
+A likelihood is of one datum. Batch normalisation subtracts from it its own mean: the network's output is a
+constant, whatever its input, all weights before are moved by the prior alone, and nothing fails. The sign of it is
+a derivative by a whole array of the position that is 0, exactly, on all rows, though the function reads the array.
+
+Not signs of it, and asked for therefore: an array that is only in the prior (it is not read); networks that begin
+at 0 and units that are saturated (two other positions); columns that are 0 in these data (other data).
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax._types import Array, Data, Position, PyTree
+from ewsg_jax.compiling import QUICK
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.support import evenly, take_rows
+
+FEW, MANY = 32, 2048
+"""Rows that are taken first, and where they say that there may be something."""
+CALLS = {"pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint"}
+"""Primitives that hold a program with inputs of their own."""
+
+
+def advice(posterior: Posterior, position: Position, data: Data) -> str | None:
+    """Return what to say of arrays of the position that a likelihood reads and does not depend on; None of none.
+
+    Args:
+        posterior: what is sampled.
+        position: a start.
+        data: the rows.
+    """
+    if posterior.predictor is not None or posterior.check_values is not None:
+        return None
+    paths = jax.tree_util.tree_leaves_with_path(position)
+    rng = np.random.default_rng(0)
+    near = _moved(position, rng, 0.1)
+    few = take_rows(data, evenly(jax.tree.leaves(data)[0].shape[0], FEW))
+    is_dead = _dead(posterior, near, few, rng)
+    if not is_dead.any():
+        return None
+    is_read, reads_data = _are_read(posterior, position, data)
+    is_dead &= is_read
+    is_dead &= np.array([jnp.finfo(jnp.result_type(x)).bits >= 32 for _, x in paths])
+    if not is_dead.any():
+        return None
+    many = take_rows(data, evenly(jax.tree.leaves(data)[0].shape[0], MANY))
+    small = jax.tree.map(lambda x: (np.where(x < 0, -1, 1) * 0.1 * np.abs(_normals(x, rng))).astype(x.dtype), near)
+    for at, rows in ((near, many), (small, many), (near, _moved(many, rng, 1.0))):
+        is_dead &= _dead(posterior, at, rows, rng)
+    if not is_dead.any():
+        return None
+    names = [
+        f"position{jax.tree_util.keystr(path)}" for (path, _), dead in zip(paths, is_dead, strict=True) if dead
+    ]
+    shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    rows = jax.tree.leaves(many)[0].shape[0]
+    by_data = _by_data(posterior, near, many, reads_data)
+    return (
+        f"log_likelihood reads {shown}, but its derivative by it{by_data} is 0 on each of {rows} rows: only the prior moves it. log_likelihood is of one row: a layer over a batch (batch "
+        "normalisation in training mode) makes a constant of one, so give it running statistics that are fixed; a "
+        "threshold has no derivative, so smooth it (check_data=False does not look)"
+    )
+
+
+def _by_data(posterior: Posterior, position: Position, rows: Data, is_read: np.ndarray) -> str:
+    """Return the names of floating-point arrays of the data of which that is true, too."""
+    paths, structure = jax.tree_util.tree_flatten_with_path(rows)
+    leaves = [leaf for _, leaf in paths]
+    floats = [i for i, leaf in enumerate(leaves) if is_read[i] and jnp.issubdtype(leaf.dtype, jnp.floating)]
+
+    @jax.jit
+    def derivatives(some: list[Array], position: Position, leaves: list[Array]) -> list[Array]:
+        def total(some: list[Array]) -> Array:
+            given = dict(zip(floats, some, strict=True))
+            rows = structure.unflatten([given.get(i, leaf) for i, leaf in enumerate(leaves)])
+            return jnp.sum(posterior.log_likelihoods(position, rows))
+
+        return jax.grad(total)(some)
+
+    found = derivatives([jnp.asarray(leaves[i]) for i in floats], position, leaves)
+    dead = [f"data{jax.tree_util.keystr(paths[i][0])}" for i, x in zip(floats, found, strict=True) if not np.any(x)]
+    return f", and by {', '.join(dead)}," if dead else ""
+
+
+def _dead(posterior: Posterior, position: Position, rows: Data, rng: np.random.Generator) -> np.ndarray:
+    """Return of which arrays all derivatives are 0, or not a number, in a sum over rows with random weights."""
+    weights = rng.uniform(1, 2, jax.tree.leaves(rows)[0].shape[0]).astype(np.float32)
+    return np.array(_zeros(posterior, position, rows, weights))
+
+
+@functools.partial(jax.jit, static_argnums=0, compiler_options=QUICK)
+def _zeros(posterior: Posterior, position: Position, rows: Data, weights: Array) -> Array:
+    def total(position: Position) -> Array:
+        return jnp.sum(weights * posterior.log_likelihoods(position, rows))
+
+    return jnp.stack([~jnp.any(jnp.abs(x) > 0) for x in jax.tree.leaves(jax.grad(total)(position))])
+
+
+def _moved(tree: PyTree, rng: np.random.Generator, share: float) -> PyTree:
+    """Return a tree whose floating-point numbers are moved by a share of their size, zeros by that of a unit."""
+
+    def moved(x: Any) -> np.ndarray:
+        x = np.asarray(x)
+        if not jnp.issubdtype(x.dtype, jnp.floating):
+            return x
+        size = np.where(x == 0, 1.0, np.abs(np.asarray(x, np.float64)))
+        return (x + share * size * np.clip(_normals(x, rng), -3, 3) / 4).astype(x.dtype)
+
+    return jax.tree.map(moved, tree)
+
+
+def _normals(x: Any, rng: np.random.Generator) -> np.ndarray:
+    return rng.standard_normal(np.shape(x))
+
+
+def _are_read(posterior: Posterior, position: Position, data: Data) -> tuple[np.ndarray, np.ndarray]:
+    """Return which arrays of the position, and of the data, the likelihood's value is computed from."""
+    datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), data)
+    program = jax.make_jaxpr(lambda p, row: posterior.log_likelihood(p, row))(_check.shapes(position), datum)
+    found, count = np.array(_read(program.jaxpr, [True])), len(jax.tree.leaves(position))
+    return found[:count], found[count:]
+
+
+def _read(program: Any, wanted: list[bool]) -> list[bool]:
+    """Return which inputs of a program the outputs that are wanted are computed from."""
+    needed = {v for v, is_wanted in zip(program.outvars, wanted, strict=True) if is_wanted and _is_variable(v)}
+    for equation in reversed(program.eqns):
+        outputs = [v in needed for v in equation.outvars]
+        if not any(outputs):
+            continue
+        inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
+        inner = getattr(inner, "jaxpr", inner)
+        own = [True] * len(equation.invars)
+        if equation.primitive.name in CALLS and len(getattr(inner, "invars", ())) == len(own):
+            own = _read(inner, outputs)
+        needed |= {v for v, is_read in zip(equation.invars, own, strict=True) if is_read and _is_variable(v)}
+    return [v in needed for v in program.invars]
+
+
+def _is_variable(v: Any) -> bool:
+    # A constant in a program has a value, and no hash.
+    return not hasattr(v, "val")

@@ -1,0 +1,199 @@
+"""Parameters that a likelihood reads and does not depend on are said, and nothing is said of right models."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.degenerate import advice
+
+RNG = np.random.default_rng(0)
+N, H = 100, 6
+X = RNG.normal(size=(N, 2)).astype(np.float32)
+Y = RNG.normal(size=N).astype(np.float32)
+GROUP = RNG.integers(0, 4, N)
+DATA = {"x": X, "y": Y, "group": GROUP, "seen": RNG.integers(0, 2, N).astype(np.float32), "late": Y > 2.2}
+
+
+def weights(scale=1.0, **more):
+    shapes = {"a": (2, H), "b": (H,), "c": (H,), "d": (), "scale": (H,)}
+    made = {name: (scale * RNG.normal(size=shape)).astype(np.float32) for name, shape in shapes.items()}
+    return jax.tree.map(jnp.asarray, made | {"scale": np.ones(H, np.float32)} | more)
+
+
+def fit(mean, y):
+    return -0.5 * (y - mean) ** 2
+
+
+def normalised(x, axis=0):
+    return (x - x.mean(axis, keepdims=True)) / jnp.sqrt(x.var(axis, keepdims=True) + 1e-5)
+
+
+def out(p, h):
+    return jnp.tanh(h) @ p["c"] + p["d"]
+
+
+def batch_norm(p, row):
+    h = (row["x"] @ p["a"] + p["b"])[None]
+    return fit(out(p, (normalised(h) * p["scale"])[0]), row["y"])
+
+
+def input_norm(p, row):
+    x = normalised(row["x"][None])[0]
+    return fit(out(p, x @ p["a"] + p["b"]) + jnp.sum(p["scale"]), row["y"])
+
+
+def instance_norm(p, row):
+    return fit(out(p, normalised((row["x"] @ p["a"] + p["b"])[:, None], 1)[:, 0] * p["scale"]), row["y"])
+
+
+def softmax_over_one(p, row):
+    logits = out(p, row["x"] @ p["a"] + p["b"])[None]
+    return fit(jax.nn.softmax(logits)[0] * p["scale"][0], row["y"])
+
+
+def skipped(p, row):
+    h = row["x"] @ p["a"]
+    return fit(out(p, h + normalised((h * p["scale"] + p["b"])[None])[0]), row["y"])
+
+
+def change_point(p, row):
+    return fit(jnp.where(row["x"][0] > p["d"], p["c"][0], p["b"][0]) + row["x"] @ p["a"] @ p["scale"], row["y"])
+
+
+@jax.jit
+def jitted(p, row):
+    return batch_norm(p, row)
+
+
+def stopped(p, row):
+    return fit(out(p, jax.lax.stop_gradient(row["x"] @ p["a"]) + p["b"]) + p["scale"][0], row["y"])
+
+
+DEGENERATE = {
+    "batch normalisation": (batch_norm, ["a", "b", "c", "scale"]),
+    "of the inputs": (input_norm, ["a"]),
+    "each channel by itself": (instance_norm, ["a", "b", "c", "scale"]),
+    "softmax over one": (softmax_over_one, ["a", "b", "c", "d"]),
+    "beside a skip": (skipped, ["b", "scale"]),
+    "a change point": (change_point, ["d"]),
+    "inside jit": (jitted, ["a", "b", "c", "scale"]),
+    "a stopped gradient": (stopped, ["a"]),
+}
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_what_a_likelihood_does_not_depend_on_is_named(name):
+    log_likelihood, expected = DEGENERATE[name]
+    said = advice(ewsg.Posterior(log_likelihood, lambda p: 0.0), weights(), DATA)
+    assert said is not None
+    assert all(f"position['{leaf}']" in said for leaf in expected[:3])
+    rest = {"a", "b", "c", "d", "scale"} - set(expected)
+    assert not any(f"position['{leaf}']" in said for leaf in rest)
+
+
+def test_the_data_are_named_too():
+    assert "and by data['x']," in advice(ewsg.Posterior(batch_norm, lambda p: 0.0), weights(), DATA)
+    assert "data" not in advice(ewsg.Posterior(change_point, lambda p: 0.0), weights(), DATA).split("0 on each")[0]
+
+
+def plain(p, row):
+    return fit(out(p, (row["x"] @ p["a"] + p["b"]) * p["scale"]), row["y"])
+
+
+def relu(p, row):
+    return fit(jax.nn.relu((row["x"] @ p["a"] + p["b"]) * p["scale"]) @ p["c"] + p["d"], row["y"])
+
+
+def layer_norm(p, row):
+    return fit(out(p, normalised(row["x"] @ p["a"] + p["b"]) * p["scale"]), row["y"])
+
+
+def running(p, row):
+    return fit(out(p, (row["x"] @ p["a"] + p["b"] - 0.3) / 1.7 * p["scale"]), row["y"])
+
+
+def groups(p, row):
+    return fit(p["c"][row["group"]] * p["scale"][0] + p["d"] + row["x"] @ p["a"] @ p["b"], row["y"])
+
+
+def masked(p, row):
+    return jnp.where(row["seen"] > 0, plain(p, row), 0.0)
+
+
+def some_rows_only(p, row):
+    """Of the rows that are late, one in a hundred, alone."""
+    return plain(p, row) + jnp.where(row["late"], fit(p["late"], row["y"]), 0.0)
+
+
+def zero_column(p, row):
+    return plain(p, row) + fit(p["late"] * row["none"], row["y"])
+
+
+@jax.jit
+def prior_alone(p, row):
+    """A scale that is in the prior alone, inside jit, which is given the whole position."""
+    return plain({name: p[name] for name in ("a", "b", "c", "d", "scale")}, row)
+
+
+def logistic(p, row):
+    return jax.nn.log_sigmoid(100 * (jnp.sum(row["x"] @ p["a"] @ p["b"]) + p["d"]) * p["c"][0] * p["scale"][0])
+
+
+def looped(p, row):
+    h = jax.lax.scan(lambda h, _: (jnp.tanh(h * p["scale"] + p["b"]), None), row["x"] @ p["a"], length=3)[0]
+    return fit(out(p, h), row["y"])
+
+
+MORE = {"late": jnp.float32(0.0)}
+RIGHT = {
+    "a network": (plain, weights()),
+    "a network from 0": (plain, jax.tree.map(jnp.zeros_like, weights())),
+    "dead units": (relu, weights(b=jnp.full(H, -50.0))),
+    "relu from 0": (relu, jax.tree.map(jnp.zeros_like, weights())),
+    "layer normalisation": (layer_norm, weights()),
+    "running statistics": (running, weights()),
+    "groups": (groups, weights()),
+    "a mask of 0 and 1": (masked, weights()),
+    "a few rows alone": (some_rows_only, weights(**MORE)),
+    "a column of 0": (zero_column, weights(**MORE)),
+    "a scale of the prior": (prior_alone, weights(tau=jnp.float32(1.0))),
+    "saturated": (logistic, weights(30.0)),
+    "a scan": (looped, weights()),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_nothing_is_said_of_right_models(name):
+    log_likelihood, position = RIGHT[name]
+    data = DATA | {"none": np.zeros(N, np.float32)}
+    assert advice(ewsg.Posterior(log_likelihood, lambda p: 0.0), position, data) is None
+
+
+def sample(kernel, position, data=DATA, **options):
+    options = {"num_chains": 2, "progress": False} | options
+    return ewsg.sample(jax.random.key(0), kernel, position, jax.tree.map(jnp.asarray, data), 4, **options)
+
+
+def test_sample_says_it_once_of_the_same_data():
+    posterior = ewsg.Posterior(batch_norm, lambda p: -0.5 * jnp.sum(p["c"] ** 2))
+    data, kernel = jax.tree.map(jnp.asarray, DATA), ewsg.sgld(posterior, 1e-4, batch_size=5)
+    with pytest.warns(RuntimeWarning, match="batch normalisation in training mode"):
+        sample(kernel, weights(), data)
+    sample(kernel, weights(), data)
+    sample(kernel, weights(), check_data=False)
+
+
+def test_sample_says_it_of_stacks_and_streams():
+    posterior = ewsg.Posterior(batch_norm, lambda p: 0.0)
+    kernels = [ewsg.sgld(posterior, h, batch_size=5) for h in (1e-4, 1e-5)]
+    with pytest.warns(RuntimeWarning, match="reads position"):
+        sample(ewsg.stack(kernels), weights())
+    with pytest.warns(RuntimeWarning, match="reads position"):
+        ewsg.sample(jax.random.key(0), kernels[0], weights(), ewsg.stream(DATA, window=50), 4, progress=False)
+
+
+def test_methods_without_derivatives_say_nothing():
+    posterior = ewsg.Posterior(change_point, lambda p: -0.5 * p["d"] ** 2)
+    sample(ewsg.random_walk_metropolis(posterior, 0.1), weights())
