@@ -9,6 +9,7 @@ at 0 and units that are saturated (two other positions); columns that are 0 in t
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -62,7 +63,8 @@ def advice(posterior: Posterior, position: Position, data: Data) -> str | None:
     rows = jax.tree.leaves(many)[0].shape[0]
     by_data = _by_data(posterior, near, many, reads_data)
     return (
-        f"log_likelihood reads {shown}, but its derivative by it{by_data} is 0 on each of {rows} rows: only the prior moves it. log_likelihood is of one row: a layer over a batch (batch "
+        f"log_likelihood reads {shown}, but its derivative by it{by_data} is 0 on each of {rows} "
+        "rows: only the prior moves it. log_likelihood is of one row: a layer over a batch (batch "
         "normalisation in training mode) makes a constant of one, so give it running statistics that are fixed; a "
         "threshold has no derivative, so smooth it (check_data=False does not look)"
     )
@@ -117,6 +119,16 @@ def _moved(tree: PyTree, rng: np.random.Generator, share: float) -> PyTree:
 
 def _normals(x: Any, rng: np.random.Generator) -> np.ndarray:
     return rng.standard_normal(np.shape(x))
+
+
+def reads_data(function: Callable[..., PyTree], position: Position, data: Data) -> bool:
+    """Return whether what a function of a position and all rows returns is computed from the rows."""
+    shapes = _check.shapes(position), _check.shapes(data)
+    try:
+        program = jax.make_jaxpr(lambda *a: jax.tree.map(jnp.asarray, function(*a)))(*shapes)
+    except Exception:
+        return False  # Whoever calls it is told why it fails.
+    return any(_read(program.jaxpr, [True] * len(program.jaxpr.outvars))[len(jax.tree.leaves(position)) :])
 
 
 def _are_read(posterior: Posterior, position: Position, data: Data) -> tuple[np.ndarray, np.ndarray]:

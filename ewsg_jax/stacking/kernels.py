@@ -17,6 +17,7 @@ from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
+from ewsg_jax.degenerate import reads_data
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients.protocol import Sharing
 from ewsg_jax.rows.padded import Padded
@@ -180,8 +181,20 @@ class Stack(Kernel[P]):
                 "estimators uniform, control_variate, svrg, saga, full and their exponential weights do with "
                 f"rows='random'; got {self.kernel!r}"
             )
+        if isinstance(data, Padded):
+            self._check_metric(first, jax.tree.map(lambda x: x[:, 0], data.rows))
         # All rows of all data sets, one after the other: what is wrong with one is wrong there.
         self[0].check(first, merged(data))
+
+    def _check_metric(self, position: Position, rows: Data) -> None:
+        """Raise that a metric would see copies of rows that do not count."""
+        metric = getattr(getattr(self.kernel, "dynamics", None), "inverse_metric", None)
+        if metric is not None and reads_data(metric, position, rows):
+            raise ValueError(
+                "inverse_metric must not read the data, for data sets of several lengths: the shorter ones are made "
+                f"as long as the longest by copies of rows; got {metric!r}, which reads them. Sample each data set "
+                "by itself, or stack those of one length"
+            )
 
     def check_numbers(self) -> None:
         """Raise nothing: its numbers are those of several kernels."""

@@ -166,3 +166,22 @@ def test_a_killed_run_is_taken_up_again(tmp_path):
     runs = run(kernel, data, checkpoint=tmp_path / "run")
     again = ewsg.resume(tmp_path / "run", data, kernel=kernel, progress=False)
     np.testing.assert_array_equal(again[1].position, runs[1].position)
+
+
+@pytest.mark.parametrize("check_data", [True, False])
+def test_a_metric_that_reads_rows_is_refused_where_some_are_copies(check_data):
+    """Its sum would count the copies."""
+    short, long = np.full((4, 1), 4.0, np.float32), np.full((7, 1), 7.0, np.float32)
+
+    def run(metric, sets):
+        kernel = ewsg.sgrld(ewsg.models.gaussian_location(), 1e-4, inverse_metric=metric, batch_size=2)
+        data = ewsg.stack_data(sets)
+        return ewsg.sample(jax.random.key(0), kernel, jnp.ones(1), data, 4, progress=False, check_data=check_data)
+
+    def of_rows(position, data):
+        return 1 / (1 + jnp.sum(jax.tree.leaves(data)[0] ** 2, axis=0))
+
+    with pytest.raises(ValueError, match="inverse_metric must not read the data.*by itself"):
+        run(of_rows, [short, long])
+    run(of_rows, [long, long + 1])
+    run(lambda position, data: 1 / (1 + position**2), [short, long])
