@@ -85,6 +85,8 @@ class Stack(Kernel[P]):
         """Return the first states of a chain's members; `position` has a leading axis of members."""
         position = _check.position(position)
         self._check_members(position)
+        if isinstance(data, Padded):
+            self._check_metric(first_of(position), jax.tree.map(lambda x: x[:, 0], data.rows))
         axes = KernelState(0, self.memory_axis, None)
         keys, key_axis = self._keys(key)
         made = self._over(
@@ -181,8 +183,6 @@ class Stack(Kernel[P]):
                 "estimators uniform, control_variate, svrg, saga, full and their exponential weights do with "
                 f"rows='random'; got {self.kernel!r}"
             )
-        if isinstance(data, Padded):
-            self._check_metric(first, jax.tree.map(lambda x: x[:, 0], data.rows))
         # All rows of all data sets, one after the other: what is wrong with one is wrong there.
         self[0].check(first, merged(data))
 
@@ -191,9 +191,9 @@ class Stack(Kernel[P]):
         metric = getattr(getattr(self.kernel, "dynamics", None), "inverse_metric", None)
         if metric is not None and reads_data(metric, position, rows):
             raise ValueError(
-                "inverse_metric must not read the data, for data sets of several lengths: the shorter ones are made "
-                f"as long as the longest by copies of rows; got {metric!r}, which reads them. Sample each data set "
-                "by itself, or stack those of one length"
+                "inverse_metric must not read the data, for data sets of several lengths: the shorter ones are "
+                f"made as long as the longest by copies of rows; got {metric!r}, which reads them. Sample each data "
+                "set by itself, or stack those of one length"
             )
 
     def check_numbers(self) -> None:

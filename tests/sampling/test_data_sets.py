@@ -181,7 +181,7 @@ def test_a_metric_that_reads_rows_is_refused_where_some_are_copies(check_data):
     def of_rows(position, data):
         return 1 / (1 + jnp.sum(jax.tree.leaves(data)[0] ** 2, axis=0))
 
-    with pytest.raises(ValueError, match="inverse_metric must not read the data.*by itself"):
+    with pytest.raises(ValueError, match=r"inverse_metric must not read the data.*by itself"):
         run(of_rows, [short, long])
     run(of_rows, [long, long + 1])
     run(lambda position, data: 1 / (1 + position**2), [short, long])
