@@ -192,8 +192,8 @@ class Stack(Kernel[P]):
         if metric is not None and reads_data(metric, position, rows):
             raise ValueError(
                 "inverse_metric must not read the data, for data sets of several lengths: the shorter ones are "
-                f"made as long as the longest by copies of rows; got {metric!r}, which reads them. Sample each data "
-                "set by itself, or stack those of one length"
+                f"made as long as the longest by copies of rows; got {metric!r}, which reads them. Sample each "
+                "data set by itself, or stack those of one length"
             )
 
     def check_numbers(self) -> None:
