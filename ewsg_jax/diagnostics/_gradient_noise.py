@@ -19,6 +19,7 @@ from ewsg_jax._kernel import Kernel, KernelState, Randomness
 from ewsg_jax._module import Constant
 from ewsg_jax._types import Array, Data, Key
 from ewsg_jax.diagnostics.ratios import each, largest
+from ewsg_jax.freshness import reads_now
 from ewsg_jax.gradients import OfRows
 from ewsg_jax.pair import Pair
 from ewsg_jax.sampling import Samples
@@ -47,6 +48,7 @@ class GradientNoise(NamedTuple):
     reason: str = ""
 
 
+@reads_now("kernel")
 def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> GradientNoise:
     """Return the excess temperature that the noise of batches adds to a run, at its last states.
 
