@@ -393,6 +393,23 @@ class Posterior(Generic[P]):
             # Of arrays of JAX, which do not change, once for all positions of these shapes.
             seen.once((self, signature), functools.partial(self._look_at, position, data, datum), data)
 
+    def check_gradient(self, position: P, data: Data) -> None:
+        """Check that both functions have a gradient by this position, which estimators and searches go by.
+
+        Raises:
+            ValueError: one has none, such as a function with a `while_loop`.
+        """
+        datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), unpadded(data))
+        shapes = _check.shapes(position)
+        signature = "gradient", _signature((shapes, datum))
+        if signature in self._checked:
+            return
+        # A residual in closed form is taken for the derivative.
+        if self.predictor is None or isinstance(self.predictor.residual, Residual):
+            _check.differentiable("log_likelihood", self.log_likelihood, shapes, datum)
+        _check.differentiable("log_prior", self.log_prior, shapes, may_be_flat=True)
+        self._checked.add(signature)
+
     def _look_at(self, position: P, data: Data, datum: Data) -> None:
         """Raise what is wrong with the values of data, of which one datum has the shapes of `datum`."""
         if self.check_values is not None:

@@ -185,6 +185,7 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
     def check(self, position: P, data: Data) -> None:
         """Raise what is wrong with a position and data, by type, shape and dtype."""
         self.posterior.check(position, data)
+        self.posterior.check_gradient(position, data)
 
     def ahead(self, randomness: PyTree, memory: Memory, steps: np.ndarray, data: Data) -> PyTree:
         """Return the randomness of later steps with what chooses their rows, where their number tells.
@@ -259,7 +260,7 @@ class OfRows(GradientEstimator[P]):
         return self.law.refuses_windows or (RowLaw.refuses_windows if self.law.has_weights else None)
 
     def check(self, position: P, data: Data) -> None:
-        self.posterior.check(position, data)
+        super().check(position, data)
         self.law.check(data)
 
     def law_memory(self, memory: Any) -> Any:

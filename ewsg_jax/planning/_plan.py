@@ -107,6 +107,7 @@ def plan(
     else:
         given = data = jax.tree.map(jnp.asarray, data)
     posterior.check(position, data)
+    posterior.check_gradient(position, data)
     for name, value in options.items():
         _check.positive(name, value)
     _check.decay("tolerance", tolerance)

@@ -15,6 +15,7 @@ from ewsg_jax.forecasting import stability
 from ewsg_jax.linear import LinearPredictor
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation import differences
 from ewsg_jax.preparation.programs import Of
 from ewsg_jax.rows.gathering import CHUNK_SIZE
 from ewsg_jax.rows.padded import only_counted, unpadded
@@ -93,7 +94,7 @@ def _largest_of(predictor: LinearPredictor, center: Array, places: Array, given:
         def residual(x: Array) -> Array:
             return jax.vmap(predictor.residual, in_axes=(1, None), out_axes=1)(x, data)
 
-        _, bend = jax.jvp(residual, (predictors,), (jnp.full_like(predictors, one),))
+        bend = differences.slopes(residual, predictors, jnp.full_like(predictors, one))
         return jnp.maximum(steepest, jnp.max(-bend, axis=1)), None
 
     # Some places together: rows are read once for all of them.

@@ -115,6 +115,7 @@ def find_mode(
         if not isinstance(data, spread.Spread):
             given = data = jax.tree.map(jnp.asarray, data)
     posterior.check(position, data)
+    posterior.check_gradient(position, data)
     _check.positive("tolerance", tolerance)
     _check.integer("max_steps", max_steps)
     _check.integer("chunk_size", chunk_size)
@@ -197,7 +198,9 @@ def _search(
 
 
 def _dense(potential: Potential) -> Callable[[Point], Curvature]:
-    return lambda point: Curvature.of(potential.hessian(point), potential.of.wide)
+    return lambda point: Curvature.of(
+        potential.hessian(point), potential.of.wide, by_differences=not potential.twice
+    )
 
 
 def _probing(potential: Potential, units: np.ndarray) -> Callable[[Point], Probes]:

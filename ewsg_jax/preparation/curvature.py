@@ -9,6 +9,8 @@ import numpy as np
 
 FLAT = {True: 1e-14, False: 1e-6}
 """Times d, where curvatures are known in float64 or are not: relative ones below it are rounding."""
+DIFFERENCES = {True: 1e-9, False: 1e-5}
+"""The same of curvatures by differences of gradients in float64 or not."""
 LEAST = 1e-8
 """Relative curvature, where some is not positive, below which a step takes none."""
 
@@ -45,20 +47,22 @@ class Curvature:
         scale: the diagonal of D, shape (d,).
         scaled: C, shape (d, d), with ones (or minus ones) on its diagonal.
         precise: whether it was worked out in float64.
+        by_differences: whether by differences of gradients.
     """
 
     scale: np.ndarray
     scaled: np.ndarray
     precise: bool
+    by_differences: bool = False
 
     @classmethod
-    def of(cls, hessian: np.ndarray, precise: bool) -> "Curvature":
+    def of(cls, hessian: np.ndarray, precise: bool, by_differences: bool = False) -> "Curvature":
         """Return that of a matrix."""
         diagonal = np.abs(np.diag(hessian))
         largest = diagonal.max()
         scale = np.sqrt(np.where(diagonal > 0, diagonal, largest if largest > 0 else 1.0))
         scaled = hessian / scale[:, None] / scale
-        return cls(scale, (scaled + scaled.T) / 2, precise)
+        return cls(scale, (scaled + scaled.T) / 2, precise, by_differences)
 
     def __repr__(self) -> str:
         return f"Curvature(of {len(self.scale)} coordinates, {self.shape.value})"
@@ -110,7 +114,7 @@ class Curvature:
 
     @property
     def _rounding(self) -> float:
-        return len(self.scale) * FLAT[self.precise]
+        return len(self.scale) * (DIFFERENCES if self.by_differences else FLAT)[self.precise]
 
     @functools.cached_property
     def _eigen(self) -> tuple[np.ndarray, np.ndarray]:

@@ -13,11 +13,17 @@ import numpy as np
 from ewsg_jax import _check, freshness
 from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.preparation import programs
+from ewsg_jax.preparation import differences, programs
+from ewsg_jax.preparation.curvature import DIFFERENCES, Curvature
 from ewsg_jax.preparation.programs import Layout
 
 MOST_DENSE = 1_000
 """Numbers of a position up to which the Hessian is a matrix."""
+MOST_METRICS, UNIT = 3, 4.0
+"""How often directions of unit curvature are looked for, and up to which factor their curvature is a unit."""
+EVEN, WORSE = 1e-3, 10.0
+"""Asymmetry of a matrix of differences, relative to unit curvature, that is small; and the factor above the least
+beyond which still longer steps are not tried."""
 
 
 class Point(NamedTuple):
@@ -46,6 +52,7 @@ class Potential:
 
     Attributes:
         of: what shapes the programs.
+        twice: whether JAX can differentiate the model twice; where not, by differences of gradients.
         data: all n rows.
         is_dense: whether the Hessian is worked out as a matrix.
         data_passes: gradients, and products of the Hessian with vectors, over all rows so far; a model through
@@ -54,10 +61,13 @@ class Potential:
 
     def __init__(self, posterior: Posterior, position: Position, data: Data, chunk_size: int, lazy: bool) -> None:
         leaves, structure = jax.tree.flatten(_check.shapes(data))
-        self.of = programs.of_potential(
-            posterior, Layout.of(position), chunk_size, structure, tuple(leaves), freshness.now()
+        layout = Layout.of(position)
+        self.of, self.twice = programs.of_potential(
+            posterior, layout, chunk_size, structure, tuple(leaves), freshness.now()
         )
-        self.data, self._lazy, self.data_passes = data, lazy, 0.0
+        # Differences are worked out where they are asked for alone.
+        self.data, self._lazy, self.data_passes = data, lazy or not self.twice, 0.0
+        self._metric: Metric | None = None
         self.size = sum(x.size for x in jax.tree.leaves(position))
         self.is_dense = self.size <= MOST_DENSE
         # One gradient comes with it.
@@ -80,12 +90,82 @@ class Potential:
             return Point(flat, float(value), _float64(gradient), _float64(hessian))
 
     def hessian(self, point: Point) -> np.ndarray:
-        """Return ∇²V, shape (d, d)."""
+        """Return ∇²V, shape (d, d).
+
+        Raises:
+            ValueError: it is not finite.
+        """
         if point.hessian is not None:
             return point.hessian
+        if not self.twice:
+            return self._by_differences(point)
         self.data_passes += self._hessian_cost
         with self.of.precision():
             return _float64(jax.device_get(programs.derivatives(self.of, point.flat, self.data)[2]))
+
+
+    def _by_differences(self, point: Point) -> np.ndarray:
+        """Return ∇²V by differences of gradients along directions of unit curvature.
+
+        So an error is relative to the curvature of its own direction, however unlike these are. The directions are
+        those of the last point, or are found here; a rough function is given longer steps.
+        """
+        parts = differences.PARTS[8 if self.of.wide else 4]
+        if self._metric is None:
+            self._metric = Metric.of(self._along(point, np.eye(self.size), parts[1], 0.0), self.of.wide)
+        for _ in range(MOST_METRICS):
+            best, least = np.empty(0), np.inf
+            for part in parts:
+                found = self._along(point, self._metric.directions.T, part, part) @ self._metric.directions
+                uneven = float(np.abs(found - found.T).max())
+                if uneven < least:
+                    best, least = found, uneven
+                if uneven <= EVEN or uneven > WORSE * least:
+                    break
+            inverse, ends = self._metric.inverse, np.abs(np.linalg.eigvalsh((best + best.T) / 2))
+            hessian = inverse.T @ (best + best.T) @ inverse / 2
+            is_unit = ends.max() <= UNIT and ends.min() >= 1 / UNIT
+            self._metric = Metric.of(hessian, self.of.wide)
+            if is_unit:
+                break
+        return hessian
+
+    def _along(self, point: Point, ways: np.ndarray, part: float, first: float) -> np.ndarray:
+        """Return ∇²V v of each row v."""
+        at_once = programs.PRODUCTS_AT_ONCE
+        rows = ways if len(ways) <= at_once else np.resize(ways, (-(-len(ways) // at_once) * at_once, self.size))
+        self.data_passes += 2 * len(ways)
+        with self.of.precision():
+            dtype = np.float64 if self.of.wide else np.result_type(np.float32, *self.of.layout.dtypes)
+            given = (np.asarray(each, dtype) for each in (point.flat, rows, part, first))
+            found = _float64(jax.device_get(programs.differences_along(self.of, *given, self.data)))[: len(ways)]
+        if not np.all(np.isfinite(found)):
+            raise ValueError(
+                "log_likelihood and log_prior must have a finite gradient all around the position for their second "
+                "derivatives, which are differences of gradients here (JAX differentiates them once only); got "
+                f"{np.sum(~np.isfinite(found).all(1))} of {self.size} directions without one at V = {point.value:.4g}"
+            )
+        return found
+
+
+class Metric(NamedTuple):
+    """Directions of unit curvature: L of L Lᵀ = |∇²V|⁻¹, and its inverse.
+
+    Attributes:
+        directions: L, in columns, shape (d, d).
+        inverse: L⁻¹.
+    """
+
+    directions: np.ndarray
+    inverse: np.ndarray
+
+    @classmethod
+    def of(cls, hessian: np.ndarray, wide: bool) -> "Metric":
+        """Return that of ∇²V, curved downwards or flat in some direction or not."""
+        curvature = Curvature.of(hessian, wide, by_differences=True)
+        values, vectors = np.linalg.eigh(curvature.scaled)
+        size = np.sqrt(np.maximum(np.abs(values), DIFFERENCES[wide]))
+        return cls(vectors / size / curvature.scale[:, None], size[:, None] * vectors.T * curvature.scale)
 
 
 def _float64(x: Array) -> np.ndarray:

@@ -14,6 +14,7 @@ from ewsg_jax import products
 from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.linear import checked_residual
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation import differences
 from ewsg_jax.rows.gathering import num_rows, sum_over_rows
 from ewsg_jax.rows.padded import only_counted, unpadded
 
@@ -108,38 +109,80 @@ class Of(NamedTuple):
 @functools.lru_cache(maxsize=256)
 def of_potential(
     posterior: Posterior, layout: Layout, chunk_size: int, structure: Any, leaves: tuple[Any, ...], as_of: Hashable
-) -> Of:
+) -> tuple[Of, bool]:
     """Return the programs' shape in float64 where the model can be traced so, else in its own dtypes.
 
-    Remembered for what functions read now, `as_of`.
+    And whether JAX can differentiate the model twice. Remembered for what functions read now, `as_of`.
     """
     of = Of(posterior, layout, chunk_size, True)
     shapes = jax.tree.unflatten(structure, leaves)
     size = sum(int(np.prod(shape)) for shape in layout.shapes)
-    try:
-        with of.precision():
-            jax.eval_shape(
-                lambda w, d: product_with(of, w, d)(w), jax.ShapeDtypeStruct((size,), np.float64), shapes
-            )
-    except Exception:
-        # Such as a scan whose carry is declared float32.
-        return of._replace(wide=False)
-    return of
+
+    def can(of: Of, function: Callable[[Of, Array, Data], Array]) -> bool:
+        dtype = np.float64 if of.wide else np.result_type(np.float32, *layout.dtypes)
+        try:
+            with of.precision():
+                jax.eval_shape(functools.partial(function, of), jax.ShapeDtypeStruct((size,), dtype), shapes)
+        except Exception:
+            # Such as a scan whose carry is declared float32, or a function with a first derivative alone.
+            return False
+        return True
+
+    def twice(of: Of, flat: Array, data: Data) -> Array:
+        return _product(of, flat, data, flat)
+
+    if can(of, twice):
+        return of, True
+    if can(of, gradient_at):
+        return of, False
+    of = of._replace(wide=False)
+    return of, can(of, twice)
 
 
 def product_with(of: Of, flat: Array, data: Data) -> Callable[[Array], Array]:
     """Return v → ∇²V v.
 
-    In reverse mode twice, which custom reverse rules allow too.
+    In reverse mode twice, which custom reverse rules allow too; by differences of gradients where they do not.
     """
 
     def product(v: Array) -> Array:
-        def of_rows(rows: Data) -> Array:
-            return jax.vjp(lambda w: of.row_gradient(w, of.rows(rows)), flat)[1](v)[0]
-
-        return jax.vjp(of.prior_gradient, flat)[1](v)[0] + sum_over_rows(of_rows, data, of.chunk_size)
+        try:
+            return _product(of, flat, data, v)
+        except Exception:
+            gradient = functools.partial(gradient_at, of, data=data)
+            return differences.product(gradient, flat, v, differences.part_of(flat.dtype))
 
     return product
+
+
+def _product(of: Of, flat: Array, data: Data, v: Array) -> Array:
+    def of_rows(rows: Data) -> Array:
+        return jax.vjp(lambda w: of.row_gradient(w, of.rows(rows)), flat)[1](v)[0]
+
+    return jax.vjp(of.prior_gradient, flat)[1](v)[0] + sum_over_rows(of_rows, data, of.chunk_size)
+
+
+def gradient_at(of: Of, flat: Array, data: Data) -> Array:
+    """Return ∇V."""
+    total = sum_over_rows(lambda rows: of.row_gradient(flat, of.rows(rows)), data, of.chunk_size)
+    return total + of.prior_gradient(flat)
+
+
+@jax.jit(static_argnums=0)
+def differences_along(of: Of, flat: Array, ways: Array, part: Array, first: Array, data: Data) -> Array:
+    """∇²V v of each row of `ways`, by differences of gradients; `part` and `first` as of `differences.product`.
+
+    Where `first` is 0 a first step is found.
+    """
+    gradient = functools.partial(gradient_at, of, data=data)
+    eps = jnp.finfo(flat.dtype).eps ** (1 / 3)
+
+    def along(v: Array) -> Array:
+        own = eps / jnp.max(jnp.abs(v) / jnp.maximum(jnp.abs(flat), 1.0))
+        return differences.product(gradient, flat, v, part, jnp.where(first > 0, first, own))
+
+    blocks = ways.reshape(-1, min(PRODUCTS_AT_ONCE, len(ways)), ways.shape[1])
+    return jax.lax.map(jax.vmap(along), blocks).reshape(ways.shape)
 
 
 @jax.jit(static_argnums=0)

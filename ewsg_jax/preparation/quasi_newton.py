@@ -15,6 +15,7 @@ from jax.flatten_util import ravel_pytree
 from ewsg_jax import _tree
 from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation import differences
 from ewsg_jax.rows.gathering import all_rows, num_rows
 from ewsg_jax.rows.padded import unpadded
 
@@ -94,8 +95,12 @@ def units_of(posterior: Posterior, position: Position, data: Data) -> Position:
         return jax.tree.map(lambda t, g: t + jnp.square(g.astype(t.dtype)), total, gradient)
 
     total = jax.lax.fori_loop(0, count, add, _tree.widened(_tree.zeros_like(position)))
-    _, of_prior = jax.vjp(posterior.prior_gradient, position)
-    (prior,) = of_prior(_tree.ones_like(position))
+    here, back = ravel_pytree(_tree.widened(position))
+
+    def prior_gradient(flat: Array) -> Array:
+        return ravel_pytree(posterior.prior_gradient(back(flat)))[0]
+
+    prior = back(differences.derivative(prior_gradient, here, jnp.ones_like(here)))
     curvature = jax.tree.map(lambda t, p: n / count * t + jnp.abs(p), total, prior)
     flat, unravel = ravel_pytree(curvature)
     logs = jnp.log(jnp.where(flat > 0, flat, jnp.nan))
