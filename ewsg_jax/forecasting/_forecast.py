@@ -32,7 +32,15 @@ from ewsg_jax.rows.gathering import num_rows
 
 
 @reads_now("kernel")
-def forecast(kernel: Kernel, mode: Mode, data: Data, *, step: int = 0, mesh: Mesh | None = None) -> Forecast:
+def forecast(
+    kernel: Kernel,
+    mode: Mode,
+    data: Data,
+    *,
+    step: int = 0,
+    mesh: Mesh | None = None,
+    check_data: bool = True,
+) -> Forecast:
     """Say what a kernel will do near a mode: how wide, how far off, how slow and how stable its chains will be.
 
     Where the posterior is near normal. The law of the chain's own linear step is found with the noise that batches
@@ -48,6 +56,8 @@ def forecast(kernel: Kernel, mode: Mode, data: Data, *, step: int = 0, mesh: Mes
         mesh: several devices, as of `ewsg_jax.sample`: along `"data"` each has a part of the rows and sums over it.
             Batches are those of one device, whose rows the devices that have them give to all. Not for
             `stratified`, which looks at the labels of all rows.
+        check_data: look once for NaN and infinity in the data, and for labels that the model does not know; False
+            where the likelihood masks what is missing.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind; the mode is none; the kernel is exact, or has a
@@ -63,7 +73,7 @@ def forecast(kernel: Kernel, mode: Mode, data: Data, *, step: int = 0, mesh: Mes
         >>> told.variance_ratio.round(4), round(told.largest_step, 4)  # 1/(1 − h/2), and h < 2
         (Array([1.0526], dtype=float32), 2.0)
     """
-    pair, curvature = _checked(kernel, mode, data)
+    pair, curvature = _checked(kernel, mode, data, _check.boolean("check_data", check_data))
     _check.integer("step", step, minimum=0)
     data = spread.over(mesh, data)
     if isinstance(data, spread.Spread):
@@ -75,7 +85,9 @@ def forecast(kernel: Kernel, mode: Mode, data: Data, *, step: int = 0, mesh: Mes
     return _told(Near(pair, mode, curvature, data, step))
 
 
-def _checked(kernel: Kernel, mode: Mode, data: Data) -> tuple[Pair, Curvature | CurvatureOfMany | None]:
+def _checked(
+    kernel: Kernel, mode: Mode, data: Data, values: bool
+) -> tuple[Pair, Curvature | CurvatureOfMany | None]:
     _check.instance("kernel", kernel, Kernel, "a method or ewsg_jax.kernel(…)")
     if not isinstance(kernel, Pair):
         raise ValueError(f"kernel must be a dynamics with an estimator for a forecast; got {kernel}, an exact one")
@@ -88,7 +100,9 @@ def _checked(kernel: Kernel, mode: Mode, data: Data) -> tuple[Pair, Curvature | 
         )
     _ = mode.covariance
     _check.data(data)
-    kernel.check(mode.position, data)
+    if values:
+        _check.finite("data", data)
+    kernel.check(mode.position, data if values else _check.shapes(data))
     return kernel, mode.curvature
 
 

@@ -59,7 +59,7 @@ class Stratified(GradientEstimator[P]):
         return 1
 
     def check(self, position: Position, data: Data) -> None:
-        self.posterior.check(position, data)
+        super().check(position, data)
         _check_labels(lambda data: _labels(self.labels, data), data, self.num_strata)
 
     def init(self, key: Key, position: Position, data: Data) -> Strata:

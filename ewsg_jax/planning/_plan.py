@@ -41,6 +41,7 @@ def plan(
     max_passes: float = 2_000.0,
     by: Literal["rows", "passes", "seconds"] = "rows",
     mesh: Mesh | None = None,
+    check_data: bool = True,
 ) -> Plan:
     """Plan a run whose every standard deviation and mean is right within a tolerance, at the least cost.
 
@@ -72,10 +73,14 @@ def plan(
         mesh: several devices, as of `ewsg_jax.sample`, by which the plan is made and is to be run: along `"data"`
             each has a part of the rows and its share of every batch, whose size they divide; rows by leverage are
             then left out.
+        check_data: look once for NaN and infinity in the data, and for labels that the model does not know; False
+            where the likelihood masks what is missing.
 
     Returns:
         The plan: `sample(key, plan.kernel, plan.start, data, data_passes=plan.data_passes(ess=1_000),
         num_chains=8, burn_in=plan.burn_in)` carries it out.
+        Where nothing shows that the kernel is right `plan.is_trusted` is False and `plan.doubts` say why; it is
+        warned of (RuntimeWarning).
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind; nothing that is allowed fits.
@@ -100,13 +105,15 @@ def plan(
     position = _check.position(position)
     _check.finite("position", position)
     n = _check.data(data)
-    _check.finite("data", data)
+    _check.boolean("check_data", check_data)
+    if check_data:
+        _check.finite("data", data)
     given, data, parts = data, spread.over(mesh, data), 1
     if isinstance(data, spread.Spread):
         parts, given = data.mesh.shape[spread.DATA], jax.tree.map(spread.on_host, given)
     else:
         given = data = jax.tree.map(jnp.asarray, data)
-    posterior.check(position, data)
+    posterior.check(position, data if check_data else _check.shapes(data))
     posterior.check_gradient(position, data)
     for name, value in options.items():
         _check.positive(name, value)
@@ -138,7 +145,9 @@ def plan(
     if mode is None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", RuntimeWarning)
-            mode = find_mode(for_mode, posterior, position, given, progress=False, mesh=mesh)
+            mode = find_mode(
+                for_mode, posterior, position, given, progress=False, mesh=mesh, check_data=check_data
+            )
         notes += [str(each.message) for each in caught if issubclass(each.category, RuntimeWarning)]
         spent = mode.data_passes
     limit = memory_limit if memory_limit is not None else (free_on_the_host() or 2**32) // PART_OF_MEMORY
@@ -153,7 +162,7 @@ def plan(
     ended = search.around_mode(for_search) if has_widths else climb(for_search, search)
     cost = ended.kernel.evaluations(data)
     told = [report.note for report in (ended.gaussian and ended.gaussian.report, ended.report) if report]
-    return Plan(
+    made = Plan(
         kernel=ended.kernel,
         start=ended.start,
         burn_in=ended.burn_in,
@@ -169,7 +178,12 @@ def plan(
         cost=cost,
         num_rows=n,
         by=by,
+        doubts=tuple(ended.doubts),
     )
+    if not made.is_trusted:
+        doubts = "; ".join(made.doubts)
+        warnings.warn(f"the plan is not trusted: {doubts}. What to do: {made.advice}", RuntimeWarning, stacklevel=2)
+    return made
 
 
 def _check_on_host(given: dict[str, Any]) -> None:

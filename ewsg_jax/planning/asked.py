@@ -24,6 +24,7 @@ class Ended:
     Attributes:
         kernel, start, burn_in, time, table, gaussian, report, notes: of the plan.
         data_passes: what the search cost.
+        doubts: why the kernel may not be trusted, in words.
     """
 
     kernel: Kernel
@@ -35,6 +36,7 @@ class Ended:
     report: Report | None
     data_passes: float
     notes: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)

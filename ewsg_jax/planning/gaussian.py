@@ -14,6 +14,7 @@ from ewsg_jax.checking.verdict import SURE
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.start import Start
+from ewsg_jax.preparation.support import NONE, Outside, outside
 from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.rows.named import Rows
 
@@ -35,11 +36,13 @@ class Gaussian:
         draws: of N(mode, (∇²V)⁻¹), a tree like the position with the leading axes (chain, draw).
         report: what `ewsg_jax.check` says of them; `report.correct(draws)` moves them to where they should be.
         tolerance: as given.
+        outside: how many of the draws lie where the density is 0, which no gradient shows.
     """
 
     draws: PyTree
     report: Report
     tolerance: float
+    outside: Outside = NONE
 
     @property
     def mean(self) -> Position:
@@ -60,6 +63,8 @@ class Gaussian:
     @property
     def is_right(self) -> bool:
         """Whether corrected means and standard deviations are known within tolerance."""
+        if self.outside.matters(self.tolerance):
+            return False
         if self.report.correction is None:
             return self.report.outcome == "right"
         return self.doubt <= 1
@@ -74,6 +79,8 @@ class Gaussian:
     def verdict(self) -> str:
         """What may be taken from it, in words."""
         name = "the Gaussian at the mode"
+        if self.outside.matters(self.tolerance):
+            return f"{name} is not right: of its draws {self.outside}"
         if not (self.is_right or self.report.outcome == "right"):
             return f"{name} cannot be corrected: errors up to {self.doubt:.2g} times what is tolerated"
         corrected = "" if self.report.outcome == "right" else ", corrected,"
@@ -104,8 +111,10 @@ def gaussian(
     at_mode = Start(mode.position, mode.inverse_mass, width=1.0)
     draws = at_mode.of_keys(jax.random.split(for_draws, (NUM_CHAINS, count)))
     few = max(FEWEST_ROWS, ROWS_PER_NUMBER * size)
+    all_draws = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), draws)
+    beyond = outside(posterior, all_draws, data)
 
-    def look(rows: int, before: float = 0.0) -> Gaussian:
+    def look(rows: int, before: float = beyond.data_passes) -> Gaussian:
         own = jax.random.fold_in(for_batches, rows)
         try:
             report = check(
@@ -117,7 +126,7 @@ def gaussian(
                 f"bounded parameter to all numbers); of draws of the normal approximation there, "
                 f"{_check.reason(error)}"
             ) from error
-        return Gaussian(draws, replace(report, data_passes=before + report.data_passes), tolerance)
+        return Gaussian(draws, replace(report, data_passes=before + report.data_passes), tolerance, beyond)
 
     if 2 * few > ALL_ROWS or num_rows(data) <= MANY_ROWS:
         return look(ALL_ROWS)

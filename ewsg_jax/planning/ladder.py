@@ -43,11 +43,11 @@ def climb(key: Key, asked: Asked) -> Ended:
         moves = dynamics.splitting(step_size, friction=DAMPED / step_size)
         made = kernel(moves, gradients.uniform(asked.posterior, batch_size=size))
         tried.append(asked.tried(own, made, jax.tree.map(jnp.asarray, position), MEMORY))
-        if not tried[-1].is_wrong:
+        if not tried[-1].is_wrong or tried[-1].is_outside:
             break
     last, spent = tried[-1], sum(each.data_passes for each in tried)
     notes = ["the mode does not tell the posterior's widths: step sizes were tried from the largest down"]
-    if last.is_wrong:
+    if last.is_wrong and not last.is_outside:
         notes.append(f"none of {RUNGS} trials was right: the one whose heat is least is taken")
         last = min(tried, key=lambda each: each.heat)
         if last.report is None:
@@ -55,4 +55,5 @@ def climb(key: Key, asked: Asked) -> Ended:
                 "position must be one where chains stay; got one that all of them left, at every step size: is the "
                 "density bounded, and has the likelihood the right sign?"
             )
-    return Ended(last.kernel, position, burn_in_of(last.time), last.time, [], None, last.report, spent, notes)
+    burn_in = burn_in_of(last.time)
+    return Ended(last.kernel, position, burn_in, last.time, [], None, last.report, spent, notes, last.doubts)

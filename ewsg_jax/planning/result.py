@@ -14,6 +14,7 @@ from ewsg_jax.planning.choice import OVERHEAD
 from ewsg_jax.planning.gaussian import Gaussian
 from ewsg_jax.planning.plot import plot
 from ewsg_jax.preparation import Mode
+from ewsg_jax.preparation.support import CURE
 
 SURE = 3.3
 """Standard errors by which chance moves a sd of some hundreds at most."""
@@ -21,6 +22,11 @@ LONGER = 1.05
 """Times as slow as foretold, from which on a trial is slower than that."""
 LEAST = 1e-4
 """The least relative error that is shown."""
+ADVICE = (
+    "another parametrisation (of groups or a path: non-centred where rows say little of each member, centred where "
+    "they say much; a bijector for what is bounded), longer trials (max_passes=), or NUTS of NumPyro or BlackJAX on "
+    "the same functions; judge any run by ewsg_jax.check"
+)
 MOST_SHOWN = 12
 """Candidates of which the table shows a row each."""
 
@@ -45,6 +51,7 @@ class Plan:
         tolerance: as given.
         num_chains: of the run that is planned.
         data_passes_spent: over the data, by planning.
+        doubts: why the plan is not trusted, in words; none where it is.
     """
 
     kernel: Kernel
@@ -62,6 +69,26 @@ class Plan:
     cost: Evaluations = field(repr=False)
     num_rows: int = field(repr=False)
     by: Literal["rows", "passes", "seconds"] = field(repr=False)
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether what was tried or worked out gives no reason for doubt.
+
+        Either the normal approximation, corrected, is right and near normal, so that the law of the kernel is known;
+        or a trial of the kernel was judged by `ewsg_jax.check`, by at least 100 effective draws of chains that agree,
+        and is right, or shows no bias. A mode far from the one that was found is not seen by either.
+        """
+        return not self.doubts
+
+    @property
+    def advice(self) -> str:
+        """What to do where the plan is not trusted, in words; empty where it is."""
+        if not self.doubts:
+            return ""
+        if any("-inf" in doubt for doubt in self.doubts):
+            return CURE
+        return ADVICE
 
     @property
     def ess(self) -> float:
@@ -120,7 +147,8 @@ class Plan:
         return plot(repr(self.kernel), self.table, self.ess, self.tolerance, path)
 
     def __repr__(self) -> str:
-        lines = [f"Plan: {self.kernel}"]
+        lines = [f"NOT TRUSTED: {'; '.join(self.doubts)}", f"what to do: {self.advice}"] if self.doubts else []
+        lines.append(f"Plan: {self.kernel}")
         if self.gaussian is not None:
             lines.append(f"without a chain: {self.gaussian.verdict}")
         passes = f"{self.data_passes():.3g} passes over the data by each of {self.num_chains} chains"

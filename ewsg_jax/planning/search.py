@@ -55,10 +55,11 @@ class Search(Asked):
             at_mode = replace(at_mode, rows=at_mode.leverage(self.posterior, self.data))
         tolerance, rows = self.wanted.tolerance, at_mode.rows
         normal = gaussian(for_gaussian, self.posterior, self.mode, self.data, tolerance, rows, self.mesh)
-        frame = at_mode.corrected(normal)
+        is_outside = normal.outside.matters(tolerance)
+        frame = at_mode if is_outside else at_mode.corrected(normal)
         for_near, for_far, for_steps = jax.random.split(for_places, 3)
         wall = steepest(self.posterior, frame, frame.places(for_far, NUM_POINTS, WIDE), self.data)
-        if not (normal.is_right and normal.is_normal):
+        if not is_outside and not (normal.is_right and normal.is_normal):
             if wall.curvature > STEEPEST:
                 ended = climb(for_trials, self)
                 return replace(ended, data_passes=ended.data_passes + normal.report.data_passes)
@@ -67,7 +68,10 @@ class Search(Asked):
         choice = self.choice(for_steps, frame, near, wall.curvature, self.wanted)
         best = self.best(choice)
         burn_in, table, spent = burn_in_of(best.time), choice.candidates, normal.report.data_passes
-        return Ended(choice.kernel(best), frame.start, burn_in, best.time, table, normal, None, spent)
+        # No trial cures it: chains do not see where the density is 0.
+        doubts = [f"of draws of the normal approximation {normal.outside}"] if is_outside else []
+        kernel, start = choice.kernel(best), frame.start
+        return Ended(kernel, start, burn_in, best.time, table, normal, None, spent, doubts=doubts)
 
     def choice(self, key: Key, frame: Frame, places: Array, wall: float, wanted: Wanted) -> Choice:
         """Return all candidates; the key is for the steps that are measured."""
@@ -128,10 +132,9 @@ class Search(Asked):
             last = self.tried(for_trial, kernel, start, best.time)
             spent += last.data_passes
             time, table = max(best.time, last.time), choice.candidates
-            ended = Ended(kernel, start, burn_in_of(best.time), time, table, normal, last.report, spent, notes)
-            if not last.is_wrong:
-                if last.is_short:
-                    notes.append("chains of the last trial do not agree: several modes, or slower than it was long")
+            burn_in, doubts = burn_in_of(best.time), last.doubts
+            ended = Ended(kernel, start, burn_in, time, table, normal, last.report, spent, notes, doubts)
+            if not last.is_wrong or last.is_outside:
                 break
             # Half the step, and half of the error that is told: what is told is of a normal law.
             least = 4 * steep

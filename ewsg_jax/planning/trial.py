@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh
 
+from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.checking import Report, check
@@ -16,6 +18,8 @@ from ewsg_jax.checking.draws import draws_of
 from ewsg_jax.planning.candidate import burn_in_of, steps_of
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import vector
+from ewsg_jax.preparation.support import Outside, outside
+from ewsg_jax.rows import spread
 from ewsg_jax.sampling import Samples, sample
 from ewsg_jax.sampling.convergence import CONVERGED
 
@@ -23,6 +27,8 @@ NUM_CHAINS, ESS, FEWEST = 8, 300.0, 100.0
 """Chains of a trial, effective draws of all together that it is given steps for, and those that judge it."""
 LONGER, MOST_TIMES = 3, 3
 """How many times as long a run is made that gave too few, and how often."""
+MOST_PLACES = 256
+"""Draws at which densities are evaluated."""
 MOST_DRAWS = 500
 """Draws that are kept of each chain."""
 
@@ -36,6 +42,9 @@ class Trial(NamedTuple):
         report: what `check` says of it; None where no chain is left.
         num_steps: of each chain, after its burn-in.
         data_passes: of all chains, the check's included.
+        outside: how many of its draws lie where the density is 0, which no gradient shows.
+        tolerance: of the check.
+        why_not: why there is no report, in words.
     """
 
     kernel: Kernel
@@ -43,11 +52,19 @@ class Trial(NamedTuple):
     report: Report | None
     num_steps: int
     data_passes: float
+    outside: Outside
+    tolerance: float
+    why_not: str = ""
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether its chains walk where the density is 0: no step size keeps them in, for no gradient does."""
+        return self.outside.matters(self.tolerance)
 
     @property
     def is_wrong(self) -> bool:
         """Whether it is wrong beyond chance, or lost chains; chains that have not met yet are not."""
-        if self.report is None or self.report.num_lost > 0:
+        if self.report is None or self.report.num_lost > 0 or self.is_outside:
             return True
         return self.report.outcome == "wrong" and not self.is_short
 
@@ -55,6 +72,27 @@ class Trial(NamedTuple):
     def is_short(self) -> bool:
         """Whether its chains do not agree yet, or its draws are too few."""
         return self.report is not None and (self.report.rhat > CONVERGED or self.report.scores.ess < FEWEST)
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why it may not be trusted, in words; none where it is right, or without a bias in enough draws."""
+        if self.report is None:
+            return [f"its trial could not be judged: {self.why_not}"]
+        found = []
+        if self.is_outside:
+            found.append(f"of the draws of its trial {self.outside}")
+        if self.report.num_lost:
+            found.append(f"{self.report.num_lost} of {NUM_CHAINS} chains of its trial diverged")
+        if not self.report.rhat <= CONVERGED:
+            found.append(f"chains of its trial do not agree (R-hat {self.report.rhat:.3g})")
+        elif self.report.outcome == "wrong":
+            found.append(f"its trial is wrong: {self.report.verdict}")
+        if self.report.scores.ess < FEWEST:
+            found.append(
+                f"its trial is worth {self.report.scores.ess:.0f} independent draws, where {FEWEST:.0f} would judge "
+                f"it: an effective draw takes {self.time:,.0f} steps or more"
+            )
+        return found
 
     @property
     def heat(self) -> float:
@@ -147,14 +185,26 @@ def _judged(
             check_data=False,
             mesh=mesh,
         )
-    passes, report = samples.data_passes, None
+    passes, report, why_not = samples.data_passes, None, "all of its chains diverged"
     if samples.is_finite.any():
         try:
             report = check(
                 for_check, samples, posterior, data, tolerance=tolerance, shared_minibatch=False, mesh=mesh
             )
             passes += report.data_passes
-        except ValueError:
+        except ValueError as error:
             # Chains that stand still, or went where the potential has no gradient.
-            report = None
-    return Trial(kernel, samples, report, steps - burn_in, passes)
+            why_not = _check.reason(error)
+    beyond = outside(posterior, _some(samples), data if mesh is None else spread.over(mesh, data))
+    passes += beyond.data_passes
+    return Trial(kernel, samples, report, steps - burn_in, passes, beyond, tolerance, why_not)
+
+
+def _some(samples: Samples) -> Position:
+    """Return draws of all chains, evenly spaced, at most so many."""
+
+    def some(x: Array) -> Array:
+        every = x.reshape(-1, *x.shape[2:])
+        return every[np.unique(np.linspace(0, len(every) - 1, MOST_PLACES).astype(int))]
+
+    return jax.tree.map(some, samples.draws)

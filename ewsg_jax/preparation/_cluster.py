@@ -13,7 +13,14 @@ MOST_ROWS_AT_ONCE = 50_000
 """Rows above which k-means goes over minibatches of the data."""
 
 
-def cluster(data: Data, k: int, *, features: str | Callable[[Data], Array] | None = None, seed: int = 0) -> Array:
+def cluster(
+    data: Data,
+    k: int,
+    *,
+    features: str | Callable[[Data], Array] | None = None,
+    seed: int = 0,
+    check_data: bool = True,
+) -> Array:
     """Return a stratum for each row, by scikit-learn's k-means on features of it (the extra `data`).
 
     Features are taken as they are: standardise them where their scales differ. More than 50,000 rows are clustered
@@ -25,6 +32,8 @@ def cluster(data: Data, k: int, *, features: str | Callable[[Data], Array] | Non
         features: what is clustered, shape (n, …): the key of data that are a dictionary, or `features(data)`; None:
             data that are one array, or the key `"x"`.
         seed: of the first centres.
+        check_data: refuse features that are NaN or infinite; False: each counts as the mean of its column, over the
+            rows that have it, so that a row is clustered by what is known of it.
 
     Returns:
         Whole numbers from 0 to k − 1, int32, shape (n,).
@@ -47,13 +56,22 @@ def cluster(data: Data, k: int, *, features: str | Callable[[Data], Array] | Non
     x = np.asarray(_features(data, features))
     if x.shape[:1] != (n,) or not np.issubdtype(x.dtype, np.number):
         raise ValueError(f"features must be numbers, shape ({n}, …); got {_check.describe(x)}")
-    _check.finite("features", x)
+    if _check.boolean("check_data", check_data):
+        _check.finite("features", x)
+    x = x.reshape(n, -1)
     clusters = optional.module("sklearn.cluster", "cluster")
     if n <= MOST_ROWS_AT_ONCE:
         means = clusters.KMeans(k, random_state=seed)
     else:
         means = clusters.MiniBatchKMeans(k, batch_size=4096, random_state=seed)
-    return jnp.asarray(means.fit_predict(x.reshape(n, -1)), jnp.int32)
+    return jnp.asarray(means.fit_predict(x if check_data else _filled(x)), jnp.int32)
+
+
+def _filled(x: np.ndarray) -> np.ndarray:
+    """Return features (n, d) with the mean of their column for what is not finite; 0 for a column of nothing else."""
+    known = np.isfinite(x)
+    total, count = np.where(known, x, 0.0).sum(0), known.sum(0)
+    return np.where(known, x, total / np.maximum(count, 1)).astype(x.dtype)
 
 
 def _features(data: Data, features: str | Callable[[Data], Array] | None) -> Array:

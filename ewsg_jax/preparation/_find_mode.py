@@ -18,7 +18,7 @@ from ewsg_jax import _check
 from ewsg_jax._types import Data, Key, P
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.preparation import newton, quasi_newton
+from ewsg_jax.preparation import newton, quasi_newton, support
 from ewsg_jax.preparation.curvature import Curvature, Shape
 from ewsg_jax.preparation.mode import Mode
 from ewsg_jax.preparation.newton import End
@@ -26,6 +26,7 @@ from ewsg_jax.preparation.potential import Point, Potential
 from ewsg_jax.preparation.probes import Probes
 from ewsg_jax.preparation.programs import Layout, vector
 from ewsg_jax.preparation.spectrum import curvature_of_many
+from ewsg_jax.preparation.start import Start
 from ewsg_jax.preparation.warm_up import warm_up
 from ewsg_jax.progress import Progress
 from ewsg_jax.rows import spread
@@ -35,6 +36,9 @@ from ewsg_jax.streams import Stream
 if TYPE_CHECKING:
     import optax
 
+NEAREST, NUM_NEAREST, AT_WALL = 0.1, 32, 0.3
+"""Standard deviations, and pairs of places around a mode, at which a wall is looked for; the share of them beyond it
+from which the mode lies on one."""
 AT_ONCE = 32
 """Numbers of a position up to which Newton's method begins at the start."""
 AT_ONCE_LINEAR = 256
@@ -57,13 +61,15 @@ def find_mode(
     rank: int = 32,
     progress: bool = True,
     mesh: Mesh | None = None,
+    check_data: bool = True,
 ) -> Mode[P]:
     """Search for a mode of the posterior from a point, downhill; a host loop over compiled steps.
 
     Steps of Newton's method, which do not depend on the units of the coordinates. A position of more than 32
     numbers (256 where rows enter through linear predictors) is first brought near by L-BFGS, in at most half of the
     steps. All sums are in float64, with x64 enabled or not, where the model's functions can be traced so; else in
-    the dtypes of the position, and `distance` is then as good as these. The functions must have second derivatives.
+    the dtypes of the position, and `distance` is then as good as these. Where JAX differentiates the functions once only,
+    second derivatives are differences of gradients.
 
     Args:
         key: a typed PRNG key, used for minibatches.
@@ -82,6 +88,8 @@ def find_mode(
         progress: show a bar where tqdm is installed.
         mesh: several devices, as of `ewsg_jax.sample`: each along `"data"` sums over its part of the rows. Not with
             a `batch_size`.
+        check_data: look once for NaN and infinity in the data, and for labels that the model does not know; False
+            where the likelihood masks what is missing.
 
     Returns:
         The point, with a report of convergence; not to have converged is warned of (RuntimeWarning).
@@ -110,11 +118,12 @@ def find_mode(
         given = data = stream.first()
     else:
         _check.data(data)
-        _check.finite("data", data)
+        if _check.boolean("check_data", check_data):
+            _check.finite("data", data)
         given, data = data, spread.over(mesh, data)
         if not isinstance(data, spread.Spread):
             given = data = jax.tree.map(jnp.asarray, data)
-    posterior.check(position, data)
+    posterior.check(position, data if check_data else _check.shapes(data))
     posterior.check_gradient(position, data)
     _check.positive("tolerance", tolerance)
     _check.integer("max_steps", max_steps)
@@ -130,10 +139,10 @@ def find_mode(
         position = warm_up(key, posterior, position, data, batch_size, num_steps, optimizer, progress)
 
     with contextlib.nullcontext() if stream is None else stream.causes():
-        mode, descent = _search(posterior, position, data, given, tolerance, max_steps, chunk_size, rank, progress)
+        mode, ended = _search(posterior, position, data, given, tolerance, max_steps, chunk_size, rank, progress)
     mode = mode._replace(data_passes=mode.data_passes + warm_up_cost)
     if not mode.converged:
-        warnings.warn(_complaint(mode, descent, tolerance), RuntimeWarning, stacklevel=3)
+        warnings.warn(_complaint(mode, *ended, tolerance), RuntimeWarning, stacklevel=3)
     return mode
 
 
@@ -147,8 +156,8 @@ def _search(
     chunk_size: int,
     rank: int,
     progress: bool,
-) -> tuple[Mode[P], newton.Descent]:
-    """Return where the search ended, and how; `some` rows lie in one place.
+) -> tuple[Mode[P], tuple[newton.Descent, str]]:
+    """Return where the search ended, and how, with what ends the support there; `some` rows lie in one place.
 
     Raises:
         ValueError: the potential is not finite at the position.
@@ -161,7 +170,8 @@ def _search(
     if not start.is_finite():
         raise ValueError(
             "position must be a start where the potential and its derivatives are finite; got V = "
-            f"{start.value:.4g} and {np.sum(~np.isfinite(start.gradient))} of {dimension} derivatives not finite"
+            f"{start.value:.4g} and {np.sum(~np.isfinite(start.gradient))} of {dimension} derivatives not finite: "
+            f"{support.not_finite(potential.of, start.flat, data)}"
         )
     bar, num_steps, lbfgs_passes = Progress(max_steps, progress), 0, 0.0
     curvature_at, flat_units = _dense(potential), None
@@ -194,7 +204,31 @@ def _search(
         lbfgs_passes + potential.data_passes,
         curvature,
     )
-    return mode, descent
+    if descent.beyond is not None:
+        beyond = layout.tree(descent.beyond)
+        both = jax.tree.map(lambda x, y: jnp.stack([x, jnp.asarray(y)]), mode.position, beyond)
+        return mode._replace(distance=np.inf), _at_wall(descent, support.outside(posterior, both, data, chunk_size))
+    around = _around(posterior, mode, data, chunk_size) if mode.converged else support.NONE
+    if around.share >= AT_WALL:
+        return mode._replace(converged=False, distance=np.inf), _at_wall(descent, around)
+    return mode, (descent, "")
+
+
+def _at_wall(descent: newton.Descent, found: support.Outside) -> tuple[newton.Descent, str]:
+    """Return that a search ended at a wall, and what ends there, in words."""
+    return descent._replace(end=End.WALL), found.what
+
+
+def _around(posterior: Posterior[P], mode: Mode[P], data: Data, chunk_size: int) -> support.Outside:
+    """Return how much of what lies nearest to a mode is where the density is 0."""
+    if mode.curvature is None or not any(support.can_end(posterior, mode.position, data)):
+        return support.NONE
+    near = Start(mode.position, mode.inverse_mass, width=NEAREST).of_keys(
+        jax.random.split(jax.random.key(0), NUM_NEAREST)
+    )
+    # In pairs, of which a plane wall through the mode leaves one.
+    both = jax.tree.map(lambda x, at: jnp.concatenate([x, 2 * at - x]), near, mode.position)
+    return support.outside(posterior, both, data, chunk_size)
 
 
 def _dense(potential: Potential) -> Callable[[Point], Curvature]:
@@ -207,9 +241,14 @@ def _probing(potential: Potential, units: np.ndarray) -> Callable[[Point], Probe
     return lambda point: Probes(potential, units, point)
 
 
-def _complaint(mode: Mode, descent: newton.Descent, tolerance: float) -> str:
+def _complaint(mode: Mode, descent: newton.Descent, wall: str, tolerance: float) -> str:
     """Return what is wrong and what to do about it."""
     after = f"after {mode.num_steps} steps (tolerance {tolerance})"
+    if descent.end is End.WALL:
+        return (
+            f"the search found no mode, {after}: it ended at the boundary of the support, beyond which {wall}; "
+            f"{support.CURE}"
+        )
     improper = "the posterior may be improper: is the sign of log_likelihood right, and log_prior proper?"
     shape, distance = descent.step.shape, f"{mode.distance:.2g} standard deviations from a mode, {after}"
     if descent.end is End.FALLS:

@@ -19,6 +19,8 @@ PROBED = {True: 1e-4, False: 0.1}
 """Standard deviations over which slopes are not lost in rounding, where they are float64 or are not."""
 QUADRATIC = 0.2
 """Part by which the change of a slope may differ from the one that the curvature foretells."""
+WALL = 1e6
+"""By how much a potential that should fall rises beyond a wall, at least."""
 MOST_ILLUSIONS = 10
 """Points that look like a mode and are none, after which there is thought to be none."""
 
@@ -32,6 +34,7 @@ class End(enum.Enum):
     FALLS = enum.auto()
     NO_MINIMUM = enum.auto()
     NOT_A_BOWL = enum.auto()
+    WALL = enum.auto()
 
 
 class AnyCurvature(Protocol):
@@ -59,6 +62,7 @@ class Descent(NamedTuple):
         curvature: there.
         num_steps: steps made.
         end: why.
+        beyond: a point downhill from there where the density is 0, None where there is none.
     """
 
     point: Point
@@ -66,6 +70,7 @@ class Descent(NamedTuple):
     curvature: AnyCurvature
     num_steps: int
     end: End
+    beyond: np.ndarray | None = None
 
 
 def descend(
@@ -87,7 +92,7 @@ def descend(
         return point, curvature, curvature.step(point.gradient, tolerance)
 
     point, curvature, step = seen(start)
-    num_steps, illusions = 0, 0
+    num_steps, illusions, beyond = 0, 0, None
     while True:
         if step.shape is Shape.BOWL and step.distance <= tolerance:
             if _is_parabola(potential, point, curvature, step):
@@ -106,6 +111,8 @@ def descend(
         found = _along(potential, point, step, step.is_still)
         if isinstance(found, End):
             end = End.NOT_A_BOWL if found is End.ROUNDING and step.shape is not Shape.BOWL else found
+            if found is End.ROUNDING:
+                beyond = beyond_wall(potential, point, step.direction)
             break
         before, (point, curvature, step) = (point, curvature, step), seen(found)
         num_steps += 1
@@ -113,9 +120,9 @@ def descend(
         if step.distance > tolerance and _is_stuck(potential, before, point, step):
             if before[2].distance <= step.distance:
                 point, curvature, step = before
-            end = End.ROUNDING
+            end, beyond = End.ROUNDING, beyond_wall(potential, point, step.direction)
             break
-    return Descent(point, step, curvature, num_steps, end)
+    return Descent(point, step, curvature, num_steps, end if beyond is None else End.WALL, beyond)
 
 
 def _along(potential: Potential, point: Point, step: Step, eager: bool) -> Point | End:
@@ -155,6 +162,17 @@ def _along(potential: Potential, point: Point, step: Step, eager: bool) -> Point
             return best
         length = max(4.0, length**2)
     return End.ROUNDING if best is None else End.FALLS
+
+
+def beyond_wall(potential: Potential, point: Point, direction: np.ndarray) -> np.ndarray | None:
+    """Return where a step downhill leads to a density of 0, however short it is made; None where it does not."""
+    for exponent in range(0, 8, 2):
+        there = potential.at(potential.of.layout.rounded(point.flat + 10.0**-exponent * direction))
+        if np.array_equal(there.flat, point.flat):
+            return None
+        if there.value == np.inf or np.isnan(there.value) or there.value > point.value + WALL:
+            return there.flat
+    return None
 
 
 def _shorter(foretold: float, change: float) -> float:

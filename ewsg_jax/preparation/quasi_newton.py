@@ -71,7 +71,9 @@ def approach(
     search, num_steps = _begin(posterior, here, data, chunk_size), 0
     while num_steps < max_steps and float(search.distance) > tolerance:
         following = _improve(posterior, search, here, data, chunk_size)
-        if not (following.value < search.value or following.distance < search.distance):
+        # Beyond a wall the slope is 0, and the distance told of too.
+        is_nearer = following.value < search.value or following.distance < search.distance
+        if not (jnp.isfinite(following.value) and is_nearer):
             break
         search, num_steps = following, num_steps + 1
         progress()

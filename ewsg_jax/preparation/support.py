@@ -1,0 +1,260 @@
+"""Where the density is 0: log_prior, or the log likelihood of a row, −inf or NaN.
+
+A gradient does not show it: of `jnp.where(inside, …, -jnp.inf)` it is 0 outside, as at a mode. So densities
+themselves are evaluated, where by its structure a function can end.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax._types import Array, Data, Position
+from ewsg_jax.compiling import QUICK
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation.programs import Of
+from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows, sum_over_rows
+from ewsg_jax.rows.padded import unpadded
+
+FAR = 1e6
+"""A log density so far below the best is that of a wall, such as `jnp.where(inside, 0.0, -1e30)`."""
+MOST_ROWS, FEWEST = 2**24, 64
+"""Rows at which the likelihood is evaluated, and the positions that are looked at however many rows there are."""
+PART = 0.1
+"""Of the tolerance, what share of draws may lie outside: half a percent of a normal law, cut off, is 2 % of its sd."""
+AT_ONCE = 16
+"""Positions that are looked at together."""
+NEEDS_POSITIVE = {"log", "log1p", "sqrt", "rsqrt", "pow"}
+"""What is NaN, or −inf, of a number that is not positive."""
+POSITIVE = {"exp", "exp2", "abs", "square", "logistic", "cosh"}
+KEEPS_POSITIVE = {
+    *("add", "mul", "div", "max", "min", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "cumsum", "sqrt"),
+    *("broadcast_in_dim", "reshape", "squeeze", "convert_element_type", "transpose", "slice", "concatenate", "copy"),
+    *("stop_gradient", "expand_dims", "log1p", "select_n", "gather", "dynamic_slice", "rsqrt", "pow"),
+}
+CALLS = {"jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "remat2"}
+
+
+class Outside(NamedTuple):
+    """How many positions lie where the density is 0.
+
+    Attributes:
+        prior: the share of positions where log_prior is −inf, NaN or as good as −inf.
+        likelihood: the share of positions where the log likelihood of all rows is, of `count` that were looked at.
+        share: of those where either is.
+        count: positions at which the likelihood was evaluated; 0 where it cannot be 0 by its structure.
+        data_passes: evaluations of the likelihood, over all rows.
+    """
+
+    prior: float
+    likelihood: float
+    share: float
+    count: int
+    data_passes: float
+
+    @property
+    def what(self) -> str:
+        """Which function ends the support, in words."""
+        if self.prior >= self.likelihood:
+            return "log_prior is -inf, or as good as" if self.prior else "the density is 0"
+        return "log_likelihood is -inf or NaN for some rows, or as good as -inf"
+
+    def matters(self, tolerance: float) -> bool:
+        """Return whether so much lies outside as moves standard deviations by a part of the tolerance."""
+        return self.share > PART * tolerance
+
+    def __str__(self) -> str:
+        """Return what was found, in words."""
+        return f"{100 * self.share:.3g} % where {self.what}"
+
+
+NONE = Outside(0.0, 0.0, 0.0, 0, 0.0)
+CURE = (
+    "give bounded parameters a bijector (posterior.transformed(ewsg_jax.bijectors.positive()), interval, simplex, "
+    "ordered), which takes their support to all numbers; where the data bound it, one that begins at their largest or "
+    "least value"
+)
+
+
+def can_end(posterior: Posterior, position: Position, data: Data) -> tuple[bool, bool]:
+    """Return whether log_prior and log_likelihood can be −inf by their structure.
+
+    They can where they hold an infinity, or a number beyond any log density, or the logarithm or root of a number
+    that may be negative.
+    """
+    datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), unpadded(data))
+    shapes = jax.tree.flatten((_check.shapes(position), datum))
+    return _can_end(posterior, shapes[1], tuple(shapes[0]))
+
+
+@functools.lru_cache(maxsize=256)
+def _can_end(posterior: Posterior, structure: Any, leaves: tuple[Any, ...]) -> tuple[bool, bool]:
+    position, datum = jax.tree.unflatten(structure, leaves)
+    return _has_end(posterior.log_prior, position), _has_end(posterior.log_likelihood, position, datum)
+
+
+def _has_end(function: Callable[..., Any], position: Any, *others: Any) -> bool:
+    program = jax.make_jaxpr(function)(position, *others)
+    if any(map(_is_beyond, program.consts)):
+        return True
+    count = len(jax.tree.leaves(position))
+    kinds = [Kind(i < count, False) for i in range(len(program.jaxpr.invars))]
+    return _ends(program.jaxpr, kinds)[0]
+
+
+class Kind(NamedTuple):
+    """What is known of a number in a program.
+
+    Attributes:
+        depends: whether it may depend on the position.
+        is_positive: whether it is never below 0.
+    """
+
+    depends: bool
+    is_positive: bool
+
+
+def _ends(program: Any, kinds: list[Kind]) -> tuple[bool, list[Kind]]:
+    """Return whether a program can be −inf or NaN, and what its results are, for arguments of these kinds."""
+    known = dict(zip(map(id, program.invars), kinds, strict=True))
+    known |= {id(x): Kind(False, False) for x in program.constvars}
+
+    def kind(atom: Any) -> Kind:
+        if hasattr(atom, "val"):
+            return Kind(False, bool(np.all(np.asarray(atom.val) >= 0)))
+        return known[id(atom)]
+
+    found = False
+    for line in program.eqns:
+        name, given = line.primitive.name, [kind(x) for x in line.invars]
+        depends, all_positive = any(k.depends for k in given), all(k.is_positive for k in given)
+        # Of the largest or the least of numbers an infinity is the neutral one.
+        found |= name not in ("max", "min") and any(hasattr(x, "val") and _is_beyond(x.val) for x in line.invars)
+        found |= depends and name in NEEDS_POSITIVE and not given[0].is_positive
+        is_even = name == "integer_pow" and line.params["y"] % 2 == 0
+        is_square = name == "mul" and line.invars[0] is line.invars[1]
+        is_positive = name in POSITIVE or is_even or is_square or (name in KEEPS_POSITIVE and all_positive)
+        results = [Kind(depends, is_positive)] * len(line.outvars)
+        for inner in _inside(line):
+            own = given if len(given) == len(inner.invars) else [Kind(depends, False)] * len(inner.invars)
+            ends, made = _ends(inner, own)
+            found |= ends
+            if name in CALLS and len(made) == len(results):
+                results = made
+        known |= dict(zip(map(id, line.outvars), results, strict=True))
+    return found, [kind(x) for x in program.outvars]
+
+
+def _inside(line: Any) -> Iterator[Any]:
+    """Yield the programs inside a line."""
+    for value in jax.tree.leaves(line.params, is_leaf=lambda x: hasattr(x, "eqns") or hasattr(x, "jaxpr")):
+        inner = getattr(value, "jaxpr", value)
+        if hasattr(inner, "eqns"):
+            yield inner
+
+
+def _is_beyond(value: Any) -> bool:
+    if _check.is_traced(value) or not jnp.issubdtype(jnp.result_type(value), jnp.floating):
+        return False
+    known = np.asarray(value, np.float64)
+    return known.size > 0 and not bool(np.all(np.abs(known) < FAR))
+
+
+def outside(posterior: Posterior, positions: Position, data: Data, chunk_size: int = CHUNK_SIZE) -> Outside:
+    """Return how many positions lie where the density is 0.
+
+    Args:
+        posterior: of which.
+        positions: a tree like the position with one leading axis.
+        data: all rows, in one place or over several devices.
+        chunk_size: rows taken at once.
+    """
+    one = jax.tree.map(lambda x: x[0], positions)
+    prior_ends, likelihood_ends = can_end(posterior, one, data)
+    count = jax.tree.leaves(positions)[0].shape[0]
+    is_out = np.zeros(count, bool)
+    if prior_ends:
+        is_out |= _beyond(np.asarray(_priors(posterior, positions), np.float64))
+    prior = float(is_out.mean())
+    if not likelihood_ends:
+        return Outside(prior, 0.0, prior, 0, 0.0)
+    n = all_rows(data)
+    some = np.unique(np.linspace(0, count - 1, max(FEWEST, min(count, MOST_ROWS // n))).astype(int))
+    chosen = jax.tree.map(lambda x: x[some], positions)
+    values = np.asarray(_likelihoods(posterior, chosen, data, chunk_size), np.float64)
+    found = _beyond(values)
+    share = float((found | is_out[some]).mean())
+    return Outside(prior, float(found.mean()), max(share, prior), len(some), float(len(some)))
+
+
+def _beyond(values: np.ndarray) -> np.ndarray:
+    known = values[np.isfinite(values)]
+    return ~(values > known.max() - FAR) if known.size else np.ones(len(values), bool)
+
+
+@functools.partial(jax.jit, static_argnums=0, compiler_options=QUICK)
+def _priors(posterior: Posterior, positions: Position) -> Array:
+    return jax.lax.map(lambda x: jnp.asarray(posterior.log_prior(x)), positions, batch_size=AT_ONCE)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 3), compiler_options=QUICK)
+def _likelihoods(posterior: Posterior, positions: Position, data: Data, chunk_size: int) -> Array:
+    def total(position: Position) -> Array:
+        return sum_over_rows(
+            lambda rows: jnp.sum(posterior.log_likelihoods(position, rows)), data, chunk_size
+        )
+
+    return jax.lax.map(total, positions, batch_size=AT_ONCE)
+
+
+def not_finite(of: Of, flat: np.ndarray, data: Data) -> str:
+    """Return which part of a potential, or of its gradient, is not finite at a point, in words."""
+    with of.precision():
+        found = jax.device_get(_parts(of, flat, data))
+    prior, prior_gradient, minus, nan, plus, gradient = (np.asarray(x, np.float64) for x in found)
+    n, d, said = all_rows(data), len(flat), []
+    ends = can_end(of.posterior, of.layout.tree(np.zeros(d)), data)
+    if not np.isfinite(prior):
+        said.append(f"log_prior is {float(prior):.4g}" + _why(bool(ends[0]), float(prior)))
+    elif prior_gradient:
+        said.append(f"{int(prior_gradient)} of {d} derivatives of log_prior are not finite" + MASKED)
+    for count, name in ((minus, "-inf"), (plus, "inf"), (nan, "NaN")):
+        if count:
+            why = _why(bool(ends[1]), float(name))
+            said.append(f"log_likelihood is {name} for {int(count):,} of {n:,} rows{why}")
+    if gradient and not (minus or nan or plus):
+        said.append(f"{int(gradient)} of {d} derivatives of log_likelihood are not finite" + MASKED)
+    return "; ".join(said) or "their sum over the rows overflows"
+
+
+MASKED = (
+    ", though it is finite itself (jnp.where differentiates the branch that is not taken too: make its argument "
+    "safe first)"
+)
+
+
+def _why(ends: bool, value: float) -> str:
+    if value == -np.inf:
+        return (
+            " (the density is 0 there: start where it is positive)"
+            if ends
+            else " (a number that is too large: start nearer, or rescale the parameters or the data)"
+        )
+    return " (outside its domain, or NaN in data that it does not mask)" if np.isnan(value) else ""
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _parts(of: Of, flat: Array, data: Data) -> tuple[Array, ...]:
+    def of_rows(rows: Data) -> tuple[Array, ...]:
+        rows = of.rows(rows)
+        values = of.posterior.log_likelihoods(of.position(flat), rows)
+        counts = [jnp.sum(jnp.asarray(x, jnp.int32)) for x in (values == -jnp.inf, jnp.isnan(values), values == jnp.inf)]
+        return (*counts, of.row_gradient(flat, rows))
+
+    minus, nan, plus, gradient = sum_over_rows(of_rows, data, of.chunk_size)
+    prior = jnp.asarray(of.posterior.log_prior(of.position(flat)))
+    return prior, jnp.sum(~jnp.isfinite(of.prior_gradient(flat))), minus, nan, plus, jnp.sum(~jnp.isfinite(gradient))
