@@ -158,7 +158,7 @@ def plan(
         has_widths = True
     except ValueError:
         has_widths = False
-    search = Search(posterior, data, position, mode, found, wanted, float(max_passes), given, mesh)
+    search = Search(posterior, data, position, mode, found, wanted, float(max_passes), given, mesh, methods is not None)
     ended = search.around_mode(for_search) if has_widths else climb(for_search, search)
     cost = ended.kernel.evaluations(data)
     told = [report.note for report in (ended.gaussian and ended.gaussian.report, ended.report) if report]

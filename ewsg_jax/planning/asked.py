@@ -52,6 +52,7 @@ class Asked:
         max_passes: of each chain of a trial.
         given: the rows as they were given, for runs: cut anew where there is a mesh.
         mesh: the devices, None for one.
+        is_restricted: whether methods were named.
         measured: seconds of a step of all chains, of what was measured.
     """
 
@@ -64,6 +65,7 @@ class Asked:
     max_passes: float
     given: Data = None
     mesh: Mesh | None = None
+    is_restricted: bool = False
     measured: dict[tuple[str, str, bool, int], float] = field(default_factory=dict)
 
     @property

@@ -39,6 +39,10 @@ MOST_TRIALS = 5
 """Runs after the first that are judged, each at half the step of the last."""
 
 
+class NothingFits(ValueError):
+    """Nothing that is allowed is right within the tolerance, or stable, as far as forecasts tell."""
+
+
 class Search(Asked):
     """By the law around the mode, and by trials."""
 
@@ -60,10 +64,14 @@ class Search(Asked):
         for_near, for_far, for_steps = jax.random.split(for_places, 3)
         wall = steepest(self.posterior, frame, frame.places(for_far, NUM_POINTS, WIDE), self.data)
         if not is_outside and not (normal.is_right and normal.is_normal):
-            if wall.curvature > STEEPEST:
-                ended = climb(for_trials, self)
-                return replace(ended, data_passes=ended.data_passes + normal.report.data_passes)
-            return self.by_trials(for_trials, normal, frame, wall)
+            try:
+                if wall.curvature <= STEEPEST:
+                    return self.by_trials(for_trials, normal, frame, wall)
+            except NothingFits:
+                if self.is_restricted:
+                    raise
+            ended = climb(for_trials, self)
+            return replace(ended, data_passes=ended.data_passes + normal.report.data_passes)
         near = frame.places(for_near, NUM_POINTS, 1.0)
         choice = self.choice(for_steps, frame, near, wall.curvature, self.wanted)
         best = self.best(choice)
@@ -106,7 +114,7 @@ class Search(Asked):
         """
         if choice.best is None:
             reasons = "; ".join(f"{each.way}: {each.why_not}" for each in choice.candidates[:3])
-            raise ValueError(f"methods and batch_size must allow a run within the tolerance; got none ({reasons})")
+            raise NothingFits(f"methods and batch_size must allow a run within the tolerance; got none ({reasons})")
         return choice.best
 
     def by_trials(self, key: Key, normal: Gaussian, frame: Frame, wall: Wall) -> Ended:
@@ -127,6 +135,9 @@ class Search(Asked):
             steep = max(least, steepest(self.posterior, frame, near, self.data).curvature)
             strict = replace(self.wanted, tolerance=self.wanted.tolerance / 2**number, careful=CAREFUL)
             choice = self.choice(for_steps, frame, places, steep, strict)
+            if choice.best is None and ended is not None:
+                notes.append("nothing is foretold to be right at half of that error: the last trial is the nearest to it")
+                break
             best = self.best(choice)
             kernel, start = choice.kernel(best), frame.start
             last = self.tried(for_trial, kernel, start, best.time)
@@ -153,7 +164,7 @@ class Search(Asked):
             law for law in laws(way, self.posterior, self.data, wall) if law.error <= SHARE * self.wanted.tolerance
         ]
         if not known:
-            raise ValueError(
+            raise NothingFits(
                 f"methods must allow a step that is stable; got none for {way} at curvature {wall:.3g}"
             )
         law = min(known, key=lambda each: each.time)

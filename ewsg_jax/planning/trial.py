@@ -18,7 +18,7 @@ from ewsg_jax.checking.draws import draws_of
 from ewsg_jax.planning.candidate import burn_in_of, steps_of
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import vector
-from ewsg_jax.preparation.support import Outside, outside
+from ewsg_jax.preparation.support import NONE, Outside, outside
 from ewsg_jax.rows import spread
 from ewsg_jax.sampling import Samples, sample
 from ewsg_jax.sampling.convergence import CONVERGED
@@ -52,8 +52,8 @@ class Trial(NamedTuple):
     report: Report | None
     num_steps: int
     data_passes: float
-    outside: Outside
-    tolerance: float
+    outside: Outside = NONE
+    tolerance: float = 0.05
     why_not: str = ""
 
     @property
@@ -195,7 +195,9 @@ def _judged(
         except ValueError as error:
             # Chains that stand still, or went where the potential has no gradient.
             why_not = _check.reason(error)
-    beyond = outside(posterior, _some(samples), data if mesh is None else spread.over(mesh, data))
+    beyond = NONE
+    if samples.num_draws:
+        beyond = outside(posterior, _some(samples), data if mesh is None else spread.over(mesh, data))
     passes += beyond.data_passes
     return Trial(kernel, samples, report, steps - burn_in, passes, beyond, tolerance, why_not)
 

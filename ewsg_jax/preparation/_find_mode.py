@@ -130,16 +130,16 @@ def find_mode(
     _check.integer("chunk_size", chunk_size)
     _check.integer("rank", rank, minimum=0)
     _check.boolean("progress", progress)
-    warm_up_cost = 0.0
+    warm_up_cost, begin = 0.0, position
     if batch_size is not None:
         _check.integer("batch_size", batch_size)
         _check.positive("warm_up_passes", warm_up_passes)
         num_steps = max(1, int(warm_up_passes * num_rows(data) / batch_size))
         warm_up_cost = num_steps * batch_size / num_rows(data)
-        position = warm_up(key, posterior, position, data, batch_size, num_steps, optimizer, progress)
+        position = warm_up(key, posterior, begin, data, batch_size, num_steps, optimizer, progress)
 
     with contextlib.nullcontext() if stream is None else stream.causes():
-        mode, ended = _search(posterior, position, data, given, tolerance, max_steps, chunk_size, rank, progress)
+        mode, ended = _search(posterior, begin, position, data, given, tolerance, max_steps, chunk_size, rank, progress)
     mode = mode._replace(data_passes=mode.data_passes + warm_up_cost)
     if not mode.converged:
         warnings.warn(_complaint(mode, *ended, tolerance), RuntimeWarning, stacklevel=3)
@@ -148,6 +148,7 @@ def find_mode(
 
 def _search(
     posterior: Posterior[P],
+    begin: P,
     position: P,
     data: Data,
     some: Data,
@@ -159,6 +160,9 @@ def _search(
 ) -> tuple[Mode[P], tuple[newton.Descent, str]]:
     """Return where the search ended, and how, with what ends the support there; `some` rows lie in one place.
 
+    It starts at the position, or where it began if minibatches, which do not look where they go, led out of the
+    support.
+
     Raises:
         ValueError: the potential is not finite at the position.
     """
@@ -167,6 +171,8 @@ def _search(
     goes_ahead = dimension > (AT_ONCE if posterior.predictor is None else AT_ONCE_LINEAR)
     potential = Potential(posterior, position, data, chunk_size, lazy=goes_ahead)
     start = potential.at(vector(position))
+    if not start.is_finite() and position is not begin:
+        position, start = begin, potential.at(vector(begin))
     if not start.is_finite():
         raise ValueError(
             "position must be a start where the potential and its derivatives are finite; got V = "
@@ -190,6 +196,13 @@ def _search(
     descent = newton.descend(
         potential, curvature_at, start, tolerance, max_steps - num_steps, lambda: bar.update(1)
     )
+    if descent.end is End.NO_MINIMUM and potential.twice and potential.is_dense:
+        # Second derivatives may be wrong without a word, such as through stop_gradient in a rule of one's own.
+        potential.take_differences()
+        again = newton.descend(
+            potential, curvature_at, descent.point, tolerance, max_steps - num_steps, lambda: bar.update(1)
+        )
+        descent = again if again.end is End.CONVERGED else descent
     bar.close()
     curvature = descent.curvature if isinstance(descent.curvature, Curvature) else None
     if flat_units is not None and rank and descent.step.shape is Shape.BOWL:

@@ -17,6 +17,8 @@ STEADY = 0.3
 """Part of the slope that is left after a whole step where a longer one is tried: exp(−w) has 0.37, and w⁴ 0.30."""
 PROBED = {True: 1e-4, False: 0.1}
 """Standard deviations over which slopes are not lost in rounding, where they are float64 or are not."""
+PROBED_BY_DIFFERENCES = 0.3
+"""The same on both sides, where the curvature itself is a difference of slopes over a shorter way."""
 QUADRATIC = 0.2
 """Part by which the change of a slope may differ from the one that the curvature foretells."""
 WALL = 1e6
@@ -110,8 +112,11 @@ def descend(
             break
         found = _along(potential, point, step, step.is_still)
         if isinstance(found, End):
-            end = End.NOT_A_BOWL if found is End.ROUNDING and step.shape is not Shape.BOWL else found
+            end = found
             if found is End.ROUNDING:
+                # As near as rounding allows to what is no parabola.
+                end = End.NO_MINIMUM if step.distance <= tolerance else found
+                end = end if step.shape is Shape.BOWL else End.NOT_A_BOWL
                 beyond = beyond_wall(potential, point, step.direction)
             break
         before, (point, curvature, step) = (point, curvature, step), seen(found)
@@ -187,7 +192,16 @@ def _is_parabola(potential: Potential, point: Point, curvature: AnyCurvature, st
 
     Where that way is lost in rounding, over a longer one.
     """
-    size, least = step.distance, PROBED[potential.of.wide]
+    size = step.distance
+    if not potential.twice:
+        way = step.direction / size if size > 0 else curvature.weak()
+        there, back = (potential.at(point.flat + sign * PROBED_BY_DIFFERENCES * way) for sign in (1, -1))
+        moved = (there.flat - back.flat) / 2
+        foretold = curvature.squared_length(moved)
+        with np.errstate(over="ignore", invalid="ignore"):
+            change = float(moved @ (there.gradient - back.gradient)) / 2
+        return foretold > 0 and abs(change - foretold) <= QUADRATIC * foretold
+    least = PROBED[potential.of.wide]
     longer = step.direction * (least / size) if size > 0 else least * curvature.weak()
     for way in (step.direction, longer) if 0 < size < least else (step.direction if size > 0 else longer,):
         # Not rounded to the position's dtypes where the model takes float64.

@@ -65,13 +65,18 @@ class Potential:
         self.of, self.twice = programs.of_potential(
             posterior, layout, chunk_size, structure, tuple(leaves), freshness.now()
         )
-        # Differences are worked out where they are asked for alone.
-        self.data, self._lazy, self.data_passes = data, lazy or not self.twice, 0.0
+        self.data, self._lazy, self.data_passes = data, lazy, 0.0
         self._metric: Metric | None = None
+        if not self.twice:
+            self.take_differences()
         self.size = sum(x.size for x in jax.tree.leaves(position))
         self.is_dense = self.size <= MOST_DENSE
         # One gradient comes with it.
         self._hessian_cost = 1.0 if posterior.predictor is not None else 1.0 + self.size
+
+    def take_differences(self) -> None:
+        """Take differences of gradients for second derivatives from now on, where they are asked for alone."""
+        self.twice, self._lazy = False, True
 
     def noise(self, value: float) -> float:
         """Return by how much a value may be wrong by rounding."""
@@ -95,10 +100,10 @@ class Potential:
         Raises:
             ValueError: it is not finite.
         """
-        if point.hessian is not None:
-            return point.hessian
         if not self.twice:
             return self._by_differences(point)
+        if point.hessian is not None:
+            return point.hessian
         self.data_passes += self._hessian_cost
         with self.of.precision():
             return _float64(jax.device_get(programs.derivatives(self.of, point.flat, self.data)[2]))
