@@ -14,8 +14,9 @@ from ewsg_jax.checking.verdict import SURE
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.start import Start
-from ewsg_jax.preparation.support import NONE, Outside, outside
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.preparation.programs import Layout, Of, vector
+from ewsg_jax.preparation.support import NONE, Outside, not_finite, outside
+from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 from ewsg_jax.rows.named import Rows
 
 NUM_CHAINS, MOST_DRAWS, MOST_NUMBERS = 8, 4_000, 2**24
@@ -24,6 +25,8 @@ ROWS_PER_NUMBER, FEWEST_ROWS, ALL_ROWS = 16, 64, 1_000
 """Rows for each draw, of the first look, for each number of a position, but so many at least; and of the second."""
 MANY_ROWS = FULL * ALL_ROWS
 """Above so many rows not all of them are looked at for each draw."""
+MOST_LOOKS = 64
+"""Draws that are looked at one by one for what is not finite there."""
 NEAR = 0.1
 """What a Stein function may show of another shape, in standard deviations, for a posterior to be near normal."""
 
@@ -124,7 +127,7 @@ def gaussian(
             raise ValueError(
                 "posterior must have a gradient some widths around its mode (posterior.transformed(…) takes a "
                 f"bounded parameter to all numbers); of draws of the normal approximation there, "
-                f"{_check.reason(error)}"
+                f"{_check.reason(error)}{_where(posterior, mode, all_draws, data)}"
             ) from error
         return Gaussian(draws, replace(report, data_passes=before + report.data_passes), tolerance, beyond)
 
@@ -132,3 +135,13 @@ def gaussian(
         return look(ALL_ROWS)
     found = look(few)
     return found if found.is_right and found.is_normal else look(ALL_ROWS, found.report.data_passes)
+
+
+def _where(posterior: Posterior, mode: Mode, draws: PyTree, data: Data) -> str:
+    """Return which part of the potential, or of its gradient, is not finite at the first draws where one is not."""
+    of = Of(posterior, Layout.of(mode.position), CHUNK_SIZE, False)
+    for number in range(min(MOST_LOOKS, jax.tree.leaves(draws)[0].shape[0])):
+        said = not_finite(of, vector(jax.tree.map(lambda x, i=number: x[i], draws)), data)
+        if said:
+            return f": {said}"
+    return ""

@@ -177,7 +177,7 @@ def _search(
         raise ValueError(
             "position must be a start where the potential and its derivatives are finite; got V = "
             f"{start.value:.4g} and {np.sum(~np.isfinite(start.gradient))} of {dimension} derivatives not finite: "
-            f"{support.not_finite(potential.of, start.flat, data)}"
+            f"{support.not_finite(potential.of, start.flat, data) or 'their sum overflows'}"
         )
     bar, num_steps, lbfgs_passes = Progress(max_steps, progress), 0, 0.0
     curvature_at, flat_units = _dense(potential), None
@@ -202,7 +202,8 @@ def _search(
         again = newton.descend(
             potential, curvature_at, descent.point, tolerance, max_steps - num_steps, lambda: bar.update(1)
         )
-        descent = again if again.end is End.CONVERGED else descent
+        if again.end is End.CONVERGED:
+            descent = again._replace(num_steps=descent.num_steps + again.num_steps)
     bar.close()
     curvature = descent.curvature if isinstance(descent.curvature, Curvature) else None
     if flat_units is not None and rank and descent.step.shape is Shape.BOWL:
