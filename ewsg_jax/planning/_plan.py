@@ -140,7 +140,7 @@ def plan(
     # A half-precision number has fewer digits than a tolerance asks for, once the mode is some widths from 0.
     position = _tree.widened(position)
     for_mode, for_search = jax.random.split(key)
-    notes: list[str] = []
+    of_mode: list[str] = []
     spent = 0.0
     if mode is None:
         with warnings.catch_warnings(record=True) as caught:
@@ -148,7 +148,7 @@ def plan(
             mode = find_mode(
                 for_mode, posterior, position, given, progress=False, mesh=mesh, check_data=check_data
             )
-        notes += [str(each.message) for each in caught if issubclass(each.category, RuntimeWarning)]
+        of_mode = [str(each.message) for each in caught if issubclass(each.category, RuntimeWarning)]
         spent = mode.data_passes
     limit = memory_limit if memory_limit is not None else (free_on_the_host() or 2**32) // PART_OF_MEMORY
     wanted = Wanted(float(tolerance), enough(tolerance), num_chains, batch_size, limit, by=by, parts=parts)
@@ -171,14 +171,15 @@ def plan(
         gaussian=ended.gaussian,
         mode=mode,
         report=ended.report,
-        notes=tuple(notes + ended.notes + [note for note in dict.fromkeys(told) if note]),
+        notes=tuple(of_mode + ended.notes + [note for note in dict.fromkeys(told) if note]),
         tolerance=float(tolerance),
         num_chains=num_chains,
         data_passes_spent=spent + ended.data_passes,
         cost=cost,
         num_rows=n,
         by=by,
-        doubts=tuple(ended.doubts),
+        # What the search for the mode met may be why.
+        doubts=(*ended.doubts, *of_mode) if ended.doubts else (),
     )
     if not made.is_trusted:
         doubts = "; ".join(made.doubts)

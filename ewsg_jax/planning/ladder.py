@@ -50,10 +50,12 @@ def climb(key: Key, asked: Asked) -> Ended:
     if last.is_wrong and not last.is_outside:
         notes.append(f"none of {RUNGS} trials was right: the one whose heat is least is taken")
         last = min(tried, key=lambda each: each.heat)
-        if last.report is None:
-            raise ValueError(
-                "position must be one where chains stay; got one that all of them left, at every step size: is the "
-                "density bounded, and has the likelihood the right sign?"
-            )
-    burn_in = burn_in_of(last.time)
-    return Ended(last.kernel, position, burn_in, last.time, [], None, last.report, spent, notes, last.doubts)
+    doubts, time = last.doubts, last.time
+    if last.report is None:
+        # Of no trial anything is known: the smallest step is the most likely to stay.
+        last, time = tried[-1], MEMORY
+        doubts = last.doubts + [
+            f"so it was at every one of {len(tried)} step sizes: is the density bounded, and has the likelihood the "
+            "right sign?"
+        ]
+    return Ended(last.kernel, position, burn_in_of(time), time, [], None, last.report, spent, notes, doubts)

@@ -10,6 +10,7 @@ from ewsg_jax._types import Array, Key
 from ewsg_jax.planning.asked import Asked, Ended
 from ewsg_jax.planning.candidate import Candidate, Wanted, burn_in_of
 from ewsg_jax.planning.choice import SHARE, Choice
+from ewsg_jax.planning.elsewhere import NUM_SEARCHES, elsewhere
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.gaussian import MANY_ROWS, Gaussian, gaussian
 from ewsg_jax.planning.ladder import climb
@@ -59,11 +60,26 @@ class Search(Asked):
             at_mode = replace(at_mode, rows=at_mode.leverage(self.posterior, self.data))
         tolerance, rows = self.wanted.tolerance, at_mode.rows
         normal = gaussian(for_gaussian, self.posterior, self.mode, self.data, tolerance, rows, self.mesh)
-        is_outside = normal.outside.matters(tolerance)
-        frame = at_mode if is_outside else at_mode.corrected(normal)
-        for_near, for_far, for_steps = jax.random.split(for_places, 3)
+        if normal.outside.matters(tolerance):
+            # No trial cures it: chains do not see where the density is 0.
+            ended = self.by_law(for_places, normal, at_mode, for_trials)
+            return replace(ended, doubts=[f"of draws of the normal approximation {normal.outside}"])
+        frame = at_mode.corrected(normal)
+        ended = self.by_law(for_places, normal, frame, for_trials)
+        others = elsewhere(for_trials, self.posterior, frame, self.data)
+        if others:
+            ended.doubts.append(
+                f"there is another mode: {others} of {NUM_SEARCHES} searches that began some widths away settled at "
+                "one, and chains near the first do not see it"
+            )
+        return ended
+
+    def by_law(self, key: Key, normal: Gaussian, frame: Frame, for_trials: Key) -> Ended:
+        """Return the kernel by its law in a frame where the posterior is near normal there, else by trials."""
+        for_near, for_far, for_steps = jax.random.split(key, 3)
         wall = steepest(self.posterior, frame, frame.places(for_far, NUM_POINTS, WIDE), self.data)
-        if not is_outside and not (normal.is_right and normal.is_normal):
+        is_outside = normal.outside.matters(self.wanted.tolerance)
+        if not (is_outside or (normal.is_right and normal.is_normal)):
             try:
                 if wall.curvature <= STEEPEST:
                     return self.by_trials(for_trials, normal, frame, wall)
@@ -76,10 +92,7 @@ class Search(Asked):
         choice = self.choice(for_steps, frame, near, wall.curvature, self.wanted)
         best = self.best(choice)
         burn_in, table, spent = burn_in_of(best.time), choice.candidates, normal.report.data_passes
-        # No trial cures it: chains do not see where the density is 0.
-        doubts = [f"of draws of the normal approximation {normal.outside}"] if is_outside else []
-        kernel, start = choice.kernel(best), frame.start
-        return Ended(kernel, start, burn_in, best.time, table, normal, None, spent, doubts=doubts)
+        return Ended(choice.kernel(best), frame.start, burn_in, best.time, table, normal, None, spent)
 
     def choice(self, key: Key, frame: Frame, places: Array, wall: float, wanted: Wanted) -> Choice:
         """Return all candidates; the key is for the steps that are measured."""

@@ -27,6 +27,8 @@ NUM_CHAINS, ESS, FEWEST = 8, 300.0, 100.0
 """Chains of a trial, effective draws of all together that it is given steps for, and those that judge it."""
 LONGER, MOST_TIMES = 3, 3
 """How many times as long a run is made that gave too few, and how often."""
+MOST_SHOWN = 1e3
+"""R-hat above which it is not told."""
 MOST_PLACES = 256
 """Draws at which densities are evaluated."""
 MOST_DRAWS = 500
@@ -76,15 +78,16 @@ class Trial(NamedTuple):
     @property
     def doubts(self) -> list[str]:
         """Why it may not be trusted, in words; none where it is right, or without a bias in enough draws."""
-        if self.report is None:
-            return [f"its trial could not be judged: {self.why_not}"]
         found = []
         if self.is_outside:
             found.append(f"of the draws of its trial {self.outside}")
+        if self.report is None:
+            return [*found, f"its trial could not be judged: {self.why_not}"]
         if self.report.num_lost:
             found.append(f"{self.report.num_lost} of {NUM_CHAINS} chains of its trial diverged")
         if not self.report.rhat <= CONVERGED:
-            found.append(f"chains of its trial do not agree (R-hat {self.report.rhat:.3g})")
+            rhat = f"{self.report.rhat:.3g}" if self.report.rhat < MOST_SHOWN else f"above {MOST_SHOWN:,.0f}"
+            found.append(f"chains of its trial do not agree (R-hat {rhat})")
         elif self.report.outcome == "wrong":
             found.append(f"its trial is wrong: {self.report.verdict}")
         if self.report.scores.ess < FEWEST:

@@ -191,6 +191,12 @@ def outside(posterior: Posterior, positions: Position, data: Data, chunk_size: i
     return Outside(prior, float(found.mean()), max(share, prior), len(some), float(len(some)))
 
 
+def log_densities(posterior: Posterior, positions: Position, data: Data, chunk_size: int = CHUNK_SIZE) -> np.ndarray:
+    """Return −V at positions, a tree with one leading axis, float64."""
+    likelihoods = np.asarray(_likelihoods(posterior, positions, data, chunk_size), np.float64)
+    return np.asarray(_priors(posterior, positions), np.float64) + likelihoods
+
+
 def _beyond(values: np.ndarray) -> np.ndarray:
     known = values[np.isfinite(values)]
     return ~(values > known.max() - FAR) if known.size else np.ones(len(values), bool)

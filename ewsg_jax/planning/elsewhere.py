@@ -1,0 +1,98 @@
+"""Whether there is another mode near the one that was found: what looks at draws around one sees no other.
+
+Searches begin 3 to 100 widths away and go downhill, in the units of the posterior around the mode, along the gradient
+of some rows. Where they settle somewhere else, at a density that is not far lower, the posterior has another mode. It is no proof that there is
+none: a narrow one, or one farther away, is missed.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from ewsg_jax import _tree
+from ewsg_jax._types import Array, Data, Key, Position
+from ewsg_jax.compiling import QUICK
+from ewsg_jax.factors import Factor
+from ewsg_jax.planning.frame import Frame
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation.support import log_densities
+from ewsg_jax.rows.gathering import gather, num_rows
+from ewsg_jax.rows.spread import Spread
+
+WIDTHS, EACH = (3.0, 10.0, 30.0, 100.0), 6
+"""Of the draws at which searches begin, and how many of each."""
+NUM_SEARCHES = len(WIDTHS) * EACH
+STEPS, DAMPING, LESS, MORE = 60, 0.3, 0.5, 1.1
+"""Of a search, the part of a step of Newton's method that it begins with, and how that changes where the slope grows,
+and where it does not."""
+MOST_ROWS = 1_024
+"""Rows of a gradient, less their gradient at the mode."""
+SETTLED, FAR, LOWER = 0.02, 3.0, 12.0
+"""Slope, in standard deviations, that is that of a mode; how far beyond the radius of the posterior it is another; and
+by how much its log density may be lower to matter."""
+
+
+def elsewhere(key: Key, posterior: Posterior, frame: Frame, data: Data) -> int:
+    """Return how many of 24 searches end at another mode; 0 without a search where there can be none.
+
+    Args:
+        key: a typed PRNG key.
+        posterior: of which.
+        frame: the units around its mode.
+        data: the rows.
+    """
+    if posterior.log_concave or isinstance(data, Spread):
+        return 0
+    size, n = len(frame.sd), num_rows(data)
+    widths = jnp.repeat(jnp.asarray(WIDTHS), EACH)
+    places = widths[:, None] * jax.random.normal(key, (len(widths), size))
+    some = min(n, MOST_ROWS)
+    rows = jnp.asarray((np.arange(some) * (n / some)).astype(np.int32))
+    positions, *told = _ends(posterior, frame.factor, frame.center, places, rows, data)
+    lengths, slopes = (np.asarray(x, np.float64) for x in told)
+    # Of N(0, I) hardly a draw lies farther out than this.
+    is_other = (slopes <= SETTLED) & (lengths > size**0.5 + FAR) & np.isfinite(lengths)
+    if not is_other.any():
+        return 0
+    both = jax.tree.map(lambda x, y: jnp.concatenate([x[None], y]), frame.center, positions)
+    values = log_densities(posterior, both, data)
+    return int(np.sum(is_other & (values[1:] > values[0] - LOWER)))
+
+
+@functools.partial(jax.jit, static_argnums=0, compiler_options=QUICK)
+def _ends(
+    posterior: Posterior, factor: Factor, center: Position, places: Array, rows: Array, data: Data
+) -> tuple[Position, Array, Array]:
+    """Return where searches end, and how far from the center and how steep that is, in standard deviations."""
+    flat, unravel = ravel_pytree(center)
+    batch = gather(data, rows)
+
+    def gradient(position: Position) -> Position:
+        likelihood = posterior.batch_gradient(position, data, batch, widened=True)
+        return _tree.combine((1, _tree.widened(posterior.prior_gradient(position))), (1, likelihood))
+
+    at_center = gradient(center)
+
+    def position_of(y: Array) -> Position:
+        moved = ravel_pytree(factor.times(unravel(y.astype(flat.dtype))))[0]
+        return unravel((flat + moved).astype(flat.dtype))
+
+    def step(carry: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], None]:
+        y, before, damping = carry
+        slope = _tree.combine((1, gradient(position_of(y))), (-1, at_center))
+        g = ravel_pytree(factor.transposed(slope))[0].astype(y.dtype)
+        length = jnp.linalg.norm(g)
+        damping = jnp.where(length > before, LESS * damping, jnp.minimum(MORE * damping, 0.5))
+        # No farther than the way that is left: beyond a wall a slope is of any size.
+        most = jnp.linalg.norm(y) + y.size**0.5
+        return (y - damping * g * jnp.minimum(1.0, most / jnp.maximum(length, 1e-30)), length, damping), None
+
+    def search(place: Array) -> tuple[Position, Array, Array]:
+        start = place, jnp.full((), jnp.inf, place.dtype), jnp.full((), DAMPING, place.dtype)
+        (end, slope, _), _ = jax.lax.scan(step, start, None, length=STEPS)
+        return position_of(end), jnp.linalg.norm(end), slope
+
+    return jax.vmap(search)(places)
