@@ -12,9 +12,10 @@ from ewsg_jax import _check, _tree
 from ewsg_jax._types import Data, Key, P
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.planning.candidate import Wanted
+from ewsg_jax.planning.gaussian import NoGradient
 from ewsg_jax.planning.ladder import climb
 from ewsg_jax.planning.result import Plan, enough
-from ewsg_jax.planning.search import Search
+from ewsg_jax.planning.search import NothingFits, Search
 from ewsg_jax.planning.ways import plannable, ways
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode, find_mode
@@ -145,9 +146,7 @@ def plan(
     if mode is None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", RuntimeWarning)
-            mode = find_mode(
-                for_mode, posterior, position, given, progress=False, mesh=mesh, check_data=check_data
-            )
+            mode = find_mode(for_mode, posterior, position, given, progress=False, mesh=mesh, check_data=check_data)
         of_mode = [str(each.message) for each in caught if issubclass(each.category, RuntimeWarning)]
         spent = mode.data_passes
     limit = memory_limit if memory_limit is not None else (free_on_the_host() or 2**32) // PART_OF_MEMORY
@@ -158,8 +157,14 @@ def plan(
         has_widths = True
     except ValueError:
         has_widths = False
-    search = Search(posterior, data, position, mode, found, wanted, float(max_passes), given, mesh, methods is not None)
-    ended = search.around_mode(for_search) if has_widths else climb(for_search, search)
+    search = Search(
+        posterior, data, position, mode, found, wanted, float(max_passes), given, mesh, methods is not None
+    )
+    try:
+        ended = search.around_mode(for_search) if has_widths else climb(for_search, search)
+    except (NoGradient, NothingFits) as error:
+        # Of these two there was no way round.
+        raise ValueError(str(error)) from error
     cost = ended.kernel.evaluations(data)
     told = [report.note for report in (ended.gaussian and ended.gaussian.report, ended.report) if report]
     made = Plan(

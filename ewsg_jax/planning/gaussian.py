@@ -31,6 +31,18 @@ NEAR = 0.1
 """What a Stein function may show of another shape, in standard deviations, for a posterior to be near normal."""
 
 
+class NoGradient(ValueError):
+    """The potential has no gradient at draws of the normal approximation.
+
+    Attributes:
+        share: of some draws where it is not finite, or has no gradient.
+    """
+
+    def __init__(self, message: str, share: float) -> None:
+        super().__init__(message)
+        self.share = share
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Gaussian:
     """The normal approximation at the mode, and what is right by the gradients at its draws.
@@ -106,7 +118,7 @@ def gaussian(
     """Return the normal approximation at a mode, judged, with these rows where they are given.
 
     Raises:
-        ValueError: the mode has no widths, or the potential no gradient at draws.
+        ValueError: the mode has no widths; `NoGradient` where the potential has none at draws.
     """
     size = sum(x.size for x in jax.tree.leaves(mode.position))
     count = int(np.clip(MOST_NUMBERS // size, 8 * NUM_CHAINS, MOST_DRAWS)) // NUM_CHAINS
@@ -124,10 +136,12 @@ def gaussian(
                 own, draws, posterior, data, tolerance=tolerance, batch_size=rows, rows=by_norm, mesh=mesh
             )
         except ValueError as error:
-            raise ValueError(
+            share, where = _without(posterior, mode, all_draws, data)
+            raise NoGradient(
                 "posterior must have a gradient some widths around its mode (posterior.transformed(…) takes a "
-                f"bounded parameter to all numbers); of draws of the normal approximation there, "
-                f"{_check.reason(error)}{_where(posterior, mode, all_draws, data)}"
+                "bounded parameter to all numbers); of draws of the normal approximation there, "
+                f"{_check.reason(error)}{where}",
+                share,
             ) from error
         return Gaussian(draws, replace(report, data_passes=before + report.data_passes), tolerance, beyond)
 
@@ -137,11 +151,10 @@ def gaussian(
     return found if found.is_right and found.is_normal else look(ALL_ROWS, found.report.data_passes)
 
 
-def _where(posterior: Posterior, mode: Mode, draws: PyTree, data: Data) -> str:
-    """Return which part of the potential, or of its gradient, is not finite at the first draws where one is not."""
+def _without(posterior: Posterior, mode: Mode, draws: PyTree, data: Data) -> tuple[float, str]:
+    """Return the share of some draws where the potential or its gradient is not finite, and which part, in words."""
     of = Of(posterior, Layout.of(mode.position), CHUNK_SIZE, False)
-    for number in range(min(MOST_LOOKS, jax.tree.leaves(draws)[0].shape[0])):
-        said = not_finite(of, vector(jax.tree.map(lambda x, i=number: x[i], draws)), data)
-        if said:
-            return f": {said}"
-    return ""
+    count = min(MOST_LOOKS, jax.tree.leaves(draws)[0].shape[0])
+    said = [not_finite(of, vector(jax.tree.map(lambda x, i=i: x[i], draws)), data) for i in range(count)]
+    found = [each for each in said if each]
+    return len(found) / count, f": {found[0]}" if found else ""

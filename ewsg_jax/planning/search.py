@@ -12,7 +12,7 @@ from ewsg_jax.planning.candidate import Candidate, Wanted, burn_in_of
 from ewsg_jax.planning.choice import SHARE, Choice
 from ewsg_jax.planning.elsewhere import NUM_SEARCHES, elsewhere
 from ewsg_jax.planning.frame import Frame
-from ewsg_jax.planning.gaussian import MANY_ROWS, Gaussian, gaussian
+from ewsg_jax.planning.gaussian import MANY_ROWS, Gaussian, NoGradient, gaussian
 from ewsg_jax.planning.ladder import climb
 from ewsg_jax.planning.laws import laws
 from ewsg_jax.planning.pilot import seconds_of_step
@@ -36,6 +36,8 @@ OF_FEW_ROWS = 1e3
 """The curvature, over the mode's, that few rows make."""
 STEEPEST = 1e6
 """The curvature, over the mode's, above which the mode tells nothing of the posterior's widths."""
+FEW = 0.1
+"""The share of draws without a gradient up to which the normal approximation is given up, not the plan."""
 MOST_TRIALS = 5
 """Runs after the first that are judged, each at half the step of the last."""
 
@@ -59,14 +61,20 @@ class Search(Asked):
         if self.posterior.predictor is not None and num_rows(self.data) > MANY_ROWS and self.parts == 1:
             at_mode = replace(at_mode, rows=at_mode.leverage(self.posterior, self.data))
         tolerance, rows = self.wanted.tolerance, at_mode.rows
-        normal = gaussian(for_gaussian, self.posterior, self.mode, self.data, tolerance, rows, self.mesh)
+        try:
+            normal = gaussian(for_gaussian, self.posterior, self.mode, self.data, tolerance, rows, self.mesh)
+        except NoGradient as error:
+            if error.share > FEW:
+                raise
+            # Far out alone: the approximation is too wide, and chains may never come there.
+            return climb(for_trials, self)
         if normal.outside.matters(tolerance):
             # No trial cures it: chains do not see where the density is 0.
             ended = self.by_law(for_places, normal, at_mode, for_trials)
             return replace(ended, doubts=[f"of draws of the normal approximation {normal.outside}"])
         frame = at_mode.corrected(normal)
         ended = self.by_law(for_places, normal, frame, for_trials)
-        others = elsewhere(for_trials, self.posterior, frame, self.data)
+        others = 0 if ended.gaussian is None else elsewhere(for_trials, self.posterior, frame, self.data)
         if others:
             ended.doubts.append(
                 f"there is another mode: {others} of {NUM_SEARCHES} searches that began some widths away settled at "
@@ -149,7 +157,9 @@ class Search(Asked):
             strict = replace(self.wanted, tolerance=self.wanted.tolerance / 2**number, careful=CAREFUL)
             choice = self.choice(for_steps, frame, places, steep, strict)
             if choice.best is None and ended is not None:
-                notes.append("nothing is foretold to be right at half of that error: the last trial is the nearest to it")
+                notes.append(
+                    "nothing is foretold to be right at half of that error: the last trial is the nearest to it"
+                )
                 break
             best = self.best(choice)
             kernel, start = choice.kernel(best), frame.start

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.checking import Report, check
@@ -197,7 +196,7 @@ def _judged(
             passes += report.data_passes
         except ValueError as error:
             # Chains that stand still, or went where the potential has no gradient.
-            why_not = _check.reason(error)
+            why_not = str(error)
     beyond = NONE
     if samples.num_draws:
         beyond = outside(posterior, _some(samples), data if mesh is None else spread.over(mesh, data))

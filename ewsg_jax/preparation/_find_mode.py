@@ -139,7 +139,9 @@ def find_mode(
         position = warm_up(key, posterior, begin, data, batch_size, num_steps, optimizer, progress)
 
     with contextlib.nullcontext() if stream is None else stream.causes():
-        mode, ended = _search(posterior, begin, position, data, given, tolerance, max_steps, chunk_size, rank, progress)
+        mode, ended = _search(
+            posterior, begin, position, data, given, tolerance, max_steps, chunk_size, rank, progress
+        )
     mode = mode._replace(data_passes=mode.data_passes + warm_up_cost)
     if not mode.converged:
         warnings.warn(_complaint(mode, *ended, tolerance), RuntimeWarning, stacklevel=3)

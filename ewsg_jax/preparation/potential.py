@@ -108,7 +108,6 @@ class Potential:
         with self.of.precision():
             return _float64(jax.device_get(programs.derivatives(self.of, point.flat, self.data)[2]))
 
-
     def _by_differences(self, point: Point) -> np.ndarray:
         """Return ∇²V by differences of gradients along directions of unit curvature.
 

@@ -33,7 +33,16 @@ NEEDS_POSITIVE = {"log", "log1p", "sqrt", "rsqrt", "pow"}
 POSITIVE = {"exp", "exp2", "abs", "square", "logistic", "cosh"}
 KEEPS_POSITIVE = {
     *("add", "mul", "div", "max", "min", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "cumsum", "sqrt"),
-    *("broadcast_in_dim", "reshape", "squeeze", "convert_element_type", "transpose", "slice", "concatenate", "copy"),
+    *(
+        "broadcast_in_dim",
+        "reshape",
+        "squeeze",
+        "convert_element_type",
+        "transpose",
+        "slice",
+        "concatenate",
+        "copy",
+    ),
     *("stop_gradient", "expand_dims", "log1p", "select_n", "gather", "dynamic_slice", "rsqrt", "pow"),
 }
 CALLS = {"jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "remat2"}
@@ -191,7 +200,9 @@ def outside(posterior: Posterior, positions: Position, data: Data, chunk_size: i
     return Outside(prior, float(found.mean()), max(share, prior), len(some), float(len(some)))
 
 
-def log_densities(posterior: Posterior, positions: Position, data: Data, chunk_size: int = CHUNK_SIZE) -> np.ndarray:
+def log_densities(
+    posterior: Posterior, positions: Position, data: Data, chunk_size: int = CHUNK_SIZE
+) -> np.ndarray:
     """Return −V at positions, a tree with one leading axis, float64."""
     likelihoods = np.asarray(_likelihoods(posterior, positions, data, chunk_size), np.float64)
     return np.asarray(_priors(posterior, positions), np.float64) + likelihoods
@@ -210,9 +221,7 @@ def _priors(posterior: Posterior, positions: Position) -> Array:
 @functools.partial(jax.jit, static_argnums=(0, 3), compiler_options=QUICK)
 def _likelihoods(posterior: Posterior, positions: Position, data: Data, chunk_size: int) -> Array:
     def total(position: Position) -> Array:
-        return sum_over_rows(
-            lambda rows: jnp.sum(posterior.log_likelihoods(position, rows)), data, chunk_size
-        )
+        return sum_over_rows(lambda rows: jnp.sum(posterior.log_likelihoods(position, rows)), data, chunk_size)
 
     return jax.lax.map(total, positions, batch_size=AT_ONCE)
 
@@ -258,9 +267,18 @@ def _parts(of: Of, flat: Array, data: Data) -> tuple[Array, ...]:
     def of_rows(rows: Data) -> tuple[Array, ...]:
         rows = of.rows(rows)
         values = of.posterior.log_likelihoods(of.position(flat), rows)
-        counts = [jnp.sum(jnp.asarray(x, jnp.int32)) for x in (values == -jnp.inf, jnp.isnan(values), values == jnp.inf)]
+        counts = [
+            jnp.sum(jnp.asarray(x, jnp.int32)) for x in (values == -jnp.inf, jnp.isnan(values), values == jnp.inf)
+        ]
         return (*counts, of.row_gradient(flat, rows))
 
     minus, nan, plus, gradient = sum_over_rows(of_rows, data, of.chunk_size)
     prior = jnp.asarray(of.posterior.log_prior(of.position(flat)))
-    return prior, jnp.sum(~jnp.isfinite(of.prior_gradient(flat))), minus, nan, plus, jnp.sum(~jnp.isfinite(gradient))
+    return (
+        prior,
+        jnp.sum(~jnp.isfinite(of.prior_gradient(flat))),
+        minus,
+        nan,
+        plus,
+        jnp.sum(~jnp.isfinite(gradient)),
+    )

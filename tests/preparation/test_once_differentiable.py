@@ -128,9 +128,7 @@ def test_a_callback_of_the_host_with_a_rule():
     def log_density(s):
         return on_host(lambda v: -np.logaddexp(0, -v), s)
 
-    log_density.defvjp(
-        lambda s: (log_density(s), s), lambda s, g: (g * on_host(lambda v: 1 / (1 + np.exp(v)), s),)
-    )
+    log_density.defvjp(lambda s: (log_density(s), s), lambda s, g: (g * on_host(lambda v: 1 / (1 + np.exp(v)), s),))
     signs = {"x": X, "y": np.sign(Y)}
     by_host = ewsg.Posterior(lambda w, row: log_density(row["y"] * (row["x"] @ w)), normal)
     found = ewsg.find_mode(KEY, by_host, jnp.zeros(3), signs, progress=False)

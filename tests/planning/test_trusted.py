@@ -1,0 +1,192 @@
+"""Plans that their own trials, or densities, give reason to doubt: said first, and warned of."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.planning import elsewhere as room
+from ewsg_jax.planning.elsewhere import elsewhere
+from ewsg_jax.planning.frame import Frame
+from ewsg_jax.planning.trial import Trial
+from ewsg_jax.preparation.support import NONE
+
+KEY = jax.random.key(0)
+RNG = np.random.default_rng(0)
+Y = jnp.asarray(RNG.normal(0.02, 1.0, 100), jnp.float32)
+PAIRS = jnp.asarray(RNG.normal(size=(100, 2)) + [0.0, 0.05], jnp.float32)
+COUNTS = jnp.asarray(RNG.multinomial(1, [0.02, 0.3, 0.68], 60), jnp.float32)
+UPTO = jnp.asarray(RNG.uniform(0.0, 2.0, 100), jnp.float32)
+ROWS = jnp.zeros(20)
+INF = jnp.inf
+
+
+def location(t, row):
+    return -0.5 * jnp.sum((row - t) ** 2)
+
+
+def none(w, row):
+    return 0.0 * w[0]
+
+
+def two_modes(w, row):
+    """Two normal laws, far apart: 1/20 of the log density to each of 20 rows."""
+    return jnp.logaddexp(-0.5 * jnp.sum((w - 3) ** 2), -0.5 * jnp.sum((w + 3) ** 2)) / len(ROWS)
+
+
+def flat(w):
+    return 0.0
+
+
+WALL = "of draws of the normal approximation .* % where log_prior is -inf"
+DOUBTED = {
+    "a wall": (location, lambda t: jnp.where(t > -0.1, 0.0, -INF), 0.5, Y, WALL, "bijector"),
+    "a wall in the likelihood": (
+        lambda t, row: jnp.where(t < 0.1 + 0 * row, -0.5 * (row - t) ** 2, -INF),
+        flat,
+        0.0,
+        Y,
+        "where log_likelihood is -inf or NaN",
+        "bijector",
+    ),
+    "an order": (location, lambda p: jnp.where(p[0] < p[1], 0.0, -INF), [0.0, 1.0], PAIRS, WALL, "ordered"),
+    "a simplex": (
+        lambda p, row: jnp.sum(row * jnp.log(jnp.append(p, 1 - p.sum()))),
+        lambda p: jnp.where(jnp.all(p > 0) & (p.sum() < 1), 0.0, -INF),
+        [0.3, 0.3],
+        COUNTS,
+        WALL,
+        "simplex",
+    ),
+    "another mode": (two_modes, flat, [1.0, 1.0], ROWS, "there is another mode", "parametrisation"),
+    "a flat direction": (
+        lambda w, row: -0.5 * (w[0] + w[1] - row) ** 2,
+        flat,
+        [1.0, 1.0],
+        Y,
+        "chains of its trial do not agree.*worth .* independent draws.*found no mode",
+        "NUTS",
+    ),
+    "a density without bound": (
+        none,
+        lambda w: -(w[0] ** 2) / 18 - 0.5 * jnp.sum(w[1:] ** 2) * jnp.exp(-2 * w[0]) - 4 * w[0],
+        [0.1] * 5,
+        ROWS,
+        "its trial",
+        "non-centred",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DOUBTED)
+def test_a_plan_that_is_not_trusted_says_so_first(name):
+    log_likelihood, log_prior, start, data, reason, cure = DOUBTED[name]
+    posterior = ewsg.Posterior(log_likelihood, log_prior)
+    with pytest.warns(RuntimeWarning, match=f"the plan is not trusted: .*{reason}.*What to do: .*{cure}"):
+        plan = ewsg.plan(KEY, posterior, jnp.asarray(start, jnp.float32), data, max_passes=100.0)
+    assert not plan.is_trusted
+    assert repr(plan).startswith(f"NOT TRUSTED: {plan.doubts[0]}")
+    assert plan.gaussian is None or not plan.gaussian.is_right or name == "another mode"
+    # It is a plan all the same.
+    assert np.isfinite([plan.data_passes(), plan.data_passes(ess=100), plan.burn_in]).all()
+
+
+@pytest.mark.parametrize("log_prior", [flat, lambda t: jnp.where(t > -5, 0.0, -INF)])
+def test_a_plan_that_is_trusted_is_not_warned_of(log_prior):
+    """With a wall fifty widths away too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plan = ewsg.plan(KEY, ewsg.Posterior(location, log_prior), jnp.float32(0.5), Y)
+    assert plan.is_trusted
+    assert plan.gaussian.is_right
+    assert plan.doubts == ()
+    assert plan.advice == ""
+    assert repr(plan).startswith("Plan: ")
+
+
+def test_a_support_that_the_data_bound_is_not_trusted():
+    """U(0, θ): V falls to where the density ends, and trials walk out of it."""
+    posterior = ewsg.Posterior(lambda t, row: jnp.where(row < t, -jnp.log(t), -INF), lambda t: -0.5 * t**2)
+    with pytest.warns(RuntimeWarning, match="log_likelihood is -inf.*bijector.*largest or"):
+        plan = ewsg.plan(KEY, posterior, jnp.float32(3.0), UPTO, max_passes=100.0)
+    assert not plan.is_trusted
+
+
+def test_what_a_trial_gives_reason_to_doubt():
+    """Each sign by itself; a bias that is not seen in enough draws is none."""
+    rows = jnp.asarray(RNG.normal(size=(40, 1)), jnp.float32)
+    model = ewsg.models.gaussian_location()
+    center, sd = float(rows.mean()), 40**-0.5
+    draws = center + sd * RNG.normal(size=(8, 200, 1)).astype(np.float32)
+
+    def of(draws, **changes):
+        report = ewsg.check(KEY, draws, model, rows)
+        return Trial(None, None, report, 200, 1.0)._replace(**changes)  # pyright: ignore[reportArgumentType]
+
+    assert of(draws).doubts == []
+    assert "is wrong: too wide" in of(center + 1.3 * (draws - center)).doubts[0]
+    assert "do not agree (R-hat" in of(draws + 3 * np.arange(8)[:, None, None]).doubts[0]
+    lost = draws.copy()
+    lost[3, 50:] = np.nan
+    assert "1 of 8 chains of its trial diverged" in of(lost).doubts[0]
+    assert "independent draws, where 100" in of(draws[:, :8]).doubts[0]
+    assert "could not be judged: nothing moved" in of(draws, report=None, why_not="nothing moved").doubts[0]
+    outside = NONE._replace(prior=0.02, share=0.02)
+    assert "2 % where log_prior is -inf" in of(draws, outside=outside).doubts[0]
+    assert of(draws, outside=outside).is_wrong
+    assert of(draws, outside=outside._replace(prior=0.004, share=0.004)).doubts == []
+
+
+def mode_of(posterior, start, data):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return ewsg.find_mode(KEY, posterior, start, data, progress=False)
+
+
+MIXTURE = jnp.asarray(RNG.normal(size=300) + np.where(RNG.random(300) < 0.4, -2, 2), jnp.float32)
+MODES = {
+    "of two members that may be exchanged": (
+        lambda m, row: jnp.logaddexp(-0.5 * (row - m[0]) ** 2, -0.5 * (row - m[1]) ** 2),
+        [-1.0, 1.0],
+        MIXTURE,
+        True,
+    ),
+    "in ten dimensions": (
+        lambda w, row: jnp.logaddexp(-0.5 * jnp.sum((w - 2) ** 2), -0.5 * jnp.sum((w + 2) ** 2)) / len(ROWS),
+        [1.0] * 10,
+        ROWS,
+        True,
+    ),
+    "a mode that holds nothing": (
+        lambda w, row: jnp.logaddexp(-0.5 * jnp.sum((w - 3) ** 2), -0.5 * jnp.sum((w + 3) ** 2) - 20) / len(ROWS),
+        [1.0, 1.0],
+        ROWS,
+        False,
+    ),
+    "rows of a Cauchy law": (
+        lambda t, row: -jnp.sum(jnp.log1p((row - t) ** 2)),
+        [0.0],
+        jnp.asarray(RNG.standard_cauchy(200), jnp.float32),
+        False,
+    ),
+    "skewed": (lambda t, row: jnp.sum(3 * t - jnp.exp(t)) / len(ROWS), [0.0, 0.0], ROWS, False),
+    "one normal law": (location, [0.0], Y, False),
+}
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_other_modes_are_found_and_none_is_made_up(name):
+    log_likelihood, start, data, wanted = MODES[name]
+    posterior = ewsg.Posterior(log_likelihood, flat)
+    frame = Frame.at_mode(mode_of(posterior, jnp.asarray(start), data))
+    assert (elsewhere(KEY, posterior, frame, data) > 0) is wanted
+
+
+def test_a_log_concave_likelihood_is_not_searched(monkeypatch):
+    monkeypatch.setattr(room, "_ends", None)
+    model = ewsg.models.gaussian_location()
+    frame = Frame.at_mode(mode_of(model, jnp.zeros(2), PAIRS))
+    assert elsewhere(KEY, model, frame, PAIRS) == 0
