@@ -98,8 +98,7 @@ def prior_curvatures(posterior: Posterior, layout: PyTree, points: Array) -> Arr
         return -jnp.asarray(posterior.log_prior(layout.tree(flat)), flat.dtype)
 
     def hessian(flat: Array) -> Array:
-        return jax.vmap(lambda v: differences.derivative(jax.grad(potential), flat, v))(
-            jnp.eye(flat.size, dtype=flat.dtype)
-        )
+        gradient, unit = jax.grad(potential), jnp.eye(flat.size, dtype=flat.dtype)
+        return jax.vmap(lambda v: differences.derivative(gradient, flat, v))(unit)
 
     return jax.lax.map(hessian, points)

@@ -12,10 +12,10 @@ from ewsg_jax import _check, _tree
 from ewsg_jax._types import Data, Key, P
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.planning.candidate import Wanted
-from ewsg_jax.planning.gaussian import NoGradient
+from ewsg_jax.planning.gaussian import NoGradientError
 from ewsg_jax.planning.ladder import climb
 from ewsg_jax.planning.result import Plan, enough
-from ewsg_jax.planning.search import NothingFits, Search
+from ewsg_jax.planning.search import NothingFitsError, Search
 from ewsg_jax.planning.ways import plannable, ways
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode, find_mode
@@ -162,7 +162,7 @@ def plan(
     )
     try:
         ended = search.around_mode(for_search) if has_widths else climb(for_search, search)
-    except (NoGradient, NothingFits) as error:
+    except (NoGradientError, NothingFitsError) as error:
         # Of these two there was no way round.
         raise ValueError(str(error)) from error
     cost = ended.kernel.evaluations(data)

@@ -1,8 +1,8 @@
 """Whether there is another mode near the one that was found: what looks at draws around one sees no other.
 
-Searches begin 3 to 100 widths away and go downhill, in the units of the posterior around the mode, along the gradient
-of some rows. Where they settle somewhere else, at a density that is not far lower, the posterior has another mode. It is no proof that there is
-none: a narrow one, or one farther away, is missed.
+Searches begin 3 to 100 widths away and go downhill, in the units of the posterior around the mode, along the
+gradient of some rows. Where they settle somewhere else, at a density that is not far lower, the posterior has
+another mode. It is no proof that there is none: a narrow one, or one farther away, is missed.
 """
 
 import functools
@@ -26,13 +26,13 @@ WIDTHS, EACH = (3.0, 10.0, 30.0, 100.0), 6
 """Of the draws at which searches begin, and how many of each."""
 NUM_SEARCHES = len(WIDTHS) * EACH
 STEPS, DAMPING, LESS, MORE = 60, 0.3, 0.5, 1.1
-"""Of a search, the part of a step of Newton's method that it begins with, and how that changes where the slope grows,
-and where it does not."""
+"""Of a search, the part of a step of Newton's method that it begins with, and how that changes where the slope
+grows, and where it does not."""
 MOST_ROWS = 1_024
 """Rows of a gradient, less their gradient at the mode."""
 SETTLED, FAR, LOWER = 0.02, 3.0, 12.0
-"""Slope, in standard deviations, that is that of a mode; how far beyond the radius of the posterior it is another; and
-by how much its log density may be lower to matter."""
+"""Slope, in standard deviations, that is that of a mode; how far beyond the radius of the posterior it is another;
+and by how much its log density may be lower to matter."""
 
 
 def elsewhere(key: Key, posterior: Posterior, frame: Frame, data: Data) -> int:

@@ -13,8 +13,8 @@ from ewsg_jax.checking.gradients import FULL
 from ewsg_jax.checking.verdict import SURE
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
-from ewsg_jax.preparation.start import Start
 from ewsg_jax.preparation.programs import Layout, Of, vector
+from ewsg_jax.preparation.start import Start
 from ewsg_jax.preparation.support import NONE, Outside, not_finite, outside
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 from ewsg_jax.rows.named import Rows
@@ -31,7 +31,7 @@ NEAR = 0.1
 """What a Stein function may show of another shape, in standard deviations, for a posterior to be near normal."""
 
 
-class NoGradient(ValueError):
+class NoGradientError(ValueError):
     """The potential has no gradient at draws of the normal approximation.
 
     Attributes:
@@ -118,7 +118,7 @@ def gaussian(
     """Return the normal approximation at a mode, judged, with these rows where they are given.
 
     Raises:
-        ValueError: the mode has no widths; `NoGradient` where the potential has none at draws.
+        ValueError: the mode has no widths; `NoGradientError` where the potential has none at draws.
     """
     size = sum(x.size for x in jax.tree.leaves(mode.position))
     count = int(np.clip(MOST_NUMBERS // size, 8 * NUM_CHAINS, MOST_DRAWS)) // NUM_CHAINS
@@ -137,7 +137,7 @@ def gaussian(
             )
         except ValueError as error:
             share, where = _without(posterior, mode, all_draws, data)
-            raise NoGradient(
+            raise NoGradientError(
                 "posterior must have a gradient some widths around its mode (posterior.transformed(…) takes a "
                 "bounded parameter to all numbers); of draws of the normal approximation there, "
                 f"{_check.reason(error)}{where}",
@@ -152,7 +152,7 @@ def gaussian(
 
 
 def _without(posterior: Posterior, mode: Mode, draws: PyTree, data: Data) -> tuple[float, str]:
-    """Return the share of some draws where the potential or its gradient is not finite, and which part, in words."""
+    """Return the share of draws where the potential or its gradient is not finite, and which part, in words."""
     of = Of(posterior, Layout.of(mode.position), CHUNK_SIZE, False)
     count = min(MOST_LOOKS, jax.tree.leaves(draws)[0].shape[0])
     said = [not_finite(of, vector(jax.tree.map(lambda x, i=i: x[i], draws)), data) for i in range(count)]

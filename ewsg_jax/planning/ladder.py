@@ -54,8 +54,6 @@ def climb(key: Key, asked: Asked) -> Ended:
     if last.report is None:
         # Of no trial anything is known: the smallest step is the most likely to stay.
         last, time = tried[-1], MEMORY
-        doubts = last.doubts + [
-            f"so it was at every one of {len(tried)} step sizes: is the density bounded, and has the likelihood the "
-            "right sign?"
-        ]
+        every = f"so it was at every one of {len(tried)} step sizes"
+        doubts = [*last.doubts, f"{every}: is the density bounded, and has the likelihood the right sign?"]
     return Ended(last.kernel, position, burn_in_of(time), time, [], None, last.report, spent, notes, doubts)

@@ -24,8 +24,8 @@ LEAST = 1e-4
 """The least relative error that is shown."""
 ADVICE = (
     "another parametrisation (of groups or a path: non-centred where rows say little of each member, centred where "
-    "they say much; a bijector for what is bounded), longer trials (max_passes=), or NUTS of NumPyro or BlackJAX on "
-    "the same functions; judge any run by ewsg_jax.check"
+    "they say much; a bijector for what is bounded), longer trials (max_passes=), or NUTS of NumPyro or BlackJAX "
+    "on the same functions; judge any run by ewsg_jax.check"
 )
 MOST_SHOWN = 12
 """Candidates of which the table shows a row each."""
@@ -75,9 +75,10 @@ class Plan:
     def is_trusted(self) -> bool:
         """Whether what was tried or worked out gives no reason for doubt.
 
-        Either the normal approximation, corrected, is right and near normal, so that the law of the kernel is known;
-        or a trial of the kernel was judged by `ewsg_jax.check`, by at least 100 effective draws of chains that agree,
-        and is right, or shows no bias. A mode far from the one that was found is not seen by either.
+        Either the normal approximation, corrected, is right and near normal, so that the law of the kernel is
+        known; or a trial of the kernel was judged by `ewsg_jax.check`, by at least 100 effective draws of chains
+        that agree, and is right, or shows no bias. No draws lie where the density is 0, and no search from up to 100
+        widths away settled at another mode; a narrow or farther one may be missed.
         """
         return not self.doubts
 

@@ -12,7 +12,7 @@ from ewsg_jax.planning.candidate import Candidate, Wanted, burn_in_of
 from ewsg_jax.planning.choice import SHARE, Choice
 from ewsg_jax.planning.elsewhere import NUM_SEARCHES, elsewhere
 from ewsg_jax.planning.frame import Frame
-from ewsg_jax.planning.gaussian import MANY_ROWS, Gaussian, NoGradient, gaussian
+from ewsg_jax.planning.gaussian import MANY_ROWS, Gaussian, NoGradientError, gaussian
 from ewsg_jax.planning.ladder import climb
 from ewsg_jax.planning.laws import laws
 from ewsg_jax.planning.pilot import seconds_of_step
@@ -42,7 +42,7 @@ MOST_TRIALS = 5
 """Runs after the first that are judged, each at half the step of the last."""
 
 
-class NothingFits(ValueError):
+class NothingFitsError(ValueError):
     """Nothing that is allowed is right within the tolerance, or stable, as far as forecasts tell."""
 
 
@@ -63,7 +63,7 @@ class Search(Asked):
         tolerance, rows = self.wanted.tolerance, at_mode.rows
         try:
             normal = gaussian(for_gaussian, self.posterior, self.mode, self.data, tolerance, rows, self.mesh)
-        except NoGradient as error:
+        except NoGradientError as error:
             if error.share > FEW:
                 raise
             # Far out alone: the approximation is too wide, and chains may never come there.
@@ -77,8 +77,8 @@ class Search(Asked):
         others = 0 if ended.gaussian is None else elsewhere(for_trials, self.posterior, frame, self.data)
         if others:
             ended.doubts.append(
-                f"there is another mode: {others} of {NUM_SEARCHES} searches that began some widths away settled at "
-                "one, and chains near the first do not see it"
+                f"there is another mode: {others} of {NUM_SEARCHES} searches that began some widths away settled "
+                "at one, and chains near the first do not see it"
             )
         return ended
 
@@ -91,7 +91,7 @@ class Search(Asked):
             try:
                 if wall.curvature <= STEEPEST:
                     return self.by_trials(for_trials, normal, frame, wall)
-            except NothingFits:
+            except NothingFitsError:
                 if self.is_restricted:
                     raise
             ended = climb(for_trials, self)
@@ -135,7 +135,9 @@ class Search(Asked):
         """
         if choice.best is None:
             reasons = "; ".join(f"{each.way}: {each.why_not}" for each in choice.candidates[:3])
-            raise NothingFits(f"methods and batch_size must allow a run within the tolerance; got none ({reasons})")
+            raise NothingFitsError(
+                f"methods and batch_size must allow a run within the tolerance; got none ({reasons})"
+            )
         return choice.best
 
     def by_trials(self, key: Key, normal: Gaussian, frame: Frame, wall: Wall) -> Ended:
@@ -187,7 +189,7 @@ class Search(Asked):
             law for law in laws(way, self.posterior, self.data, wall) if law.error <= SHARE * self.wanted.tolerance
         ]
         if not known:
-            raise NothingFits(
+            raise NothingFitsError(
                 f"methods must allow a step that is stable; got none for {way} at curvature {wall:.3g}"
             )
         law = min(known, key=lambda each: each.time)

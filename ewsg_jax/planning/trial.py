@@ -91,8 +91,8 @@ class Trial(NamedTuple):
             found.append(f"its trial is wrong: {self.report.verdict}")
         if self.report.scores.ess < FEWEST:
             found.append(
-                f"its trial is worth {self.report.scores.ess:.0f} independent draws, where {FEWEST:.0f} would judge "
-                f"it: an effective draw takes {self.time:,.0f} steps or more"
+                f"its trial is worth {self.report.scores.ess:.0f} independent draws, where {FEWEST:.0f} would "
+                f"judge it: an effective draw takes {self.time:,.0f} steps or more"
             )
         return found
 

@@ -68,7 +68,7 @@ def cluster(
 
 
 def _filled(x: np.ndarray) -> np.ndarray:
-    """Return features (n, d) with the mean of their column for what is not finite; 0 for a column of nothing else."""
+    """Return features (n, d) with the mean of their column for what is not finite; 0 where all of it is not."""
     known = np.isfinite(x)
     total, count = np.where(known, x, 0.0).sum(0), known.sum(0)
     return np.where(known, x, total / np.maximum(count, 1)).astype(x.dtype)

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     import optax
 
 NEAREST, NUM_NEAREST, AT_WALL = 0.1, 32, 0.3
-"""Standard deviations, and pairs of places around a mode, at which a wall is looked for; the share of them beyond it
-from which the mode lies on one."""
+"""Standard deviations, and pairs of places around a mode, at which a wall is looked for; and the share of them
+beyond it from which the mode lies on one."""
 AT_ONCE = 32
 """Numbers of a position up to which Newton's method begins at the start."""
 AT_ONCE_LINEAR = 256
@@ -68,8 +68,9 @@ def find_mode(
     Steps of Newton's method, which do not depend on the units of the coordinates. A position of more than 32
     numbers (256 where rows enter through linear predictors) is first brought near by L-BFGS, in at most half of the
     steps. All sums are in float64, with x64 enabled or not, where the model's functions can be traced so; else in
-    the dtypes of the position, and `distance` is then as good as these. Where JAX differentiates the functions once only,
-    second derivatives are differences of gradients.
+    the dtypes of the position, and `distance` is then as good as these. Where JAX differentiates the functions
+    once only, second derivatives are differences of gradients. Where the density is 0 no step leads; a point on the
+    boundary of the support is no mode.
 
     Args:
         key: a typed PRNG key, used for minibatches.

@@ -14,7 +14,7 @@ from ewsg_jax import products
 from ewsg_jax._types import Array
 
 PARTS = {8: (1e-4, 1e-3, 1e-2, 1e-1), 4: (0.03, 0.1, 0.3)}
-"""δ by the bytes of a number: the first is for functions that are known to rounding, the others for rougher ones."""
+"""δ by the bytes of a number: the first for functions that are known to rounding, the others for rougher ones."""
 MOST_ROUNDS, NEAR = 12, 4.0
 """Steps that are tried for one direction, and how far, as a factor, the last may be from the one that is wanted."""
 FARTHER = 1e3

@@ -147,7 +147,8 @@ class Potential:
             raise ValueError(
                 "log_likelihood and log_prior must have a finite gradient all around the position for their second "
                 "derivatives, which are differences of gradients here (JAX differentiates them once only); got "
-                f"{np.sum(~np.isfinite(found).all(1))} of {self.size} directions without one at V = {point.value:.4g}"
+                f"{np.sum(~np.isfinite(found).all(1))} of {self.size} directions without one, at V = "
+                f"{point.value:.4g}"
             )
         return found
 

@@ -25,7 +25,7 @@ FAR = 1e6
 MOST_ROWS, FEWEST = 2**24, 64
 """Rows at which the likelihood is evaluated, and the positions that are looked at however many rows there are."""
 PART = 0.1
-"""Of the tolerance, what share of draws may lie outside: half a percent of a normal law, cut off, is 2 % of its sd."""
+"""Of the tolerance, what share of draws may lie outside: half a percent of a normal law is 2 % of its sd."""
 AT_ONCE = 16
 """Positions that are looked at together."""
 NEEDS_POSITIVE = {"log", "log1p", "sqrt", "rsqrt", "pow"}
@@ -84,8 +84,8 @@ class Outside(NamedTuple):
 NONE = Outside(0.0, 0.0, 0.0, 0, 0.0)
 CURE = (
     "give bounded parameters a bijector (posterior.transformed(ewsg_jax.bijectors.positive()), interval, simplex, "
-    "ordered), which takes their support to all numbers; where the data bound it, one that begins at their largest or "
-    "least value"
+    "ordered), which takes their support to all numbers; where the data bound it, one that begins at their largest "
+    "or least value"
 )
 
 

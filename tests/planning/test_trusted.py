@@ -17,7 +17,7 @@ from ewsg_jax.preparation.support import NONE
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
 Y = jnp.asarray(RNG.normal(0.02, 1.0, 100), jnp.float32)
-PAIRS = jnp.asarray(RNG.normal(size=(100, 2)) + [0.0, 0.05], jnp.float32)
+PAIRS = jnp.asarray(RNG.normal([0.0, 0.05], size=(100, 2)), jnp.float32)
 COUNTS = jnp.asarray(RNG.multinomial(1, [0.02, 0.3, 0.68], 60), jnp.float32)
 UPTO = jnp.asarray(RNG.uniform(0.0, 2.0, 100), jnp.float32)
 ROWS = jnp.zeros(20)

@@ -91,9 +91,7 @@ def test_holes_that_are_not_masked_are_named():
     with pytest.raises(ValueError, match=f"{takes}.*log_likelihood is NaN for .* of 300 rows .*does not mask"):
         ewsg.find_mode(KEY, UNMASKED, START, HOLES, check_data=False)
     # nansum masks the value and not its gradient.
-    with pytest.raises(
-        ValueError, match=f"{takes}.*6 of 6 derivatives of log_likelihood are not finite.*jnp.where"
-    ):
+    with pytest.raises(ValueError, match=f"{takes}.*6 of 6 derivatives of log_likelihood .*jnp.where"):
         ewsg.plan(KEY, UNSAFE, START, HOLES, check_data=False)
 
 

@@ -13,7 +13,7 @@ KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
 Y = jnp.asarray(RNG.normal(0.02, 1.0, 400), jnp.float32)
 UPTO = jnp.asarray(RNG.uniform(0.0, 2.0, 100), jnp.float32)
-PAIRS = jnp.asarray(RNG.normal(size=(100, 2)) + [1.0, 0.0], jnp.float32)
+PAIRS = jnp.asarray(RNG.normal([1.0, 0.0], size=(100, 2)), jnp.float32)
 COUNTS = jnp.asarray(RNG.multinomial(1, [0.0, 0.4, 0.6], 60), jnp.float32)
 MANY = jnp.asarray(RNG.normal(size=(60, 40)), jnp.float32)
 INF = jnp.inf
