@@ -13,7 +13,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import _tree
-from ewsg_jax._types import Array, Data, Key, Position
+from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.compiling import QUICK
 from ewsg_jax.factors import Factor
 from ewsg_jax.planning.frame import Frame
@@ -35,11 +35,10 @@ SETTLED, FAR, LOWER = 0.02, 3.0, 12.0
 and by how much its log density may be lower to matter."""
 
 
-def elsewhere(key: Key, posterior: Posterior, frame: Frame, data: Data) -> int:
+def elsewhere(posterior: Posterior, frame: Frame, data: Data) -> int:
     """Return how many of 24 searches end at another mode; 0 without a search where there can be none.
 
     Args:
-        key: a typed PRNG key.
         posterior: of which.
         frame: the units around its mode.
         data: the rows.
@@ -47,10 +46,11 @@ def elsewhere(key: Key, posterior: Posterior, frame: Frame, data: Data) -> int:
     if posterior.log_concave or isinstance(data, Spread):
         return 0
     size, n = len(frame.sd), num_rows(data)
-    widths = jnp.repeat(jnp.asarray(WIDTHS), EACH)
-    places = widths[:, None] * jax.random.normal(key, (len(widths), size))
+    # On the host, as the rows: a program for each little thing would take longer than the search.
+    normal = np.random.default_rng(0).normal(size=(NUM_SEARCHES, size))
+    places = np.asarray(np.repeat(WIDTHS, EACH)[:, None] * normal, np.float32)
     some = min(n, MOST_ROWS)
-    rows = jnp.asarray((np.arange(some) * (n / some)).astype(np.int32))
+    rows = (np.arange(some) * (n / some)).astype(np.int32)
     positions, *told = _ends(posterior, frame.factor, frame.center, places, rows, data)
     lengths, slopes = (np.asarray(x, np.float64) for x in told)
     # Of N(0, I) hardly a draw lies farther out than this.

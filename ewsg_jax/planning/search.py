@@ -74,7 +74,7 @@ class Search(Asked):
             return replace(ended, doubts=[f"of draws of the normal approximation {normal.outside}"])
         frame = at_mode.corrected(normal)
         ended = self.by_law(for_places, normal, frame, for_trials)
-        others = 0 if ended.gaussian is None else elsewhere(for_trials, self.posterior, frame, self.data)
+        others = 0 if ended.gaussian is None else elsewhere(self.posterior, frame, self.data)
         if others:
             ended.doubts.append(
                 f"there is another mode: {others} of {NUM_SEARCHES} searches that began some widths away settled "

@@ -117,6 +117,7 @@ class Potential:
         parts = differences.PARTS[8 if self.of.wide else 4]
         if self._metric is None:
             self._metric = Metric.of(self._along(point, np.eye(self.size), parts[1], 0.0), self.of.wide)
+        hessian = np.empty(0)
         for _ in range(MOST_METRICS):
             best, least = np.empty(0), np.inf
             for part in parts:

@@ -53,16 +53,16 @@ class Outside(NamedTuple):
 
     Attributes:
         prior: the share of positions where log_prior is −inf, NaN or as good as −inf.
-        likelihood: the share of positions where the log likelihood of all rows is, of `count` that were looked at.
+        likelihood: the share of positions where the log likelihood of all rows is, of those that were evaluated.
         share: of those where either is.
-        count: positions at which the likelihood was evaluated; 0 where it cannot be 0 by its structure.
+        evaluated: positions at which the likelihood was evaluated; 0 where it cannot be 0 by its structure.
         data_passes: evaluations of the likelihood, over all rows.
     """
 
     prior: float
     likelihood: float
     share: float
-    count: int
+    evaluated: int
     data_passes: float
 
     @property

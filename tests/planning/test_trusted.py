@@ -182,11 +182,11 @@ def test_other_modes_are_found_and_none_is_made_up(name):
     log_likelihood, start, data, wanted = MODES[name]
     posterior = ewsg.Posterior(log_likelihood, flat)
     frame = Frame.at_mode(mode_of(posterior, jnp.asarray(start), data))
-    assert (elsewhere(KEY, posterior, frame, data) > 0) is wanted
+    assert (elsewhere(posterior, frame, data) > 0) is wanted
 
 
 def test_a_log_concave_likelihood_is_not_searched(monkeypatch):
     monkeypatch.setattr(room, "_ends", None)
     model = ewsg.models.gaussian_location()
     frame = Frame.at_mode(mode_of(model, jnp.zeros(2), PAIRS))
-    assert elsewhere(KEY, model, frame, PAIRS) == 0
+    assert elsewhere(model, frame, PAIRS) == 0

@@ -152,7 +152,7 @@ def test_shares_are_those_of_the_law():
     above, below = stats.norm.sf(1.5), stats.norm.cdf(0.5)
     for share, exact in ((found.prior, above), (found.likelihood, below), (found.share, above + below)):
         assert abs(share - exact) < 5 * (exact * (1 - exact) / 20_000) ** 0.5
-    assert found.count == 20_000
+    assert found.evaluated == 20_000
     # Half a percent of a tolerance of 5 % matters.
     assert found.matters(0.05)
     assert not support.NONE.matters(0.05)
