@@ -94,6 +94,7 @@ of(
         lambda: planned(data=ROWS | {"y": 2 * ROWS["y"]}, posterior=LOGISTIC),
     ),
     ("data of no rows", V, "data", "0 rows", ROWS_SHARED, lambda: planned(data=DATA[:0])),
+    ("a look or not", T, "check_data", "'no' (str)", "True or False", lambda: planned(check_data="no")),
     ("NaN in the data", V, "data", "1 NaN", "must be finite", lambda: planned(data=DATA.at[1, 0].set(NAN))),
     (
         "rows of other lengths",

@@ -39,6 +39,13 @@ def searched(**changes):
     return ewsg.find_mode(**arguments)
 
 
+LOOPED = ewsg.Posterior(
+    lambda w, x: -jnp.sum((x - jax.lax.while_loop(lambda c: jnp.any(c > 1), lambda c: c / 2, w)) ** 2),
+    lambda w: -jnp.sum(w**2),
+)
+BETWEEN_WALLS = ewsg.Posterior(
+    lambda w, x: -jnp.sum((x - w) ** 2), lambda w: jnp.where(jnp.all(jnp.abs(w) < 1), 0.0, -jnp.inf)
+)
 of(
     "find_mode",
     ("legacy key", T, "key", "uint32", A_KEY, lambda: searched(key=OLD_KEY)),
@@ -54,6 +61,23 @@ of(
     ),
     ("integers", T, "position", "int32", "floating-point", lambda: searched(position=jnp.zeros(2, int))),
     ("NaN data", V, "data", "holds 1 NaN", "must be finite", lambda: searched(data=DATA.at[0, 0].set(NAN))),
+    ("a look or not", T, "check_data", "'no' (str)", "True or False", lambda: searched(check_data="no")),
+    (
+        "a loop without a gradient",
+        V,
+        "log_likelihood",
+        "Reverse-mode differentiation",
+        "differentiable by jax.grad",
+        lambda: searched(posterior=LOOPED),
+    ),
+    (
+        "a start outside of the support",
+        V,
+        "position",
+        "log_prior is -inf",
+        "potential and its derivatives are finite",
+        lambda: searched(posterior=BETWEEN_WALLS, position=jnp.full(2, 9.0)),
+    ),
     ("too many rows", V, "data", "got 3,000,000,000 rows", AT_MOST_2_31, lambda: searched(data=TOO_MANY)),
     (
         "outside the support",
@@ -84,6 +108,7 @@ of(
 of(
     "cluster",
     ("no data", V, "data", "None", ROWS_SHARED, lambda: ewsg.cluster(None, 2)),
+    ("a look or not", T, "check_data", "0 (int)", "True or False", lambda: ewsg.cluster(DATA, 2, check_data=0)),
     ("no clusters", V, "k", "got 0", WHOLE, lambda: ewsg.cluster(DATA, 0)),
     ("more clusters than rows", V, "k", "got 7", "at most n = 6", lambda: ewsg.cluster(DATA, 7)),
     ("seed", T, "seed", "key", "a whole number", lambda: ewsg.cluster(DATA, 2, seed=jax.random.key(0))),
@@ -324,6 +349,8 @@ of(
         lambda: told(ewsg.sgld(MODEL, 0.1, batch_size=1, inverse_mass=3 * EYE), MANY),
     ),
     ("no data", V, "data", "None", "array", lambda: told(data=None)),
+    ("NaN data", V, "data", "holds 1 NaN", "must be finite", lambda: told(data=DATA.at[0, 0].set(NAN))),
+    ("a look or not", T, "check_data", "'no' (str)", "True or False", lambda: told(check_data="no")),
     ("a mode of another model", V, "position", "(5,)", "shape", lambda: told(mode=ELSEWHERE)),
     ("a step before the first", V, "step", "got -1", WHOLE_0, lambda: told(step=-1)),
 )
