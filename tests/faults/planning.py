@@ -314,4 +314,25 @@ MUTANTS = [
         "every = self._laws(way.dynamics)[::-1]",
         CANDIDATES + "test_a_way_is_at_its_cheapest_batch_and_step",
     ),
+    Mutant(
+        "plan: a normal approximation is right wherever its draws lie",
+        "ewsg_jax/planning/gaussian.py",
+        "        if self.outside.matters(self.tolerance):\n            return False\n",
+        "",
+        "tests/planning/test_trusted.py::test_a_plan_that_is_not_trusted_says_so_first[a wall]",
+    ),
+    Mutant(
+        "plan: a trial of a few effective draws is trusted",
+        "ewsg_jax/planning/trial.py",
+        "        if self.report.scores.ess < FEWEST:",
+        "        if self.report.scores.ess < 1:",
+        "tests/planning/test_trusted.py::test_what_a_trial_gives_reason_to_doubt",
+    ),
+    Mutant(
+        "plan: a mode that holds nothing is another",
+        "ewsg_jax/planning/elsewhere.py",
+        "is_other & (values[1:] > values[0] - LOWER)",
+        "is_other",
+        "tests/planning/test_trusted.py::test_other_modes_are_found_and_none_is_made_up[a mode that holds nothing]",
+    ),
 ]

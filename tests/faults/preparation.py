@@ -193,4 +193,32 @@ MUTANTS = [
         "self.width",
         "tests/preparation/test_widths.py::test_starts_are_as_wide_as_asked",
     ),
+    Mutant(
+        "differences: one-sided",
+        "ewsg_jax/preparation/differences.py",
+        "found = (gradient(plus) - gradient(minus)) / (2 * length)",
+        "found = (gradient(plus) - gradient(flat)) / length",
+        "tests/preparation/test_once_differentiable.py::test_differences_are_the_hessian[even-float64]",
+    ),
+    Mutant(
+        "differences: of the metric of the last point alone",
+        "ewsg_jax/preparation/potential.py",
+        "hessian = inverse.T @ (best + best.T) @ inverse / 2",
+        "hessian = inverse.T @ inverse",
+        "tests/preparation/test_once_differentiable.py::test_a_saddle_is_left",
+    ),
+    Mutant(
+        "support: the logarithm of what may be negative never ends",
+        "ewsg_jax/preparation/support.py",
+        "found |= depends and name in NEEDS_POSITIVE and not given[0].is_positive",
+        "found |= False",
+        "tests/preparation/test_support.py::test_ready_models_and_smooth_functions_have_no_end",
+    ),
+    Mutant(
+        "a mode on a wall is one",
+        "ewsg_jax/preparation/_find_mode.py",
+        "if around.share >= AT_WALL:",
+        "if around.share > 1:",
+        "tests/preparation/test_support.py::test_a_mode_on_a_wall_is_none[half of a normal law]",
+    ),
 ]
