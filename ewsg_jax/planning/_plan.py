@@ -188,7 +188,7 @@ def plan(
     )
     if not made.is_trusted:
         doubts = "; ".join(made.doubts)
-        warnings.warn(f"the plan is not trusted: {doubts}. What to do: {made.advice}", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"the plan is not trusted: {doubts}. What to do: {made.advice}", RuntimeWarning, stacklevel=3)
     return made
 
 

@@ -5,14 +5,14 @@ themselves are evaluated, where by its structure a function can end.
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
+from ewsg_jax import _check, freshness
 from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.compiling import QUICK
 from ewsg_jax.posterior import Posterior
@@ -97,11 +97,11 @@ def can_end(posterior: Posterior, position: Position, data: Data) -> tuple[bool,
     """
     datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), unpadded(data))
     shapes = jax.tree.flatten((_check.shapes(position), datum))
-    return _can_end(posterior, shapes[1], tuple(shapes[0]))
+    return _can_end(posterior, shapes[1], tuple(shapes[0]), freshness.now())
 
 
 @functools.lru_cache(maxsize=256)
-def _can_end(posterior: Posterior, structure: Any, leaves: tuple[Any, ...]) -> tuple[bool, bool]:
+def _can_end(posterior: Posterior, structure: Any, leaves: tuple[Any, ...], as_of: Hashable) -> tuple[bool, bool]:
     position, datum = jax.tree.unflatten(structure, leaves)
     return _has_end(posterior.log_prior, position), _has_end(posterior.log_likelihood, position, datum)
 
