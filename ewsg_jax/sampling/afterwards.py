@@ -4,13 +4,14 @@ A step follows gradients; what the density is where a chain has gone only an eva
 some hundred of log_prior and up to four thousand of log_likelihood are made, at most a two-hundredth of the run's
 own or 128, by one compiled program that later runs share.
 
-A chain has blown up where its last potential is a thousand temperatures a dimension above that of its own start,
-and ten times as high above the least that is known: on the way from a bad start it may go up before it falls.
-That of a chain that is right is not: it stays d/2 temperatures above the least one, give or take a few roots of d,
-wherever a chain of a heavy-tailed law may be; and on the way from a bad start it falls. Where the potential hardly
-sees how far a chain is, as that of a network without a prior, one has blown up that is a thousand times farther
-than all other chains, and above them by 200 temperatures and ten a dimension: a draw of a Cauchy law would have to
-be e¹⁰⁰ times as far as others.
+A chain has blown up where its last potential is a thousand temperatures a dimension above that of its own start and
+those of all other chains, and ten times as high above the least that is known (on the way from a bad start it may
+go up before it falls); or a million above its start, whatever others do: less may be the noise of batches. That of
+a chain that is right is not: it stays d/2 temperatures above the least one, give or take a few roots of d, wherever
+a chain of a heavy-tailed law may be; and on the way from a bad start it falls. Where the potential hardly sees how
+far a chain is, as that of a network without a prior, one has blown up that is a thousand times farther than all
+other chains, and above them by 200 temperatures and ten a dimension: a draw of a Cauchy law would have to be e¹⁰⁰
+times as far as others.
 """
 
 import dataclasses
@@ -38,8 +39,10 @@ from ewsg_jax.support import Outside, evenly
 SHARE = 1 / 200
 """Of the run's evaluations, those of log_likelihood that may be made here."""
 CLIMB, TIMES = 1e3, 10.0
-"""Temperatures a dimension above its start, and times as high above the least potential known, at which a chain has
-blown up."""
+"""Temperatures a dimension above its start and all other chains, and times as high above the least potential known,
+at which a chain has blown up."""
+ALONE = 1e6
+"""The first of these where no other chains are known that have not: all may be hot alike, by noise of batches."""
 FAR, HIGH, MORE = 1e3, 10.0, 200.0
 """Times as far as all other chains, and temperatures a dimension and more above them, at which it has, too."""
 ENORMOUS = 1e15
@@ -224,8 +227,10 @@ def _blown_up(
         if not np.isfinite(own[number]):
             blown[chain] = norms[chain] > ENORMOUS
             continue
-        allowed = CLIMB * unit + TIMES * max(0.0, before - least)
-        climbs = np.isfinite(before) and own[number] > before + allowed
+        known = max(before, np.max(elsewhere, initial=before))
+        climb = CLIMB if len(some) else ALONE
+        climbs = np.isfinite(known) and own[number] > known + climb * unit + TIMES * max(0.0, known - least)
+        climbs |= bool(own[number] > before + ALONE * unit + TIMES * max(0.0, before - least))
         far = len(some) > 1 and norms[chain] > FAR * max(norms[others].max(), _norms(_take(starts, [number]))[0])
         blown[chain] = climbs or bool(far and own[number] > np.max(elsewhere) + high)
     return blown

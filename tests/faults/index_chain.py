@@ -118,8 +118,8 @@ MUTANTS = [
     Mutant(
         "the schedules are read at the next step",
         "ewsg_jax/sampling/health.py",
-        "int(self.diverged_at[first]) - 1",
-        "int(self.diverged_at[first]) - 2",
+        "causes.of_schedules(kernel, fell - 1)",
+        "causes.of_schedules(kernel, fell - 2)",
         "tests/sampling/test_health.py::test_a_schedule_that_reaches_zero",
         sweep=True,
     ),
