@@ -45,7 +45,9 @@ def advice(posterior: Posterior, position: Position, data: Data) -> str | None:
     is_dead = _dead(posterior, near, few, rng)
     if not is_dead.any():
         return None
-    is_read, reads_data = _are_read(posterior, position, data)
+    is_read, by_data = _are_read(posterior, position, data)
+    if not by_data.any():
+        return None  # A likelihood that reads no row is a constant on purpose: the prior alone.
     is_dead &= is_read
     is_dead &= np.array([jnp.finfo(jnp.result_type(x)).bits >= 32 for _, x in paths])
     if not is_dead.any():
@@ -61,9 +63,9 @@ def advice(posterior: Posterior, position: Position, data: Data) -> str | None:
     ]
     shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
     rows = jax.tree.leaves(many)[0].shape[0]
-    by_data = _by_data(posterior, near, many, reads_data)
+    named = _by_data(posterior, near, many, by_data)
     return (
-        f"log_likelihood reads {shown}, but its derivative by it{by_data} is 0 on each of {rows} "
+        f"log_likelihood reads {shown}, but its derivative by it{named} is 0 on each of {rows} "
         "rows: only the prior moves it. log_likelihood is of one row: a layer over a batch (batch "
         "normalisation in training mode) makes a constant of one, so give it running statistics that are fixed; a "
         "threshold has no derivative, so smooth it (check_data=False does not look)"

@@ -259,7 +259,8 @@ def _put(trees: list[PyTree]) -> PyTree:
 def _norms(positions: PyTree) -> np.ndarray:
     """Return the length of each position, in float64, shape (chain,)."""
     leaves = jax.tree.leaves(positions)
-    squares = [np.square(np.asarray(x).reshape(len(x), -1), dtype=np.float64).sum(1) for x in leaves]
+    with np.errstate(over="ignore"):
+        squares = [np.square(np.asarray(x).reshape(len(x), -1), dtype=np.float64).sum(1) for x in leaves]
     return np.sqrt(np.sum(squares, axis=0))
 
 

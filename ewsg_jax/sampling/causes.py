@@ -111,7 +111,8 @@ def _is_finite(tree: PyTree) -> bool:
 
 
 def _length(position: Position) -> float:
-    return math.sqrt(sum(np.sum(np.square(np.asarray(x, np.float64))) for x in jax.tree.leaves(position)))
+    with np.errstate(over="ignore"):
+        return math.sqrt(sum(np.sum(np.square(np.asarray(x, np.float64))) for x in jax.tree.leaves(position)))
 
 
 def falls(kernel: Kernel, start: Position, end: Position, data: Data) -> bool:
