@@ -81,7 +81,12 @@ DOUBTED = {
 }
 
 
-@pytest.mark.parametrize("name", DOUBTED)
+SELDOM = {"an order", "a simplex"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.sweep) if name in SELDOM else name for name in DOUBTED]
+)
 def test_a_plan_that_is_not_trusted_says_so_first(name):
     log_likelihood, log_prior, start, data, reason, cure = DOUBTED[name]
     posterior = ewsg.Posterior(log_likelihood, log_prior)
@@ -94,7 +99,9 @@ def test_a_plan_that_is_not_trusted_says_so_first(name):
     assert np.isfinite([plan.data_passes(), plan.data_passes(ess=100), plan.burn_in]).all()
 
 
-@pytest.mark.parametrize("log_prior", [flat, lambda t: jnp.where(t > -5, 0.0, -INF)])
+@pytest.mark.parametrize(
+    "log_prior", [pytest.param(flat, marks=pytest.mark.sweep), lambda t: jnp.where(t > -5, 0.0, -INF)]
+)
 def test_a_plan_that_is_trusted_is_not_warned_of(log_prior):
     """With a wall fifty widths away too."""
     with warnings.catch_warnings():
@@ -107,6 +114,7 @@ def test_a_plan_that_is_trusted_is_not_warned_of(log_prior):
     assert repr(plan).startswith("Plan: ")
 
 
+@pytest.mark.sweep
 def test_a_support_that_the_data_bound_is_not_trusted():
     """U(0, θ): V falls to where the density ends, and trials walk out of it."""
     posterior = ewsg.Posterior(lambda t, row: jnp.where(row < t, -jnp.log(t), -INF), lambda t: -0.5 * t**2)

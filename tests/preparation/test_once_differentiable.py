@@ -190,6 +190,7 @@ def test_a_saddle_is_left():
     np.testing.assert_allclose(found.sd, [40**-0.5, 2**-0.5], rtol=0.01)
 
 
+@pytest.mark.sweep
 def test_of_many_coordinates_products_are_differences():
     found = mode_of(once(squares), normal, jnp.ones(1_100), rank=0)
     assert found.converged

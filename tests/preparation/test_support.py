@@ -71,7 +71,12 @@ AT_A_WALL = {
 }
 
 
-@pytest.mark.parametrize("name", AT_A_WALL)
+SELDOM = {"forty positive numbers", "walls of a large number"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.sweep) if name in SELDOM else name for name in AT_A_WALL]
+)
 def test_a_mode_on_a_wall_is_none(name):
     log_likelihood, log_prior, start, data, message = AT_A_WALL[name]
     posterior = ewsg.Posterior(log_likelihood, log_prior)
