@@ -32,7 +32,8 @@ def reference(case: Case, data: Data) -> dict[str, Any]:
     if case.has_outliers:
         return _beyond_walls(case, data)
     mode = mode_of(case, data)
-    center = ewsg.check(jax.random.key(5), normal_draws(mode), case.model, data).corrected.mean
+    corrected = ewsg.check(jax.random.key(5), normal_draws(mode), case.model, data).corrected
+    center = mode.position if corrected is None else corrected.mean
     law = ewsg.rows.leverage(data["x"], np.asarray(mode.covariance))
     found = []
     for h, seed in ((0.1, 6), (0.05, 7)):

@@ -67,6 +67,8 @@ def normal_draws(mode: ewsg.Mode) -> jax.Array:
 
 
 def _corrected(report: ewsg.Report) -> tuple[np.ndarray, np.ndarray]:
+    if report.corrected is None:
+        raise ValueError(f"report must be of draws that can be corrected; got {report.not_corrected}")
     return np.asarray(report.corrected.mean, np.float64), np.asarray(report.corrected.sd, np.float64)
 
 

@@ -89,19 +89,21 @@ def compare(name: str, kind: str, made: Problem, mode: ewsg.Mode) -> dict[str, A
     known, origin = reference(name), made.origin
     positions = samples.position if isinstance(samples, ewsg.Samples) else samples
     values = np.asarray(jax.vmap(jax.vmap(made.shifted))(jnp.asarray(positions)), float).reshape(-1, len(origin))
-    (mean, square), _ = report.expectation(lambda u: (made.shifted(u), made.shifted(u) ** 2))
-    mean, square = np.asarray(mean, float), np.asarray(square, float)
 
     def off(center: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.abs(center + origin - known.mean) / known.sd, np.abs(sd / known.sd - 1)
 
-    raw = off(values.mean(0), values.std(0))
-    corrected = off(mean, np.sqrt(np.maximum(square - mean**2, 0.0)))
+    raw, corrected = off(values.mean(0), values.std(0)), None
+    if report.corrected is not None:
+        (mean, square), _ = report.expectation(lambda u: (made.shifted(u), made.shifted(u) ** 2))
+        mean, square = np.asarray(mean, float), np.asarray(square, float)
+        corrected = off(mean, np.sqrt(np.maximum(square - mean**2, 0.0)))
     return {
         "raw_mean": rounded(raw[0].max()),
         "raw_sd": rounded(raw[1].max()),
-        "corrected_mean": rounded(corrected[0].max()),
-        "corrected_sd": rounded(corrected[1].max()),
+        "corrected_mean": None if corrected is None else rounded(corrected[0].max()),
+        "corrected_sd": None if corrected is None else rounded(corrected[1].max()),
+        "not_corrected": report.not_corrected,
         "outcome": report.outcome,
         "verdict": report.verdict,
         "ess": round(report.scores.ess),
@@ -148,10 +150,10 @@ def table(result: dict[str, Any]) -> str:
         cells = []
         for name in PREPARE:
             cell = result["cells"][kind][name]
-            cells.append(
-                f"{cell['outcome']}: {cell['raw_mean']:.2g}, {100 * cell['raw_sd']:.2g} % → "
-                f"{cell['corrected_mean']:.2g}, {100 * cell['corrected_sd']:.2g} %"
-            )
+            corrected = "not corrected"
+            if cell["corrected_mean"] is not None:
+                corrected = f"{cell['corrected_mean']:.2g}, {100 * cell['corrected_sd']:.2g} %"
+            cells.append(f"{cell['outcome']}: {cell['raw_mean']:.2g}, {100 * cell['raw_sd']:.2g} % → {corrected}")
         rows.append([f"`{kind}`" if kind in ewsg.METHODS else kind, *cells])
     means, sds, count = gains(result)
     told = (
@@ -168,7 +170,12 @@ def table(result: dict[str, Any]) -> str:
 
 def gains(result: dict[str, Any]) -> tuple[float, float, int]:
     """Return by what factor corrected means and sds are nearer, in the median, and of how many cells."""
-    cells = [cell for row in result["cells"].values() for cell in row.values() if 0.1 <= cell["raw_sd"] <= 0.4]
+    cells = [
+        cell
+        for row in result["cells"].values()
+        for cell in row.values()
+        if 0.1 <= cell["raw_sd"] <= 0.4 and cell["corrected_mean"] is not None
+    ]
     means = np.median([cell["raw_mean"] / max(cell["corrected_mean"], 1e-9) for cell in cells])
     sds = np.median([cell["raw_sd"] / max(cell["corrected_sd"], 1e-9) for cell in cells])
     return float(means), float(sds), len(cells)
@@ -188,7 +195,7 @@ def draw(result: dict[str, Any]) -> Figure:
         panel.plot(line, line, color="#888888", lw=0.8)
         panel.plot(line, line / 10, color="#888888", lw=0.8, ls=":")
         for kind in KINDS:
-            cells = list(result["cells"][kind].values())
+            cells = [cell for cell in result["cells"][kind].values() if cell["corrected_mean"] is not None]
             raw, corrected = (
                 [max(cell[f"{which}_{part}"], 2e-3) for cell in cells] for which in ("raw", "corrected")
             )

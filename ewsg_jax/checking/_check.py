@@ -17,16 +17,18 @@ from jax.sharding import Mesh
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Data, Key, PyTree
-from ewsg_jax.checking import coordinatewise, stein
-from ewsg_jax.checking.affine import between, root_of
-from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION, most_functions
+from ewsg_jax.checking import stein
+from ewsg_jax.checking.affine import root_of
+from ewsg_jax.checking.basis import most_functions
 from ewsg_jax.checking.brascamp_lieb import as_wide, prior_widths, too_wide
-from ewsg_jax.checking.correction import TINY, Correction
+from ewsg_jax.checking.correction import MOST_DENSE, Correction, Moments
+from ewsg_jax.checking.crossfit import TINY
 from ewsg_jax.checking.draws import Draws, draws_of
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.checking.kinetic import check_kernel, kinetic
 from ewsg_jax.checking.report import Corrected, Report
-from ewsg_jax.checking.rounds import nearer
+from ewsg_jax.checking.rounds import Reckoning, nearer
+from ewsg_jax.checking.support import Outside, outside
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
@@ -40,7 +42,9 @@ from ewsg_jax.sampling.coordinates import Names
 from ewsg_jax.sampling.spaced import evenly
 
 NEAR = 0.1
-"""The effect, no chance, above which draws are moved before they are corrected again."""
+"""The distance from the target, no chance, above which draws are moved before they are corrected again."""
+MOST_ERROR = 0.5
+"""Of a corrected mean, in sds, or of an sd, relatively: with larger ones there is no correction."""
 LOOKS = (4_000, 16_000)
 """Draws that are looked at, and how many where so many cannot tell."""
 MOST_BYTES = 2**30
@@ -151,7 +155,11 @@ def check(
         metric = None if mode is None else metric_of(mode, float(temperature))
         widths = prior_widths(posterior, draws, float(temperature))
         bounds = widths if posterior.log_concave else None
-        report = _judged(draws, whole, first, gradients, metric, bounds, float(tolerance), float(error_rate))
+        for_rows = jax.random.fold_in(key, MOST_NUMBERS * look + MOST_NUMBERS - 1)
+        beyond = outside(for_rows, posterior, draws, data, batch_size)
+        report = _judged(
+            draws, whole, first, gradients, metric, bounds, beyond, float(tolerance), float(error_rate)
+        )
         return dataclasses.replace(report, note=as_wide(whole[1], widths, draws.names))
 
     report, passes = looked(0, max_draws or LOOKS[0]), 0.0
@@ -177,58 +185,70 @@ def _judged(
     gradients: Callable[[int, Draws], Fresh],
     metric: tuple[np.ndarray, np.ndarray] | None,
     bounds: np.ndarray | None,
+    beyond: Outside,
     tolerance: float,
     error_rate: float,
 ) -> Report:
     """Judge draws, and find what is right; `whole` are mean and sd of all, those that are not looked at too."""
-    is_dense = draws.size <= min(coordinatewise.MOST_DENSE, len(draws.flat) // DRAWS_OF_FUNCTION - 1)
-    scores = _scores(draws, first.mean, metric, error_rate)
-    if draws.shared:
-        draws = draws._replace(num_groups=min(draws.num_groups, scores.num_blocks))
-    here, passes, correction, rest = draws, first.data_passes, None, None
-    if not is_dense:
-        found = coordinatewise.moments(draws.flat, first.mean, draws.num_groups)
-    else:
-        correction = Correction(draws.flat, first.first, first.second, scores.distance, draws.num_groups)
-        found = correction.moments
-        if scores.sure_distance > NEAR:
-            end = nearer(draws, gradients, correction)
-            here, correction, found, passes = end.draws, end.correction, end.moments, passes + end.data_passes
-            if end.slopes is not None:
-                own = found.mean, root_of(found.covariance, symmetric=True)
-                rest = _scores(here, end.slopes, own, error_rate)
+
+    def reckoned(own: Draws, fresh: Fresh, metric: tuple[np.ndarray, np.ndarray] | None = None) -> Reckoning:
+        scores = _scores(own, fresh, metric, error_rate)
+        if own.shared:
+            own = own._replace(num_groups=min(own.num_groups, scores.num_blocks))
+        distance = float(np.hypot(scores.distance, scores.hidden))
+        correction = Correction(own.flat, fresh.first, fresh.second, distance, own.num_groups)
+        return Reckoning(own, scores, correction)
+
+    here = reckoned(draws, first, metric)
+    end, passes = nearer(here, gradients, reckoned, NEAR)
+    found = end.correction.moments
+    if end is not here:
+        # What is right must not depend on where it is looked for.
+        found = found.beside(here.correction.moments)
+    reason = str(beyond) or _why_not(found, here.scores.distance, draws.names)
     mean, sd = whole[0], np.maximum(whole[1], TINY)
-    right = np.sqrt(np.diag(found.covariance) if is_dense else found.covariance)
     corrected = Corrected(
         mean=draws.told(found.mean),
-        sd=draws.told(right),
+        sd=draws.told(found.sd),
         mean_error=draws.told(found.mean_error),
-        sd_error=draws.told(right * found.sd_error),
-        covariance=found.covariance if is_dense else None,
-        by="coordinate by coordinate" if correction is None else correction.by,
+        sd_error=draws.told(found.sd * found.sd_error),
+        covariance=found.covariance,
+        by=end.correction.by,
     )
     return Report(
-        sd_ratio=draws.told(sd / right),
-        sd_ratio_error=draws.told(sd / right * found.sd_error),
-        mean_shift=draws.told((mean - found.mean) / right),
-        mean_shift_error=draws.told(found.mean_error / right),
-        corrected=corrected,
-        scores=scores,
-        rest=rest,
+        sd_ratio=draws.told(sd / found.sd),
+        sd_ratio_error=draws.told(sd / found.sd * found.sd_error),
+        mean_shift=draws.told((mean - found.mean) / found.sd),
+        mean_shift_error=draws.told(found.mean_error / found.sd),
+        corrected=None if reason else corrected,
+        not_corrected=reason,
+        scores=here.scores,
+        rest=None if end is here else end.scores,
+        outside=str(beyond),
         impossible=too_wide(draws, bounds, tolerance, error_rate),
         rhat=_worst_rhat(draws.values),
         num_chains=len(draws.values) + draws.num_lost,
         num_lost=draws.num_lost,
         num_draws=draws.num_draws,
         num_used=len(draws.flat),
-        data_passes=passes,
+        data_passes=first.data_passes + passes,
         tolerance=tolerance,
         names=draws.names,
-        correction=correction,
-        draws=here,
-        map=between(draws.flat, found.mean, found.covariance),
-        settled=between(here.flat, found.mean, found.covariance),
+        reckonings=(here,) if end is here else (here, end),
+        moments=found,
     )
+
+
+def _why_not(found: Moments, distance: float, names: tuple[str, ...]) -> str:
+    """Return in words why moments are not known well enough to be taken; nothing where they are."""
+    errors = np.maximum(found.mean_error / found.sd, found.sd_error)
+    k = int(np.argmax(errors))
+    if errors[k] <= MOST_ERROR:
+        return ""
+    size = f"up to {errors[k]:.2g}" if errors[k] < 10 else "beyond 10"
+    far = f"the draws are at least {distance:.2g} sd from a target that is not normal"
+    why = far if distance > NEAR else "too few draws, or gradients too noisy"
+    return f"corrected moments have errors {size} sd ({names[k]}): {why}"
 
 
 def metric_of(mode: Mode, temperature: float) -> tuple[np.ndarray, np.ndarray]:
@@ -240,21 +260,20 @@ def metric_of(mode: Mode, temperature: float) -> tuple[np.ndarray, np.ndarray]:
     center = vector(mode.position)
     covariance = mode.covariance
     if not isinstance(covariance, np.ndarray):
-        raise ValueError(
-            f"mode must be of at most {coordinatewise.MOST_DENSE:,} numbers; got one of {len(center):,}"
-        )
+        raise ValueError(f"mode must be of at most {MOST_DENSE:,} numbers; got one of {len(center):,}")
     return center, root_of(temperature * covariance, symmetric=True)
 
 
 def _scores(
-    draws: Draws, gradients: np.ndarray, metric: tuple[np.ndarray, np.ndarray] | None, error_rate: float
+    draws: Draws, fresh: Fresh, metric: tuple[np.ndarray, np.ndarray] | None, error_rate: float
 ) -> stein.Scores:
-    slopes = draws.in_chains(gradients)
+    slopes = draws.in_chains(fresh.mean)
+    apart = None if fresh.first is fresh.second else draws.in_chains((fresh.first - fresh.second) / 2)
     if metric is not None:
-        directions = stein.by_root(draws.values, slopes, *metric)
+        directions = stein.by_root(draws.values, slopes, apart, *metric)
     else:
-        is_dense = draws.size <= min(coordinatewise.MOST_DENSE, len(draws.flat) // 8)
-        directions = stein.by_halves(draws.values, slopes, is_dense, draws.shared)
+        is_dense = draws.size <= min(MOST_DENSE, len(draws.flat) // 8)
+        directions = stein.by_halves(draws.values, slopes, apart, is_dense, draws.shared)
     return stein.scores_of(directions, error_rate, draws.shared)
 
 

@@ -6,8 +6,8 @@ import numpy as np
 
 DRAWS_OF_FUNCTION = 4
 """Draws for each Stein function, at least."""
-MOST_PRODUCTS = 16
-"""Directions whose products are taken where all are too many."""
+MOST_FUNCTIONS = 1000
+"""Functions of degree two, above which linear ones are taken alone."""
 WHOLE = "all polynomials of degree two"
 
 
@@ -47,11 +47,6 @@ class Basis(NamedTuple):
         """The number of functions, the constant among them."""
         return 1 + len(self.directions) + len(self.pairs[0])
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether all products are there."""
-        return self.name == WHOLE
-
     def values(self, u: np.ndarray, h: np.ndarray) -> np.ndarray:
         """Return a column of ones, −h, and Δφ − h·∇φ of each product, shape (draws, size)."""
         i, j = self.pairs
@@ -60,29 +55,10 @@ class Basis(NamedTuple):
         return np.concatenate([np.ones((len(u), 1)), -h, products], axis=1)
 
 
-def candidates(white: White) -> list[Basis]:
-    """Return the bases that the draws are enough for, at least the linear one."""
-    count, d = white.u.shape
-    axes, numbers, few = np.eye(d), np.arange(d), min(d, MOST_PRODUCTS)
-
-    def are_enough(products: int) -> bool:
-        return DRAWS_OF_FUNCTION * (1 + d + products) <= count
-
-    found = [linear(d)]
-    if are_enough(d):
-        found.append(Basis("linear ones and squares", axes, (numbers, numbers)))
-    if few < d and are_enough(few * (few + 1) // 2):
-        values, vectors = np.linalg.eigh(spread(white) - axes)
-        top = vectors[:, np.argsort(-np.abs(values))[:few]]
-        found.append(Basis(f"linear ones and products of {few} directions", top, _pairs(few)))
-    if are_enough(d * (d + 1) // 2):
-        found.append(whole(d))
-    return found
-
-
 def most_functions(count: int, d: int) -> int:
-    """Return the size of the largest basis that so many draws of d numbers may have."""
-    return max(1 + d, min(count // DRAWS_OF_FUNCTION, 1 + d + d * (d + 1) // 2))
+    """Return the size of the largest basis that so many draws of d numbers have."""
+    square = 1 + d + d * (d + 1) // 2
+    return square if square <= min(count // DRAWS_OF_FUNCTION, MOST_FUNCTIONS) else 1 + d
 
 
 def linear(d: int) -> Basis:
@@ -99,13 +75,3 @@ def whole(d: int) -> Basis:
 def _pairs(count: int) -> tuple[np.ndarray, np.ndarray]:
     rows, columns = np.triu_indices(count)
     return rows, columns
-
-
-def spread(white: White) -> np.ndarray:
-    """Return K = E[h uᵀ], symmetrised."""
-    return symmetric((white.first + white.second).T @ white.u / (2 * len(white.u)))
-
-
-def symmetric(matrix: np.ndarray) -> np.ndarray:
-    """Return the symmetric part."""
-    return (matrix + matrix.T) / 2

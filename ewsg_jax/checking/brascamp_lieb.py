@@ -12,8 +12,8 @@ import numpy as np
 from scipy.special import stdtrit
 
 from ewsg_jax._types import Array, PyTree
-from ewsg_jax.checking.coordinatewise import MOST_DENSE
-from ewsg_jax.checking.correction import TINY, groups, jackknife
+from ewsg_jax.checking.correction import MOST_DENSE
+from ewsg_jax.checking.crossfit import TINY, groups, jackknife
 from ewsg_jax.checking.draws import Draws
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import differences

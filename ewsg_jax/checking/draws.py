@@ -9,7 +9,7 @@ import numpy as np
 from ewsg_jax import _check
 from ewsg_jax._types import Position, PyTree
 from ewsg_jax.checking.affine import Affine
-from ewsg_jax.checking.correction import GROUPS
+from ewsg_jax.checking.crossfit import GROUPS
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import Layout
 from ewsg_jax.sampling import Samples

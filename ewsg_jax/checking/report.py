@@ -9,12 +9,13 @@ import numpy as np
 from ewsg_jax import _check
 from ewsg_jax._types import Position, PyTree
 from ewsg_jax.checking import verdict as verdicts
-from ewsg_jax.checking.affine import Affine
-from ewsg_jax.checking.correction import Correction, averages
+from ewsg_jax.checking.affine import between
+from ewsg_jax.checking.correction import DOUBTED, Moments
 from ewsg_jax.checking.draws import Draws, draws_of, like
 from ewsg_jax.checking.functions import values_at
 from ewsg_jax.checking.kinetic import Kinetic
 from ewsg_jax.checking.plot import Panel, plot
+from ewsg_jax.checking.rounds import Reckoning
 from ewsg_jax.checking.stein import Scores
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.sampling import Samples
@@ -32,8 +33,9 @@ class Corrected:
         mean, sd: of each coordinate.
         mean_error, sd_error: their standard errors. Chance, and what the correction leaves where draws are far from
             the target.
-        covariance: shape (d, d), over the numbers of the position, leaf after leaf; None above 1,000 numbers.
-        by: which Stein functions means were found with.
+        covariance: shape (d, d), over the numbers of the position, in `ravel_pytree` order; None above 1,000
+            numbers, and where there are fewer than some 1.3 draws for each of them.
+        by: which Stein functions they were found with.
     """
 
     mean: Position
@@ -59,10 +61,12 @@ class Report:
         sd_ratio_error: its standard error, of the target's side: of these draws, not of others of the kind.
         mean_shift: the draws' mean less the target's, likewise, in standard deviations of the target.
         mean_shift_error: its standard error.
-        corrected: the moments that the draws should have.
+        corrected: the moments that the draws should have; None where they are not known well enough to be taken.
+        not_corrected: in words, why not; empty where they are.
         scores: Stein's identities: whether what is wrong is more than chance.
         rest: the same of the draws, moved to the corrected mean and covariance: what no affine map mends, for it is
             of another shape. None where draws are near enough, or too few, to be moved.
+        outside: in words, which share of the draws is where a density is 0; empty where none is seen.
         impossible: in words, that draws are wider than the prior, which a log-concave likelihood does not allow;
             empty where they are not, or this is not known.
         rhat: the largest split R-hat of a coordinate, NaN of one chain.
@@ -81,9 +85,11 @@ class Report:
     sd_ratio_error: Position
     mean_shift: Position
     mean_shift_error: Position
-    corrected: Corrected
+    corrected: Corrected | None
+    not_corrected: str
     scores: Scores
     rest: Scores | None
+    outside: str
     impossible: str
     rhat: float
     num_chains: int
@@ -93,10 +99,8 @@ class Report:
     data_passes: float
     tolerance: float
     names: tuple[str, ...]
-    correction: Correction | None = field(repr=False)
-    draws: Draws = field(repr=False)
-    map: Affine = field(repr=False)
-    settled: Affine = field(repr=False)
+    reckonings: tuple[Reckoning, ...] = field(repr=False)
+    moments: Moments = field(repr=False)
     note: str = ""
     kinetic: Kinetic | None = None
 
@@ -109,6 +113,11 @@ class Report:
     def verdict(self) -> str:
         """The same in words, with what to do."""
         return self._found.text
+
+    @property
+    def draws(self) -> Draws:
+        """Those that were looked at."""
+        return self.reckonings[0].draws
 
     @property
     def num_unseen(self) -> int:
@@ -129,36 +138,40 @@ class Report:
             self.num_lost,
             self.impossible,
             self.num_unseen > 0,
+            self.corrected is not None,
+            self.outside,
         )
 
     def expectation(self, function: Callable[[Any], PyTree]) -> tuple[PyTree, PyTree]:
         """Return the target's expectation of a function of the position, and its standard error.
 
-        By a regression on Stein functions; where draws are too few for all of degree two, the average over draws
-        moved as `correct` moves them, with its Monte Carlo error.
+        By a regression on Stein functions. Of draws that were moved, by what differs from that of the draws as they
+        were, too.
 
         Args:
             function: `function(position) -> tree of arrays`, for one draw; of a probability, true or false.
 
         Raises:
-            TypeError, ValueError: it is no such function; the position is of more than 1,000 numbers, or of more
-                than a quarter of the draws.
+            TypeError, ValueError: it is no such function; nothing can be corrected (`report.not_corrected`).
         """
         _check.function("function", function, "(position) -> tree of arrays")
-        if self.correction is None:
+        self._check_corrected("expectation")
+        values = [values_at(each.draws, function) for each in self.reckonings]
+        found = []
+        for leaves in zip(*(each.leaves for each in values), strict=True):
+            told = [each.correction.expectation(leaf) for each, leaf in zip(self.reckonings, leaves, strict=True)]
+            (first, doubt), (last, error) = told[0], told[-1]
+            if len(told) > 1:
+                error = np.sqrt(error**2 + (last - first) ** 2 + (DOUBTED * doubt) ** 2)
+            found.append((last, error))
+        return values[0].told([mean for mean, _ in found]), values[0].told([error for _, error in found])
+
+    def _check_corrected(self, name: str) -> None:
+        if self.corrected is None:
             raise ValueError(
-                f"function must be of at most 1,000 numbers, four draws for each; got {self.draws.size} and "
-                f"{self.num_used} draws"
+                f"{name} must be of draws that can be corrected; got {self.not_corrected}. Take smaller steps or "
+                "run longer, and check again"
             )
-        correction = self.correction
-        # Where draws are too few for a regression of squares, averages over draws moved to where they should be.
-        draws = self.draws if correction.is_whole else self.draws.moved(self.settled)
-        values = values_at(draws, function)
-        found = [
-            correction.expectation(leaf) if correction.is_whole else averages(leaf, draws.num_groups)
-            for leaf in values.leaves
-        ]
-        return values.told([mean for mean, _ in found]), values.told([error for _, error in found])
 
     def correct(self, samples: Samples | PyTree) -> Any:
         """Return draws moved by the affine map that takes the checked ones' mean and covariance to the target's.
@@ -167,12 +180,16 @@ class Report:
             samples: those that were checked, or others of the same run; draws beyond bounds are not moved back.
 
         Raises:
-            TypeError, ValueError: they are no draws of this position.
+            TypeError, ValueError: they are no draws of this position; nothing can be corrected
+                (`report.not_corrected`).
         """
+        self._check_corrected("correct")
         moved = draws_of(samples, None, 10**12)
         if moved.layout != self.draws.layout:
             raise ValueError("samples must be of the position that was checked; got others")
-        values = self.map(moved.values)
+        right = self.moments
+        to = between(self.draws.flat, right.mean, right.sd**2 if right.covariance is None else right.covariance)
+        values = to(moved.values)
         if isinstance(samples, Samples):
             return replace(samples, draws=like(samples.draws, values), moments=None)
         return like(samples, values)
@@ -206,7 +223,7 @@ class Report:
     def _table(self) -> str:
         ratio, ratio_error = vector(self.sd_ratio), vector(self.sd_ratio_error)
         shift, shift_error = vector(self.mean_shift), vector(self.mean_shift_error)
-        mean, sd = vector(self.corrected.mean), vector(self.corrected.sd)
+        mean, sd = self.moments.mean, self.moments.sd
         lost = f" ({self.num_lost} lost)" if self.num_lost else ""
         shared = "; chains share their batches: errors are from blocks of time" if self.draws.shared else ""
         scores = ", ".join(f"{name}: {score.z:.1f}" for name, score in self.scores.worst.items())
@@ -228,4 +245,5 @@ class Report:
         ]
         if len(shown) < len(ratio):
             lines.append(f"({len(ratio)} coordinates, the {len(shown)} with the largest bias shown)")
+        lines += [f"not corrected: {self.not_corrected}"] * bool(self.not_corrected)
         return "\n".join(lines + [f"note: {self.note}"] * bool(self.note))

@@ -1,6 +1,7 @@
-"""Draws that are far off, corrected again and again: moved to where they should be, and gradients made there.
+"""Draws that are far off: moved by the affine map to where they should be, with gradients made there, repeatedly.
 
-Draws that are too wide see all of the target; those of its own width say by how much that matters.
+A regression says less the farther the draws are off. Of all moves that one is taken after which the draws' own
+identities, by gradients made there, are nearest; where none brings them nearer the answer is that of the draws.
 """
 
 from collections.abc import Callable
@@ -9,59 +10,60 @@ from typing import NamedTuple
 import numpy as np
 
 from ewsg_jax.checking.affine import between
-from ewsg_jax.checking.correction import Correction, Moments
+from ewsg_jax.checking.correction import Correction
 from ewsg_jax.checking.draws import Draws
 from ewsg_jax.checking.gradients import Fresh
+from ewsg_jax.checking.stein import Scores
 
-WIDE, MOST_ROUNDS, SETTLED = 1.2, 4, 0.02
-"""How wide draws are made, in the target's standard deviations; how often; and the change that does not matter."""
+MOST_ROUNDS, SETTLED = 4, 0.02
+"""How often draws are moved; and the change of the answer that does not matter."""
+MOST_SLOPE = 1e100
+"""Of the potential at a draw, above which it is nowhere near the target."""
+NEARER = 0.7
+"""Part of their distance that moved draws may have, to be nearer beyond what fits to the same draws make of it."""
 
 
-class End(NamedTuple):
-    """Where the rounds end.
+class Reckoning(NamedTuple):
+    """What draws and the gradients at them say.
 
     Attributes:
-        draws: moved to the target's mean and covariance.
-        correction: of these.
-        moments: of the target, by draws of both widths.
-        slopes: gradients at the draws, shape (draws, d); None where these have none.
-        data_passes: what the gradients of all rounds cost.
+        draws: which.
+        scores: their identities.
+        correction: of them.
     """
 
     draws: Draws
+    scores: Scores
     correction: Correction
-    moments: Moments
-    slopes: np.ndarray | None
-    data_passes: float
 
 
-def nearer(draws: Draws, gradients: Callable[[int, Draws], Fresh], correction: Correction) -> End:
-    """Correct draws that are far off until nothing changes.
+def nearer(
+    first: Reckoning,
+    gradients: Callable[[int, Draws], Fresh],
+    reckoned: Callable[[Draws, Fresh], Reckoning],
+    near: float,
+) -> tuple[Reckoning, float]:
+    """Return the reckoning of draws that are moved to where they should be, and what gradients cost.
 
     Args:
-        draws: which.
+        first: of the draws as they are; it is returned where no move brings them nearer.
         gradients: of the potential, fresh ones for each number of a round, at draws.
-        correction: of the draws as they are.
+        reckoned: of draws and gradients.
+        near: the distance at which draws are near enough.
     """
-    passes, found, end = 0.0, correction.moments, End(draws, correction, correction.moments, None, 0.0)
-
-    def at(number: int, width: float) -> bool:
-        nonlocal passes, found, end
-        moved = draws.moved(between(draws.flat, found.mean, width**2 * found.covariance))
-        fresh = gradients(number, moved)
-        passes += fresh.data_passes
-        if not fresh.is_finite:
-            end = end._replace(slopes=None)
-            return False
-        next_one = Correction(moved.flat, fresh.first, fresh.second, 0.0, moved.num_groups)
-        found = next_one.moments
-        end = End(moved, next_one, found, fresh.mean, 0.0)
-        return True
-
+    here, best, passes = first, first, 0.0
     for number in range(1, MOST_ROUNDS + 1):
-        before = found
-        if not at(number, WIDE) or found.is_like(before, SETTLED):
+        found = here.correction.moments
+        if here.scores.distance <= near or found.covariance is None:
             break
-    wide = found
-    at(MOST_ROUNDS + 1, 1.0)
-    return end._replace(moments=found.between(wide), data_passes=passes)
+        draws = here.draws.moved(between(here.draws.flat, found.mean, found.covariance))
+        fresh = gradients(number, draws)
+        passes += fresh.data_passes
+        if not fresh.is_finite or np.abs(fresh.mean).max() > MOST_SLOPE:
+            break
+        here = reckoned(draws, fresh)
+        if here.scores.distance < best.scores.distance:
+            best = here
+        if here.correction.moments.differs(found) < SETTLED:
+            break
+    return (best if best.scores.distance < NEARER * first.scores.distance else first), passes

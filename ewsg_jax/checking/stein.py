@@ -16,12 +16,15 @@ import numpy as np
 from scipy.special import stdtrit
 
 from ewsg_jax.checking.affine import root_of
+from ewsg_jax.checking.crossfit import spread_of
 from ewsg_jax.sampling.convergence import array_statistics
 from ewsg_jax.sampling.spaced import evenly
 
-DRAWS_OF_BLOCK = 10
+DRAWS_OF_BLOCK = 5
 """Effective draws, at least, of a block of successive ones: its mean is nearly independent of the next one's."""
 MOST_BLOCKS, FEWEST_BLOCKS = 256, 8
+UNSEEN = 3.0
+"""Standard deviations of a Stein function that its mean may be off unseen, above which nothing is known."""
 MOST_ESS = 128
 """Directions, evenly spaced, whose effective draws are counted."""
 
@@ -56,11 +59,14 @@ class Score(NamedTuple):
         effect: how far it is off there: of u the excess of the variance, of the others the shift of the mean (in
             standard deviations) that would do as much.
         resolution: what effect would have been seen there.
+        response: of u, what E[g u] changes by where the draws get wider, relatively: 2 of a normal law, less of one
+            with heavier tails.
     """
 
     z: float
     effect: float
     resolution: float
+    response: float = 2.0
 
 
 class Scores(NamedTuple):
@@ -73,6 +79,10 @@ class Scores(NamedTuple):
         excess_error: its standard error.
         ess: effective draws of the direction that has fewest, for its mean or its variance.
         num_blocks: blocks from which errors come.
+        distance: the least that the draws' law is off the target's: the largest effect that is no chance, in
+            standard deviations of its function; where a few draws make these so large that not even 3 would be
+            seen, what would be.
+        hidden: what may be there unseen: half of the effect on a width that would be seen, in the median direction.
     """
 
     worst: dict[str, Score]
@@ -81,20 +91,8 @@ class Scores(NamedTuple):
     excess_error: float
     ess: float
     num_blocks: int
-
-    @property
-    def distance(self) -> float:
-        """How far the draws are from the target, in standard deviations: the largest effect, chance or not."""
-        return max(_length(name, score) for name, score in self.worst.items())
-
-    @property
-    def sure_distance(self) -> float:
-        """The same of effects that are no chance; 0 where there is none."""
-        return max((_length(name, x) for name, x in self.worst.items() if x.z > self.bound), default=0.0)
-
-
-def _length(name: str, score: Score) -> float:
-    return abs(score.effect) / (2 if name == "u" else 1)
+    distance: float = 0.0
+    hidden: float = 0.0
 
 
 class Directions(NamedTuple):
@@ -103,46 +101,60 @@ class Directions(NamedTuple):
     Attributes:
         draws: u, shape (chain, draw, directions).
         gradients: g along the same directions, so that E[g u] = 1: of the same shape.
+        apart: half of what the gradients of the two batches of a draw differ by, likewise; None where all rows are
+            taken.
         whole: the first so many directions are orthogonal ones in which the target is of width 1, nearly.
     """
 
     draws: np.ndarray
     gradients: np.ndarray
+    apart: np.ndarray | None
     whole: int
 
 
-def by_root(values: np.ndarray, gradients: np.ndarray, center: np.ndarray, root: np.ndarray) -> Directions:
+def by_root(
+    values: np.ndarray, gradients: np.ndarray, apart: np.ndarray | None, center: np.ndarray, root: np.ndarray
+) -> Directions:
     """Return u = L⁻¹(θ − c) and Lᵀg of draws (chain, draw, d), and the same along the coordinates of θ.
 
     Coordinate j of θ is the direction of row j of L: (θ − c)ⱼ = Lⱼ u, and the slope along it Lⱼ Lᵀg.
     """
     moved = np.linalg.solve(root, (values - center).reshape(-1, len(root)).T).T.reshape(values.shape)
     rows = (root / np.linalg.norm(root, axis=1, keepdims=True)).T
+
+    def both(along: np.ndarray) -> np.ndarray:
+        return np.concatenate([along, along @ rows], axis=-1)
+
     slopes = gradients @ root
-    along = np.concatenate([moved, moved @ rows], axis=-1)
-    return Directions(along, np.concatenate([slopes, slopes @ rows], axis=-1), len(root))
+    return Directions(both(moved), both(slopes), None if apart is None else both(apart @ root), len(root))
 
 
-def by_halves(values: np.ndarray, gradients: np.ndarray, dense: bool, shared: bool = False) -> Directions:
+def by_halves(
+    values: np.ndarray, gradients: np.ndarray, apart: np.ndarray | None, dense: bool, shared: bool = False
+) -> Directions:
     """Return each half of the draws along the directions of the other half's covariance, or by coordinate.
 
     Halves are of the chains, or of time: of one chain's, and of chains that share their batches. Directions are
     those nearest to the coordinates, so that the two halves' are nearly the same.
     """
     axis = 0 if len(values) > 1 and not shared else 1
-    halves = list(zip(*(np.array_split(x, 2, axis=axis) for x in (values, gradients)), strict=True))
+    noise = gradients if apart is None else apart
+    halves = list(zip(*(np.array_split(x, 2, axis=axis) for x in (values, gradients, noise)), strict=True))
     found = []
-    for (draws, slopes), (others, _) in (halves, halves[::-1]):
+    for (draws, slopes, off), (others, _, _) in (halves, halves[::-1]):
+        off = None if apart is None else off
         flat = others.reshape(-1, others.shape[-1])
         center = flat.mean(0)
         if dense:
             root = root_of((flat - center).T @ (flat - center) / len(flat), symmetric=True)
-            found.append(by_root(draws, slopes, center, root))
+            found.append(by_root(draws, slopes, off, center, root))
         else:
             scale = np.maximum(flat.std(0), np.finfo(float).tiny)
-            found.append(Directions((draws - center) / scale, slopes * scale, values.shape[-1]))
-    draws, slopes = (np.concatenate([each[k] for each in found], axis=axis) for k in (0, 1))
-    return Directions(draws, slopes, found[0].whole)
+            off = None if off is None else off * scale
+            found.append(Directions((draws - center) / scale, slopes * scale, off, values.shape[-1]))
+    u, g = (np.concatenate([each[k] for each in found], axis=axis) for k in (0, 1))
+    both = [each.apart for each in found if each.apart is not None]
+    return Directions(u, g, np.concatenate(both, axis=axis) if both else None, found[0].whole)
 
 
 def scores_of(directions: Directions, error_rate: float, shared: bool = False) -> Scores:
@@ -160,17 +172,33 @@ def scores_of(directions: Directions, error_rate: float, shared: bool = False) -
 
     ess, count, share = blocks_of(u, shared)
     bound = -float(stdtrit(count - 1, error_rate / 2 / (len(FUNCTIONS) * (u.shape[2] + 1))))
-    worst, excess = {}, (0.0, 0.0)
+    worst, excess, distance, hidden = {}, (0.0, 0.0), 0.0, 0.0
     for name, function in FUNCTIONS.items():
-        means = of_blocks(rows((g * function.value(u) - function.slope(u)) / function.size), count)
-        means = np.column_stack([means, means[:, : directions.whole].mean(1)])
+        value = function.value(u)
+        all_draws = (g * value - function.slope(u)) / function.size
+        noise = (
+            0.0 if directions.apart is None else np.mean((directions.apart * value / function.size) ** 2, (0, 1))
+        )
+        size = spread_of(all_draws.reshape(-1, u.shape[2]), noise)
+        means = of_blocks(rows(all_draws), count)
+        average = slice(None, directions.whole)
+        means = np.column_stack([means, means[:, average].mean(1)])
+        # On average over directions an effect is as large as that in each of them.
+        size = np.append(size, np.sqrt(np.mean(size[average] ** 2)))
         effect = means.mean(0)
         error = np.maximum(means.std(0, ddof=1) / np.sqrt(count * share), np.finfo(float).tiny)
-        k = int(np.argmax(np.abs(effect) / error))
-        worst[name] = Score(float(abs(effect[k]) / error[k]), float(effect[k]), float(bound * error[k]))
+        z = np.abs(effect) / error
+        k = int(np.argmax(z))
+        worst[name] = Score(float(z[k]), float(effect[k]), float(bound * error[k]))
+        unseen = bound * error / size
+        off = np.where(z > bound, np.abs(effect) / size, np.where(unseen > UNSEEN, unseen, 0.0))
+        distance = max(distance, float(off.max()))
         if name == "u":
-            excess = float(effect[-1]), float(error[-1])
-    return Scores(worst, bound, *excess, ess, count)
+            excess, hidden = (float(effect[-1]), float(error[-1])), float(np.median(unseen[:-1])) / 2
+            # Of draws s times as wide as a normal target's E[g u] = s² and the variance is 2 s⁴.
+            response = size[k] ** 2 / max(1 + effect[k], 0.1) ** 2
+            worst[name] = worst[name]._replace(response=float(response))
+    return Scores(worst, bound, *excess, ess, count, distance, hidden)
 
 
 def least_ess(draws: np.ndarray, shared: bool = False) -> tuple[float, float]:

@@ -12,6 +12,9 @@ FEWEST = 50
 SURE = 2.0
 """Standard errors within which a number is known."""
 
+INSIDE = "Give a bijector (posterior.transformed(ewsg_jax.bijectors.…)), which takes all numbers to where it is not"
+"""What to do about draws where a density is 0."""
+
 
 class Verdict(NamedTuple):
     """What is said.
@@ -37,22 +40,29 @@ def of(
     num_lost: int,
     impossible: str = "",
     has_more: bool = False,
+    is_corrected: bool = True,
+    outside: str = "",
 ) -> Verdict:
     """Judge draws.
 
     A bias is what Stein's identities see beyond chance. It matters where it is more than the tolerance, in a
     standard deviation or twice that in a mean; draws without one are right where their moments are near enough to
-    the target's, which finite draws need not be. What is impossible is wrong, whatever the identities see. Where
+    the target's, which finite draws need not be. What is impossible is wrong, whatever the identities see, and so
+    are draws where a density is 0. Where
     nothing can be told, draws that were not looked at come before a longer run.
     """
     seen = {name: score for name, score in scores.worst.items() if score.z > scores.bound}
     large = {name: score for name, score in seen.items() if _is_large(name, score, tolerance)}
     longer = "Look at more of the draws (max_draws=)" if has_more else "Run longer"
+    otherwise = ", or take report.corrected" if is_corrected else ""
     lost = f"; {num_lost} chains are lost, and left out" if num_lost else ""
     # The largest of many is not the most certain: what it is beyond its error.
     by_ratio = np.maximum(np.abs(ratio - 1) - SURE * ratio_error, 0) / tolerance
     by_shift = np.maximum(np.abs(shift) - SURE * shift_error, 0) / (2 * tolerance)
     i, j = int(np.argmax(by_ratio)), int(np.argmax(by_shift))
+    if outside:
+        others = f"; {impossible}" if impossible else ""
+        return Verdict("wrong", f"{outside}{others}{lost}. {INSIDE}")
     if rhat > CONVERGED:
         text = f"chains do not agree (R-hat {rhat:.2f}): several modes, or a run far too short{lost}"
         text += f"; {impossible}" if impossible else ""
@@ -76,7 +86,7 @@ def of(
             else:
                 parts.append(f"of another shape: E[g φ − φ'] of φ = {name} is {score.effect:.2g}")
             parts[-1] += f" (|z| = {score.z:.1f})"
-        return Verdict("wrong", "; ".join(parts) + lost + f". {_advice(scores, ratio, ratio_error, tolerance)}")
+        return Verdict("wrong", "; ".join(parts) + lost + f". {_advice(scores, ratio, tolerance)}{otherwise}")
     off = np.maximum(np.abs(ratio - 1) / tolerance, np.abs(shift) / (2 * tolerance))
     error = SURE * np.maximum(ratio_error / tolerance, shift_error / (2 * tolerance))
     if off.max() <= 1 and error.max() <= 1:
@@ -86,20 +96,20 @@ def of(
     k = int(np.argmax(off if off.max() > 1 else error))
     text = f"no bias seen, but not enough draws to tell: sd × {ratio[k]:.3g} ± {ratio_error[k]:.2g}, mean off by "
     text += f"{shift[k]:.2g} ± {shift_error[k]:.2g} sd ({names[k]}){lost}"
-    return Verdict("unsure", f"{text}. {longer}, or take report.corrected")
+    return Verdict("unsure", f"{text}. {longer}{otherwise}")
 
 
 def _is_large(name: str, score: Score, tolerance: float) -> bool:
     """Return whether an effect is more than the tolerance."""
     if name == "u":
-        return not (1 - tolerance) ** 2 <= 1 + score.effect <= (1 + tolerance) ** 2
+        return not (1 - tolerance) ** 2 <= 1 + 2 * score.effect / score.response <= (1 + tolerance) ** 2
     return abs(score.effect) > 2 * tolerance
 
 
-def _advice(scores: Scores, ratio: np.ndarray, ratio_error: np.ndarray, tolerance: float) -> str:
+def _advice(scores: Scores, ratio: np.ndarray, tolerance: float) -> str:
     """Return what to do about it."""
     if scores.excess > scores.bound * scores.excess_error or np.median(ratio) > 1 + tolerance:
-        return "Halve the step, take more rows a step, or take report.corrected"
+        return "Halve the step, take more rows a step"
     if np.median(ratio) < 1 - tolerance:
-        return "Halve the step (a scheme may be too cold), run longer, or take report.corrected"
-    return "Run longer from over-dispersed starts, halve the step, or take report.corrected"
+        return "Halve the step (a scheme may be too cold), run longer"
+    return "Run longer from over-dispersed starts, halve the step"

@@ -8,8 +8,8 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._types import Data, Key, PyTree
-from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION, White, linear, whole
-from ewsg_jax.checking.correction import TINY, Regression, averages
+from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION, linear, whole
+from ewsg_jax.checking.crossfit import TINY, CrossFit, averages, fitted
 from ewsg_jax.checking.functions import values_at
 from ewsg_jax.checking.stein import blocks_of
 from ewsg_jax.diagnostics.scored import scored, whitened
@@ -136,12 +136,13 @@ def control_variates(
     white = whitened(draws, fresh, None, float(temperature))
     blocks = blocks_of(draws.in_chains(white.u), draws.shared)
     # Where draws are the target's, least squares leave least variance with noise in the features too.
-    white = White(white.u, white.mean, white.mean)
-    regression = Regression(linear(d) if order == 1 else whole(d), white, blocks.number)
+    functions = (linear(d) if order == 1 else whole(d)).values(white.u, white.mean)[:, 1:]
+    regression = CrossFit(functions, functions)
 
     def of(leaf: np.ndarray) -> tuple[np.ndarray, ...]:
         level, size = leaf.mean(0), np.maximum(leaf.std(0), TINY)
-        found = regression.fit((leaf - level) / size)
+        scaled = (leaf - level) / size
+        found = fitted(scaled, [regression.predicted(regression.coefficients(scaled))], blocks.number)
         sure = size / np.sqrt(blocks.share)
         plain = averages(leaf, blocks.number)[1] / np.sqrt(blocks.share)
         return level + size * found.expectation, sure * found.error, level, plain, 1 - found.left**2

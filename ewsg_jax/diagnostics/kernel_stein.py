@@ -7,7 +7,7 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._types import Data, Key, PyTree
-from ewsg_jax.checking.correction import groups, jackknife
+from ewsg_jax.checking.crossfit import groups, jackknife
 from ewsg_jax.checking.stein import blocks_of
 from ewsg_jax.diagnostics.scored import scored, whitened
 from ewsg_jax.diagnostics.stein_kernel import SteinKernel

@@ -10,8 +10,8 @@ from ewsg_jax._types import Data, Key, PyTree
 from ewsg_jax.checking._check import metric_of
 from ewsg_jax.checking.affine import root_of
 from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION, White
-from ewsg_jax.checking.coordinatewise import MOST_DENSE
-from ewsg_jax.checking.correction import TINY
+from ewsg_jax.checking.correction import MOST_DENSE
+from ewsg_jax.checking.crossfit import TINY
 from ewsg_jax.checking.draws import Draws, draws_of
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.posterior import Posterior

@@ -98,7 +98,7 @@ class Frame:
     def corrected(self, gaussian: Gaussian) -> "Frame":
         """Return this one, of a mode, corrected where the correction is to be trusted."""
         right = gaussian.report.corrected
-        if right.covariance is None or gaussian.doubt > TRUSTED:
+        if right is None or right.covariance is None or gaussian.doubt > TRUSTED:
             return self
         return replace(Frame.at(self.mode, right.mean, right.covariance), rows=self.rows)
 

@@ -61,17 +61,23 @@ class Gaussian:
 
     @property
     def mean(self) -> Position:
-        """Corrected means, a tree like the position."""
+        """Corrected means, a tree like the position; the draws' own where these are not known."""
+        if self.report.corrected is None:
+            return jax.tree.map(lambda x: x.mean((0, 1)), self.draws)
         return self.report.corrected.mean
 
     @property
     def sd(self) -> Position:
         """Corrected standard deviations, likewise."""
+        if self.report.corrected is None:
+            return jax.tree.map(lambda x: x.std((0, 1)), self.draws)
         return self.report.corrected.sd
 
     @property
     def doubt(self) -> float:
         """The largest error of a corrected mean, in sds, or of a sd, relatively, over what is tolerated."""
+        if self.report.corrected is None:
+            return float("inf")
         of_mean, of_sd = self.report.corrected.errors
         return SURE * max(of_mean / 2, of_sd) / self.tolerance
 
@@ -80,15 +86,13 @@ class Gaussian:
         """Whether corrected means and standard deviations are known within tolerance."""
         if self.outside.matters(self.tolerance):
             return False
-        if self.report.correction is None:
-            return self.report.outcome == "right"
         return self.doubt <= 1
 
     @property
     def is_normal(self) -> bool:
         """Whether the posterior is of a normal law's shape, once the draws have its mean and covariance."""
         rest = self.report.scores if self.report.rest is None else self.report.rest
-        return rest.sure_distance <= NEAR
+        return rest.distance <= NEAR
 
     @property
     def verdict(self) -> str:
@@ -96,6 +100,8 @@ class Gaussian:
         name = "the Gaussian at the mode"
         if self.outside.matters(self.tolerance):
             return f"{name} is not right: of its draws {self.outside}"
+        if self.report.corrected is None:
+            return f"{name} cannot be corrected: {self.report.not_corrected}"
         if not (self.is_right or self.report.outcome == "right"):
             return f"{name} cannot be corrected: errors up to {self.doubt:.2g} times what is tolerated"
         corrected = "" if self.report.outcome == "right" else ", corrected,"

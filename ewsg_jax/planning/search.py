@@ -207,6 +207,8 @@ class Search(Asked):
         if last.report is None:
             return frame, frame.places(key, NUM_POINTS, 1.0)
         corrected = last.report.corrected
-        if corrected.covariance is not None and not last.is_short and max(corrected.errors) < KNOWN:
+        if corrected is None or corrected.covariance is None:
+            return frame, last.places(NUM_POINTS, frame.center)
+        if not last.is_short and max(corrected.errors) < KNOWN:
             frame = Frame.at(self.mode, corrected.mean, corrected.covariance)
         return frame, last.places(NUM_POINTS, frame.center)

@@ -9,7 +9,7 @@ import pytest
 from scipy import integrate, stats
 
 import ewsg_jax as ewsg
-from ewsg_jax.checking import affine, basis, coordinatewise, stein, verdict
+from ewsg_jax.checking import affine, basis, stein, verdict
 from ewsg_jax.checking.correction import Correction
 from ewsg_jax.checking.draws import draws_of
 from ewsg_jax.checking.gradients import fresh_gradients
@@ -88,12 +88,13 @@ def test_positions_that_are_trees():
 
 
 def test_coordinate_by_coordinate():
-    """Above 1,000 numbers; exact for a normal target without correlations."""
-    sd = np.exp(np.linspace(-2, 2, 6))
-    flat = RNG.uniform(-2, 3, (400, 6)) * sd
-    found = coordinatewise.moments(flat, flat / sd**2)
-    np.testing.assert_allclose(found.covariance, sd**2, rtol=1e-9)
-    np.testing.assert_allclose(found.mean / sd, 0, atol=1e-9)
+    """Of more numbers than there are draws; exact for a normal target without correlations."""
+    sd = np.exp(np.linspace(-2, 2, 40))
+    flat = RNG.uniform(-2, 3, (60, 40))[:32] * sd
+    found = Correction(flat, flat / sd**2, flat / sd**2, 0.0).moments
+    assert found.covariance is None
+    np.testing.assert_allclose(found.sd / sd, 1, rtol=1e-8)
+    np.testing.assert_allclose(found.mean / sd, 0, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", stein.FUNCTIONS)
@@ -141,7 +142,7 @@ def alarms(sd, runs, d, seed, root=None, common=0.0):
     for _ in range(runs):
         draws = autocorrelated(rng, (8, 1000, d), sd, common=common)
         slopes = (draws + 0.3 * rng.standard_normal(draws.shape)) @ np.linalg.inv(root)
-        scores = stein.scores_of(stein.by_halves(draws @ root.T, slopes, True, shared), 0.02, shared)
+        scores = stein.scores_of(stein.by_halves(draws @ root.T, slopes, None, True, shared), 0.02, shared)
         found.append(any(score.z > scores.bound for score in scores.worst.values()))
     return np.array(found)
 
@@ -192,23 +193,24 @@ def test_directions_of_the_same_draws_would_raise_alarm():
     draws = autocorrelated(rng, (8, 250, 20))
     slopes = draws + 0.1 * rng.standard_normal(draws.shape)
     flat = draws.reshape(-1, 20)
-    own = stein.by_root(draws, slopes, flat.mean(0), affine.root_of(np.cov(flat.T)))
+    own = stein.by_root(draws, slopes, None, flat.mean(0), affine.root_of(np.cov(flat.T)))
     scores = stein.scores_of(own, 0.02)
     assert scores.worst["u"].z > scores.bound
-    scores = stein.scores_of(stein.by_halves(draws, slopes, True), 0.02)
+    scores = stein.scores_of(stein.by_halves(draws, slopes, None, True), 0.02)
     assert scores.worst["u"].z < scores.bound
 
 
 def test_each_half_has_the_directions_of_the_other():
     """Those of its mean and its covariance, in both ways."""
-    values, slopes = np.random.default_rng(9).standard_normal((2, 4, 30, 3))
-    found = stein.by_halves(values, slopes, True)
+    values, slopes, apart = np.random.default_rng(9).standard_normal((3, 4, 30, 3))
+    found = stein.by_halves(values, slopes, apart, True)
     for mine, other in ((slice(0, 2), slice(2, 4)), (slice(2, 4), slice(0, 2))):
         flat = values[other].reshape(-1, 3)
         root = affine.root_of(np.cov(flat.T, ddof=0), symmetric=True)
-        expected = stein.by_root(values[mine], slopes[mine], flat.mean(0), root)
+        expected = stein.by_root(values[mine], slopes[mine], apart[mine], flat.mean(0), root)
         np.testing.assert_allclose(found.draws[mine], expected.draws, rtol=1e-9)
         np.testing.assert_allclose(found.gradients[mine], expected.gradients, rtol=1e-9)
+        np.testing.assert_allclose(found.apart[mine], expected.apart, rtol=1e-9)
 
 
 def test_two_batches_undo_the_attenuation_by_their_noise():
@@ -218,7 +220,8 @@ def test_two_batches_undo_the_attenuation_by_their_noise():
     first, second = (draws + 0.8 * rng.standard_normal(draws.shape) for _ in range(2))
     both = Correction(draws, first, second, 0.0).moments
     np.testing.assert_allclose(both.mean, 0, atol=5 * both.mean_error.max())
-    assert both.mean_error.max() < 0.04
+    # What noise hides of the rest of a fit is in the error, beside the chance of 0.02.
+    assert both.mean_error.max() < 0.08
     np.testing.assert_allclose(np.sqrt(np.diag(both.covariance)), 1, atol=5 * both.sd_error.max())
     once = Correction(draws, first, first.copy(), 0.0).moments
     assert np.abs(once.mean).min() > 0.1
@@ -232,7 +235,7 @@ def test_bases_have_mean_zero_under_their_target():
     root = np.array([[1.3, 0.0], [-0.4, 0.7]])
     u = grid @ root.T
     h = u @ np.linalg.inv(root @ root.T)
-    for one in basis.candidates(basis.White(np.tile(u, (9, 1)), np.tile(h, (9, 1)), np.tile(h, (9, 1)))):
+    for one in (basis.linear(2), basis.whole(2)):
         sums = mass @ one.values(u, h)
         np.testing.assert_allclose(sums, np.eye(one.size)[0], atol=1e-9)
 
@@ -272,16 +275,23 @@ def test_a_hot_run_of_a_skewed_posterior():
     assert "Halve the step" in report.verdict
     right = report.corrected
     # Errors of the truth are below 0.01 sd.
-    assert np.abs((right.mean - known.mean) / known.sd).max() < 0.03
-    assert np.abs(right.sd / known.sd - 1).max() < 0.04
-    np.testing.assert_allclose(report.sd_ratio, raw, rtol=0.04)
+    assert np.abs((right.mean - known.mean) / known.sd).max() < 0.012
+    assert np.abs(right.sd / known.sd - 1).max() < 0.015
+    np.testing.assert_allclose(report.sd_ratio, raw, rtol=0.015)
     assert np.all(np.abs(right.mean - known.mean) < 4 * np.hypot(right.mean_error, 0.005 * known.sd))
     assert np.all(np.abs(right.sd - known.sd) < 4 * np.hypot(right.sd_error, 0.005 * known.sd))
-    # Three times as wide still: a correction at once is a fifth off.
+    # Three times as wide still: nothing is advised that is not known.
     far = run.position.mean((0, 1)) + 3 * (run.position - run.position.mean((0, 1)))
-    again = ewsg.check(KEY, far, model, data, mode=mode).corrected
-    assert np.abs((again.mean - known.mean) / known.sd).max() < 0.05
-    assert np.abs(again.sd / known.sd - 1).max() < 0.08
+    again = ewsg.check(KEY, far, model, data, mode=mode)
+    assert again.outcome == "wrong"
+    assert again.corrected is None
+    assert "a target that is not normal" in again.not_corrected
+    assert "report.corrected" not in again.verdict
+    assert again.not_corrected in repr(again)
+    with pytest.raises(ValueError, match="expectation must be of draws that can be corrected"):
+        again.expectation(lambda w: w)
+    with pytest.raises(ValueError, match="correct must be of draws that can be corrected"):
+        again.correct(far)
     assert not draws_of(run, None, 100).shared
     assert draws_of(dataclasses.replace(run, shared_minibatch=True), None, 100).shared
     moved = report.correct(run)
@@ -391,9 +401,8 @@ def test_half_precision_and_few_draws():
         KEY, jnp.asarray(ODD[:, :, :2], jnp.bfloat16), ewsg.models.gaussian_location(), ODD[0, :, :2]
     )
     assert report.sd_ratio.dtype == jnp.float32
-    few = ewsg.check(KEY, ODD[:1, :12], LINEAR, ROWS)
-    assert few.corrected.covariance is None
-    assert few.corrected.by == "coordinate by coordinate"
+    few = ewsg.check(KEY, ODD[:1, :10], LINEAR, ROWS)
+    assert few.moments.covariance is None
 
 
 def test_lost_chains_are_left_out():

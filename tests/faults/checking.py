@@ -3,6 +3,7 @@
 from tests.faults.mutant import Mutant
 
 TESTS = "tests/checking/test_check.py::"
+ERRORS, SUPPORT = "tests/checking/test_errors.py::", "tests/checking/test_support.py::"
 KINETIC = "tests/checking/test_kinetic.py::"
 BRASCAMP = "tests/checking/test_brascamp_lieb.py::"
 MUTANTS = [
@@ -81,30 +82,30 @@ MUTANTS = [
     Mutant(
         "check: one batch where there are two",
         "ewsg_jax/checking/correction.py",
-        "self.basis.values(white.u, white.second)",
-        "first",
+        "slopes if first is second else second * self._sd)",
+        "slopes)",
         TESTS + "test_two_batches_undo_the_attenuation_by_their_noise",
     ),
     Mutant(
-        "check: second moments instead of a covariance",
+        "check: second moments instead of variances",
         "ewsg_jax/checking/correction.py",
-        "_bounded((u * weights[:, None]).T @ u - np.outer(off, off))",
-        "_bounded((u * weights[:, None]).T @ u)",
+        "of((x - shift) ** 2, x - shift)",
+        "of(x**2, x)",
         TESTS + "test_one_correction_is_exact_for_a_normal_target",
     ),
     Mutant(
-        "check: a covariance by its inverse",
+        "check: a covariance about the mean of the draws",
         "ewsg_jax/checking/correction.py",
-        "np.linalg.lstsq(crossed.T, squares.T, rcond=None)[0].T",
-        "np.linalg.lstsq(squares.T, crossed.T, rcond=None)[0].T",
+        "left = x - shift - (",
+        "left = x - (",
         TESTS + "test_one_correction_is_exact_for_a_normal_target",
         sweep=True,
     ),
     Mutant(
         "check: draws far off are corrected once",
-        "ewsg_jax/checking/_check.py",
-        "if scores.sure_distance > NEAR:",
-        "if False:",
+        "ewsg_jax/checking/rounds.py",
+        "range(1, MOST_ROUNDS + 1)",
+        "range(1, 1)",
         TESTS + "test_a_hot_run_of_a_skewed_posterior",
     ),
     Mutant(
@@ -130,10 +131,10 @@ MUTANTS = [
         TESTS + "test_a_map_between_covariances",
     ),
     Mutant(
-        "check: a mean of the variance over the draws', not the target's",
-        "ewsg_jax/checking/coordinatewise.py",
-        "squares / np.maximum(crossed, LEAST_VARIANCE)",
-        "np.maximum(crossed, LEAST_VARIANCE)",
+        "check: the level of a coordinate own identity forgotten",
+        "ewsg_jax/checking/correction.py",
+        "lambda g: off * g - 1, self._g",
+        "lambda g: off * g, self._g",
         TESTS + "test_coordinate_by_coordinate",
     ),
     Mutant(
@@ -215,11 +216,11 @@ MUTANTS = [
         "tests/checking/test_brascamp_lieb.py::test_what_is_as_wide_as_the_prior_is_named",
     ),
     Mutant(
-        "check: a basis judged by the draws it was fitted to",
-        "ewsg_jax/checking/correction.py",
-        "self._left(other, targets, ",
-        "self._left(mine, targets, ",
-        "tests/checking/test_check.py::test_two_batches_undo_the_attenuation_by_their_noise",
+        "check: coefficients of the draws that they are used at",
+        "ewsg_jax/checking/crossfit.py",
+        "lu_solve(factor, whole - side)",
+        "lu_solve(factor, whole)",
+        ERRORS + "test_coefficients_are_those_of_least_squares_on_other_folds",
     ),
     Mutant(
         "check: gradients of chains that share batches in the order of chains",
@@ -241,6 +242,42 @@ MUTANTS = [
         "draws=like(samples.draws, values), moments=None)",
         "draws=like(samples.draws, values))",
         "tests/checking/test_check.py::test_a_hot_run_of_a_skewed_posterior",
+    ),
+    Mutant(
+        "check: errors by chance alone",
+        "ewsg_jax/checking/correction.py",
+        "np.hypot(chance, BOUND * np.hypot(self._distance, own_distance) * found.left)",
+        "chance",
+        ERRORS + "test_errors_cover",
+    ),
+    Mutant(
+        "check: the identity of a scale about the mean of the same draws",
+        "ewsg_jax/checking/correction.py",
+        "(total - part.sum(0)) / (len(x) - len(part))",
+        "total / len(x)",
+        ERRORS + "test_the_identity_of_a_scale_has_no_bias",
+    ),
+    Mutant(
+        "check: what does not vary but by outliers",
+        "ewsg_jax/checking/crossfit.py",
+        "np.minimum(inner, OUTLIERS * (high - low) / 1.349)",
+        "inner",
+        ERRORS + "test_what_outliers_make_hides_nothing",
+    ),
+    Mutant(
+        "check: the density of the likelihood is not evaluated",
+        "ewsg_jax/checking/support.py",
+        "jnp.all(jnp.isfinite(posterior.log_likelihoods(position, rows)))",
+        "jnp.asarray(True)",
+        SUPPORT + "test_a_support_that_data_set",
+    ),
+    Mutant(
+        "check: what cannot be corrected is corrected",
+        "ewsg_jax/checking/_check.py",
+        "if errors[k] <= MOST_ERROR:",
+        "if True:",
+        ERRORS + "test_what_is_not_known_is_not_advised",
+        sweep=True,
     ),
     Mutant(
         "kinetic temperature: a velocity of variance uT taken for one of variance T",

@@ -113,8 +113,9 @@ MUTANTS = [
     Mutant(
         "control variates: coefficients that noise leaves alone",
         FOLDER + "_control_variates.py",
-        "White(white.u, white.mean, white.mean)",
-        "White(white.u, white.first, white.second)",
+        "regression = CrossFit(functions, functions)",
+        "both = (linear(d) if order == 1 else whole(d)).values\n"
+        "    regression = CrossFit(*(both(white.u, each)[:, 1:] for each in white[1:]))",
         VARIATES + "test_noise_of_batches_takes_no_more_than_it_gives",
     ),
     Mutant(

@@ -205,7 +205,7 @@ def test_the_normal_approximation_is_right_where_errors_are_within_tolerance():
     found = gaussian(KEY, MODEL, MODE, DATA, 0.05)
     assert found.is_right
     assert found.doubt < 0.5
-    assert found.report.correction is not None
+    assert found.report.corrected is not None
     for factor, right in ((0.9, False), (1.1, True)):
         strict = dataclasses.replace(found, tolerance=factor * found.doubt * found.tolerance)
         assert strict.is_right is right

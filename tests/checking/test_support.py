@@ -1,0 +1,77 @@
+"""Draws where a density is 0, and its gradient as well: walls, supports that data set, orders and simplices."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.checking.draws import draws_of
+from ewsg_jax.checking.support import outside
+
+KEY = jax.random.key(0)
+RNG = np.random.default_rng(11)
+ROWS = np.zeros((4, 1))
+ZERO = RNG.standard_normal((4, 200, 2))
+
+
+def unit(position, row):
+    return 0.0 * row[0] + 0.0 * jnp.sum(position)
+
+
+WALLS = {
+    "a truncated normal": lambda w: jnp.where(w[0] > 0, -0.5 * jnp.sum(w**2), -jnp.inf),
+    "an order": lambda w: jnp.where(w[0] < w[1], -0.5 * jnp.sum(w**2), -jnp.inf),
+    "a simplex": lambda w: jnp.where((w > 0).all() & (w.sum() < 1), 0.0, -jnp.inf),
+    "a half plane": lambda w: jnp.where(w[1] > -1, -0.5 * jnp.sum(w**2), -jnp.inf),
+}
+INSIDE = {
+    "a truncated normal": lambda w: w[..., 0] > 0,
+    "an order": lambda w: w[..., 0] < w[..., 1],
+    "a simplex": lambda w: (w > 0).all(-1) & (w.sum(-1) < 1),
+    "a half plane": lambda w: w[..., 1] > -1,
+}
+
+
+@pytest.mark.parametrize("name", WALLS)
+def test_draws_outside_a_prior_are_counted_and_wrong(name):
+    report = ewsg.check(KEY, ZERO, ewsg.Posterior(unit, WALLS[name]), ROWS)
+    share = 100 * (1 - INSIDE[name](ZERO).mean())
+    assert report.outcome == "wrong"
+    assert report.outside == f"{share:.3g} % of draws where log_prior is -inf"
+    assert report.verdict.startswith(report.outside)
+    assert "Give a bijector" in report.verdict
+    assert report.corrected is None
+    with pytest.raises(ValueError, match="log_prior is -inf"):
+        report.expectation(lambda w: w)
+
+
+@pytest.mark.parametrize("name", ["a truncated normal", "an order"])
+def test_draws_inside_are_not_called_outside(name):
+    inside = np.stack([each[INSIDE[name](each)][:60] for each in ZERO])
+    report = ewsg.check(KEY, inside, ewsg.Posterior(unit, WALLS[name]), ROWS)
+    assert report.outside == ""
+    assert "bijector" not in report.verdict
+
+
+@pytest.mark.parametrize("n", [300, 6_000])
+def test_a_support_that_data_set(n):
+    """Rows of U(0, θ): θ below the largest of them is impossible. Of many rows each draw sees a part."""
+    rows = RNG.uniform(0, 2, n)
+    rows[: n // 20] = np.linspace(1.9, 2.0, n // 20)
+    posterior = ewsg.Posterior(
+        lambda t, row: jnp.where(row <= t, -jnp.log(t), -jnp.inf), lambda t: -0.5 * (t - 1.0) ** 2
+    )
+    low = np.linspace(1.5, 1.8, 400).reshape(4, 100)
+    found = ewsg.check(KEY, low, posterior, rows, batch_size=500)
+    assert found.outcome == "wrong"
+    assert found.outside == "100 % of draws where log_likelihood of a row is -inf"
+    assert ewsg.check(KEY, low + 0.6, posterior, rows, batch_size=500).outside == ""
+
+
+def test_shares_are_those_of_each_density():
+    posterior = ewsg.Posterior(
+        lambda w, row: jnp.where(w[1] > row[0], 0.0, -jnp.inf), lambda w: jnp.where(w[0] > 0, 0.0, -jnp.inf)
+    )
+    found = outside(KEY, posterior, draws_of(ZERO, None, 10_000), jnp.asarray(ROWS), 100)
+    np.testing.assert_allclose(found, 1 - (ZERO > 0).mean((0, 1)))
