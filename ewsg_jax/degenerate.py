@@ -46,8 +46,8 @@ def advice(posterior: Posterior, position: Position, data: Data) -> str | None:
     if not is_dead.any():
         return None
     is_read, by_data = _are_read(posterior, position, data)
-    if not by_data.any():
-        return None  # A likelihood that reads no row is a constant on purpose: the prior alone.
+    if not by_data.any() or not np.any(posterior.log_likelihoods(near, few)):
+        return None  # A likelihood that reads no row, or is 0 of every row, is so on purpose: the prior alone.
     is_dead &= is_read
     is_dead &= np.array([jnp.finfo(jnp.result_type(x)).bits >= 32 for _, x in paths])
     if not is_dead.any():

@@ -162,6 +162,7 @@ RIGHT = {
     "saturated": (logistic, weights(30.0)),
     "a scan": (looped, weights()),
     "the prior alone": (lambda p, row: 0.0 * jnp.sum(p["a"]), weights()),
+    "the prior alone, with a row": (lambda p, row: 0.0 * row["y"] + 0.0 * jnp.sum(p["a"]), weights()),
 }
 
 

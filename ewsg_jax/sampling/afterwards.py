@@ -5,13 +5,13 @@ some hundred of log_prior and up to four thousand of log_likelihood are made, at
 own or 128, by one compiled program that later runs share.
 
 A chain has blown up where its last potential is a thousand temperatures a dimension above that of its own start and
-those of all other chains, and ten times as high above the least that is known (on the way from a bad start it may
-go up before it falls); or a million above its start, whatever others do: less may be the noise of batches. That of
-a chain that is right is not: it stays d/2 temperatures above the least one, give or take a few roots of d, wherever
-a chain of a heavy-tailed law may be; and on the way from a bad start it falls. Where the potential hardly sees how
-far a chain is, as that of a network without a prior, one has blown up that is a thousand times farther than all
-other chains, and above them by 200 temperatures and ten a dimension: a draw of a Cauchy law would have to be e¹⁰⁰
-times as far as others.
+those of all chains that have not, and ten times as high above the least that is known (on the way from a bad start
+it may go up before it falls); or a million above its start, whatever others do: less may be the noise of batches.
+That of a chain that is right is not: it stays d/2 temperatures above the least one, give or take a few roots of d,
+wherever a chain of a heavy-tailed law may be; and on the way from a bad start it falls. Where the potential hardly
+sees how far a chain is, as that of a network without a prior, one has blown up that is a thousand times farther
+than all other chains, and above them by 200 temperatures and ten a dimension: a draw of a Cauchy law would have to
+be e¹⁰⁰ times as far as others.
 """
 
 import dataclasses
@@ -222,17 +222,22 @@ def _blown_up(
     starts = _take(run.starts(), chains[: few - len(some)])
     again = support.densities(run.posterior, _put([starts, _take(run.last, some)]), run.rows, run.evaluations)
     values = again.potential(run.num_data)
-    for number, chain in enumerate(chains[: few - len(some)]):
-        before, elsewhere = values[number], values[len(values) - len(some) :]
+    highest = np.max(values[len(values) - len(some) :], initial=-np.inf)
+    farthest = norms[others].max(initial=0.0)
+    # From the lowest on: a law with a heavy tail, as of a hot run, has chains at every height, a blow-up a gap.
+    for number in np.argsort(own[: few - len(some)], kind="stable"):
+        chain, before = chains[number], values[number]
         if not np.isfinite(own[number]):
             blown[chain] = norms[chain] > ENORMOUS
             continue
-        known = max(before, np.max(elsewhere, initial=before))
+        known = max(before, highest)
         climb = CLIMB if len(some) else ALONE
         climbs = np.isfinite(known) and own[number] > known + climb * unit + TIMES * max(0.0, known - least)
         climbs |= bool(own[number] > before + ALONE * unit + TIMES * max(0.0, before - least))
-        far = len(some) > 1 and norms[chain] > FAR * max(norms[others].max(), _norms(_take(starts, [number]))[0])
-        blown[chain] = climbs or bool(far and own[number] > np.max(elsewhere) + high)
+        far = len(some) > 1 and norms[chain] > FAR * max(farthest, _norms(_take(starts, [number]))[0])
+        blown[chain] = climbs or bool(far and own[number] > highest + high)
+        if not blown[chain]:
+            highest, farthest = max(highest, own[number]), max(farthest, norms[chain])
     return blown
 
 

@@ -145,6 +145,7 @@ RIGHT = {
     "normal from far": (NORMAL, RNG.normal(size=(10, 50)), 1e6),
     "one normal chain": (NORMAL, RNG.normal(size=(1, 50)), 0.0),
     "variances of gradient noise a hundred times too large": (NORMAL, 10 * RNG.normal(size=(10, 50)), 0.0),
+    "a heavy tail of a hot run": (NORMAL, np.r_[RNG.normal(size=(99, 1)), [[30.0], [60], [120], [240]]], 0.0),
     "a funnel": (FUNNEL, np.c_[SCALES, np.exp(SCALES / 2) * RNG.normal(size=(40, 9))], 0.0),
     "student with half a degree": (law(lambda p: -0.75 * jnp.sum(jnp.log1p(2 * p**2))),
                                    RNG.standard_t(0.5, (60, 2)), 0.0),
