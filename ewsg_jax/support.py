@@ -20,8 +20,9 @@ POSITIONS, MOST_NUMBERS = 256, 2**22
 LEVELS = ((4, 32), (16, 64), (32, 128))
 """Positions and rows of which log_likelihood is evaluated, at the most: a program for each."""
 CURE = (
-    "gradients do not keep chains out: give what is bounded a bijector, posterior.transformed("
-    "ewsg_jax.bijectors.interval(…)), or a method that compares densities, ewsg_jax.random_walk_metropolis"
+    "give bounded parameters a bijector (posterior.transformed(ewsg_jax.bijectors.positive()), interval, simplex, "
+    "ordered), which takes their support to all numbers; where the data bound it, one that begins at their largest "
+    "or least value"
 )
 """What helps against draws outside."""
 
@@ -73,9 +74,7 @@ class Outside(NamedTuple):
 
     def __str__(self) -> str:
         parts = ((self.prior, "log_prior is"), (self.likelihood, "log_likelihood of a row is"))
-        return " and ".join(
-            f"{share:.2%} of the draws are where {what} -inf or NaN" for share, what in parts if share
-        )
+        return "; ".join(f"{100 * share:.3g} % of draws where {what} -inf or NaN" for share, what in parts if share)
 
 
 def outside(

@@ -27,7 +27,7 @@ def test_the_share_is_that_of_the_positions():
     found = support.outside(walls(lambda p: p > 0), positions, Y)
     assert found.prior == pytest.approx(101 / 201)
     assert found.likelihood == 0
-    assert "50.25% of the draws are where log_prior is -inf or NaN" in str(found)
+    assert "50.2 % of draws where log_prior is -inf or NaN" in str(found)
 
 
 @pytest.mark.parametrize("value", [jnp.nan, jnp.inf, -jnp.inf])
@@ -72,7 +72,7 @@ def test_few_positions_few_rows_and_trees():
     found = support.outside(posterior, positions, {"y": Y[:2]})
     assert found == (pytest.approx(1 / 3), pytest.approx(1 / 3))
     # log of a scale below 0 is NaN; both are evaluated.
-    assert str(found).count("33.33%") == 2
+    assert str(found).count("33.3 %") == 2
 
 
 def test_the_potential_is_that_of_the_rows():

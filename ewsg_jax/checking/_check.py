@@ -28,7 +28,7 @@ from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.checking.kinetic import check_kernel, kinetic
 from ewsg_jax.checking.report import Corrected, Report
 from ewsg_jax.checking.rounds import Reckoning, nearer
-from ewsg_jax.checking.support import Outside, outside
+from ewsg_jax.checking.support import outside
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
@@ -40,6 +40,7 @@ from ewsg_jax.sampling.averages import mean_of, sd_of
 from ewsg_jax.sampling.convergence import array_statistics
 from ewsg_jax.sampling.coordinates import Names
 from ewsg_jax.sampling.spaced import evenly
+from ewsg_jax.support import Outside
 
 NEAR = 0.1
 """The distance from the target, no chance, above which draws are moved before they are corrected again."""

@@ -6,7 +6,6 @@ are few.
 """
 
 import functools
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,26 +16,10 @@ from ewsg_jax.checking.draws import Draws
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.rows.spread import Spread
+from ewsg_jax.support import Outside
 
 ROWS_AT_ONCE = 2**16
 """Rows whose densities are evaluated together."""
-
-
-class Outside(NamedTuple):
-    """Shares of draws whose density is 0, or not a number.
-
-    Attributes:
-        prior: by `log_prior`.
-        likelihood: by `log_likelihood` of a row that was evaluated there.
-    """
-
-    prior: float
-    likelihood: float
-
-    def __str__(self) -> str:
-        named = (("log_prior is", self.prior), ("log_likelihood of a row is", self.likelihood))
-        parts = [f"{100 * share:.3g} % of draws where {name} -inf" for name, share in named if share > 0]
-        return "; ".join(parts)
 
 
 def outside(key: Key, posterior: Posterior, draws: Draws, data: Data, batch_size: int) -> Outside:

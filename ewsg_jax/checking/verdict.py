@@ -6,14 +6,12 @@ import numpy as np
 
 from ewsg_jax.checking.stein import Score, Scores
 from ewsg_jax.sampling.convergence import CONVERGED
+from ewsg_jax.support import CURE
 
 FEWEST = 50
 """Effective draws below which nothing is told."""
 SURE = 2.0
 """Standard errors within which a number is known."""
-
-INSIDE = "Give a bijector (posterior.transformed(ewsg_jax.bijectors.…)), which takes all numbers to where it is not"
-"""What to do about draws where a density is 0."""
 
 
 class Verdict(NamedTuple):
@@ -62,7 +60,7 @@ def of(
     i, j = int(np.argmax(by_ratio)), int(np.argmax(by_shift))
     if outside:
         others = f"; {impossible}" if impossible else ""
-        return Verdict("wrong", f"{outside}{others}{lost}. {INSIDE}")
+        return Verdict("wrong", f"{outside}{others}{lost}: {CURE}")
     if rhat > CONVERGED:
         text = f"chains do not agree (R-hat {rhat:.2f}): several modes, or a run far too short{lost}"
         text += f"; {impossible}" if impossible else ""

@@ -14,7 +14,7 @@ from ewsg_jax.planning.choice import OVERHEAD
 from ewsg_jax.planning.gaussian import Gaussian
 from ewsg_jax.planning.plot import plot
 from ewsg_jax.preparation import Mode
-from ewsg_jax.preparation.support import CURE
+from ewsg_jax.support import CURE
 
 SURE = 3.3
 """Standard errors by which chance moves a sd of some hundreds at most."""

@@ -32,6 +32,7 @@ from ewsg_jax.progress import Progress
 from ewsg_jax.rows import spread
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 from ewsg_jax.streams import Stream
+from ewsg_jax.support import CURE
 
 if TYPE_CHECKING:
     import optax
@@ -264,7 +265,7 @@ def _complaint(mode: Mode, descent: newton.Descent, wall: str, tolerance: float)
     if descent.end is End.WALL:
         return (
             f"the search found no mode, {after}: it ended at the boundary of the support, beyond which {wall}; "
-            f"{support.CURE}"
+            f"{CURE}"
         )
     improper = "the posterior may be improper: is the sign of log_likelihood right, and log_prior proper?"
     shape, distance = descent.step.shape, f"{mode.distance:.2g} standard deviations from a mode, {after}"

@@ -82,11 +82,6 @@ class Outside(NamedTuple):
 
 
 NONE = Outside(0.0, 0.0, 0.0, 0, 0.0)
-CURE = (
-    "give bounded parameters a bijector (posterior.transformed(ewsg_jax.bijectors.positive()), interval, simplex, "
-    "ordered), which takes their support to all numbers; where the data bound it, one that begins at their largest "
-    "or least value"
-)
 
 
 def can_end(posterior: Posterior, position: Position, data: Data) -> tuple[bool, bool]:

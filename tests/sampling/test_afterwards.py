@@ -24,7 +24,7 @@ def normal(mean, y):
 WALLS = ewsg.Posterior(normal, lambda p: jnp.where((p > 0) & (p < 1), 0.0, -jnp.inf))
 STEP = ewsg.uld(WALLS, 0.03, friction=15.0, integrator="BAOAB")
 OPTIONS = {"num_chains": 4, "progress": False}
-OUTSIDE = r"% of the draws are where log_prior is -inf or NaN.*bijector"
+OUTSIDE = r"% of draws where log_prior is -inf or NaN.*bijector"
 
 
 def sample(kernel=STEP, position=0.3, num_steps=600, data=Y, **options):
@@ -86,7 +86,7 @@ def test_a_likelihood_without_density():
     """x uniform on (0, θ): the gradient, -n/θ inside, does not know of the largest x."""
     uniform = ewsg.Posterior(lambda top, x: jnp.where(x < top, -jnp.log(top), -jnp.inf), lambda top: -top)
     data = jnp.asarray(RNG.uniform(0, 2, N), jnp.float32)
-    with pytest.warns(RuntimeWarning, match=r"% of the draws are where log_likelihood of a row is -inf"):
+    with pytest.warns(RuntimeWarning, match=r"% of draws where log_likelihood of a row is -inf"):
         sample(ewsg.ld(uniform, 1e-4), 3.0, data=data)
 
 
