@@ -46,7 +46,7 @@ def advice(posterior: Posterior, position: Position, data: Data) -> str | None:
     if not is_dead.any():
         return None
     is_read, by_data = _are_read(posterior, position, data)
-    if not by_data.any() or not np.any(posterior.log_likelihoods(near, few)):
+    if not by_data.any() or not np.any(_values(posterior, near, few)):
         return None  # A likelihood that reads no row, or is 0 of every row, is so on purpose: the prior alone.
     is_dead &= is_read
     is_dead &= np.array([jnp.finfo(jnp.result_type(x)).bits >= 32 for _, x in paths])
@@ -104,6 +104,11 @@ def _zeros(posterior: Posterior, position: Position, rows: Data, weights: Array)
         return jnp.sum(weights * posterior.log_likelihoods(position, rows))
 
     return jnp.stack([~jnp.any(jnp.abs(x) > 0) for x in jax.tree.leaves(jax.grad(total)(position))])
+
+
+@functools.partial(jax.jit, static_argnums=0, compiler_options=QUICK)
+def _values(posterior: Posterior, position: Position, rows: Data) -> Array:
+    return posterior.log_likelihoods(position, rows)
 
 
 def _moved(tree: PyTree, rng: np.random.Generator, share: float) -> PyTree:

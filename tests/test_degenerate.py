@@ -199,3 +199,19 @@ def test_sample_says_it_of_stacks_and_streams():
 def test_methods_without_derivatives_say_nothing():
     posterior = ewsg.Posterior(change_point, lambda p: -0.5 * p["d"] ** 2)
     sample(ewsg.random_walk_metropolis(posterior, 0.1), weights())
+
+
+def test_a_module_that_writes_into_itself():
+    """Batch normalisation of flax's nnx, whose statistics are set as it is called."""
+    nnx = pytest.importorskip("flax.nnx")
+
+    class Network(nnx.Module):
+        def __init__(self, rngs):
+            self.first, self.norm = nnx.Linear(2, 4, rngs=rngs), nnx.BatchNorm(4, rngs=rngs)
+
+        def __call__(self, x):
+            return jnp.sum(jnp.tanh(self.norm(self.first(x))))
+
+    posterior = ewsg.Posterior(lambda p, row: -0.5 * (row["y"] - p(row["x"])) ** 2, lambda p: 0.0)
+    rows = {"x": np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32), "y": np.zeros(20, np.float32)}
+    assert "first.kernel" in advice(posterior, Network(nnx.Rngs(0)), rows)
