@@ -91,6 +91,14 @@ def test_no_door_lets_other_numbers_in(door):
         DOORS[door](given("times in nanoseconds"))
 
 
+def test_a_later_window_of_a_stream():
+    """What was sampled before is kept, with a warning that says why the run ended."""
+    late = np.where(np.arange(N) < N - 1, 1, 2**40)
+    with pytest.warns(RuntimeWarning, match=r"must hold numbers that int32 holds.*\['t'\]"):
+        run = ewsg.sample(KEY, KERNEL, START, ewsg.stream(GOOD | {"t": late}, window=8), 100, progress=False)
+    assert run.interrupted
+
+
 @pytest.mark.parametrize("name", WIDE)
 def test_what_32_bits_do_not_hold(name):
     low, high = WIDE[name].min(), WIDE[name].max()

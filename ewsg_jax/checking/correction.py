@@ -176,7 +176,7 @@ class Correction:
         # Coefficients are uncertain: it matters as far as the functions' means are off zero.
         stretch = np.zeros(count)
         of_one = np.maximum(found.error * np.sqrt(len(targets)), found.noisy)
-        slow = of_one / np.maximum(found.noisy, of_one / MOST_SLOW)
+        slow = of_one / np.maximum(np.maximum(found.noisy, of_one / MOST_SLOW), TINY)
         for k, fit in enumerate(self._fits):
             stretch = np.maximum(stretch, np.minimum(np.abs(found.taken[:, k]), 1.0) ** 2 * fit.stretch)
         chance = np.hypot(found.error, found.noisy * np.sqrt(stretch / len(targets)) * slow)

@@ -17,6 +17,7 @@ from ewsg_jax.checking.kinetic import Kinetic
 from ewsg_jax.checking.plot import Panel, plot
 from ewsg_jax.checking.rounds import Reckoning
 from ewsg_jax.checking.stein import Scores
+from ewsg_jax.freshness import as_of_now
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.coordinates import with_digits
@@ -155,6 +156,8 @@ class Report:
             TypeError, ValueError: it is no such function; nothing can be corrected (`report.not_corrected`).
         """
         _check.function("function", function, "(position) -> tree of arrays")
+        with as_of_now(function):
+            _check.outputs("function", function, "a position", self.draws.position(self.draws.flat[0]))
         self._check_corrected("expectation")
         values = [values_at(each.draws, function) for each in self.reckonings]
         found = []
@@ -183,10 +186,10 @@ class Report:
             TypeError, ValueError: they are no draws of this position; nothing can be corrected
                 (`report.not_corrected`).
         """
-        self._check_corrected("correct")
         moved = draws_of(samples, None, 10**12)
         if moved.layout != self.draws.layout:
             raise ValueError("samples must be of the position that was checked; got others")
+        self._check_corrected("correct")
         right = self.moments
         to = between(self.draws.flat, right.mean, right.sd**2 if right.covariance is None else right.covariance)
         values = to(moved.values)

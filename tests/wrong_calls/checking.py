@@ -140,6 +140,7 @@ of(
     ("names as one text", T, "names", "'ab'", NAMES, lambda: checked(names="ab")),
 )
 REPORT = ewsg.check(KEY, DRAWS, MODEL, DATA)
+FAR = "corrected moments have errors", "draws that can be corrected"
 of(
     "Report.expectation",
     ("no function", T, "function", "3 (int)", "(position)", lambda: REPORT.expectation(3)),
@@ -149,18 +150,24 @@ of(
 of(
     "Report.expectation",
     (
-        "few draws",
+        "far draws",
         V,
-        "function",
-        "7 and 16 draws",
-        "four draws for each",
-        lambda: checked(
-            np.random.default_rng(0).normal(size=(2, 8, 7)), data=np.ones((3, 7), np.float32)
-        ).expectation(jnp.sum),
+        "expectation",
+        "corrected moments have errors",
+        "draws that can be corrected",
+        lambda: REPORT.expectation(jnp.sum),
     ),
 )
 of(
     "Report.correct",
     ("a text", T, "samples", "'draws' (str)", TREE, lambda: REPORT.correct("draws")),
     ("another position", V, "samples", "others", "that was checked", lambda: REPORT.correct(DRAWS[..., :1])),
+    (
+        "far draws",
+        V,
+        "correct",
+        "corrected moments have errors",
+        "draws that can be corrected",
+        lambda: REPORT.correct(DRAWS),
+    ),
 )
