@@ -98,7 +98,7 @@ def check(where: str, name: str, value: Any, rounding: bool = False) -> None:
         if int(low) < info.min or int(high) > info.max:
             raise ValueError(_beyond(where, name, str(array.dtype), low, high, narrow))
         return
-    parts = (array.real, array.imag) if array.dtype.kind == "c" else (array,)
+    parts = (np.real(array), np.imag(array)) if array.dtype.kind == "c" else (array,)
     real = np.dtype(np.finfo(narrow).dtype)
     for part in parts:
         _check_reals(where, name, part, real, rounding and len(parts) == 1)

@@ -207,7 +207,7 @@ class Reader:
         else:
             page.write(value.dtype.str, value.shape)
             page.can_change = isinstance(value, np.ndarray)
-            page.hash.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8))
+            page.hash.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
 
     def _container(self, page: _Page, value: Any, attributes: frozenset[str]) -> None:
         page.write(len(value))
@@ -361,6 +361,6 @@ def _content_of(value: jax.Array) -> bytes:
             return _number()
         own = np.ascontiguousarray(np.asarray(plain)).reshape(-1).view(np.uint8)
         head = f"{value.dtype} {value.weak_type} {value.shape}".encode()
-        return head + hashlib.blake2b(own, digest_size=16).digest()
+        return head + hashlib.blake2b(own.data, digest_size=16).digest()
 
     return _remembered(value, content)
