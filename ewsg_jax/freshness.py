@@ -128,7 +128,7 @@ def functions_in(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
         # A part of a kernel, or what holds some: its numbers are arguments of programs, its class is none.
         if reading.is_of_user(kind):
             yield kind
-        inside = list(getattr(value, "__dict__", {}).values())
+        inside = [item for name, item in list(getattr(value, "__dict__", {}).items()) if name[0] != "_"]
     elif callable(value) or reading.is_of_user(kind):
         yield value
     for item in itertools.islice(inside, MOST_ITEMS):

@@ -97,9 +97,12 @@ def outside(
     return Outside(float(found.outside_prior.mean()), float(found.outside_likelihood.mean()))
 
 
+@functools.lru_cache(maxsize=256)
 def evenly(length: int, most: int) -> np.ndarray:
     """Return at most so many of the numbers 0, …, length − 1, evenly spaced, the first and the last among them."""
-    return np.unique(np.linspace(0, length - 1, min(most, length)).astype(int))
+    numbers = np.unique(np.linspace(0, length - 1, min(most, length)).astype(int))
+    numbers.flags.writeable = False
+    return numbers
 
 
 def some_rows(data: Data) -> Data:
