@@ -14,7 +14,7 @@ halve: how wrong a step size is, from runs at h and h/2 with one noise, and what
 diagnostics: what a run is worth.
 find_mode, forecast, cluster, from_sgd: before a run.
 datasets: real data.
-module, static, hyperparameters, method, saved_as: for parts of your own.
+module, static, hyperparameters, method, saved_as, Need: for parts of your own.
 Kernel, KernelState, Info, Randomness: what a kernel is and returns.
 Samples, StackedSamples, Stack, StackedData, Moments, Mode, Forecast, Plan, Report, Halved, SGDMatch, Method: what
 functions return, and the record of a method.
@@ -44,6 +44,7 @@ from ewsg_jax.forecasting import forecast as forecast
 from ewsg_jax.halving import Halved as Halved
 from ewsg_jax.halving import halve as halve
 from ewsg_jax.methods import *  # noqa: F403 - every method, so that a new one needs no line here
+from ewsg_jax.needs import Need as Need
 from ewsg_jax.pair import kernel as kernel
 from ewsg_jax.planning import Plan as Plan
 from ewsg_jax.planning import plan as plan

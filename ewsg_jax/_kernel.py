@@ -19,8 +19,9 @@ import numpy as np
 from ewsg_jax import _check
 from ewsg_jax._module import Constant, Part, module
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
-from ewsg_jax.gradients import Evaluations
+from ewsg_jax.gradients import Evaluations, GradientEstimator
 from ewsg_jax.gradients.protocol import Sharing
+from ewsg_jax.needs import EVERYTHING, Need, parts_of
 from ewsg_jax.rows.gathering import all_rows
 from ewsg_jax.tags import saved_as
 
@@ -153,31 +154,12 @@ class Kernel(Part, abc.ABC, Generic[P]):
     @property
     def uses_batches(self) -> bool:
         """Whether steps differ by the rows they see, drawn as a batch."""
-        return False
+        return any(isinstance(part, GradientEstimator) and part.uses_batches for part in parts_of(self))
 
     @property
-    def exchangeable(self) -> bool:
-        """Whether one batch may serve several chains."""
-        return True
-
-    @property
-    def takes_padded(self) -> bool:
-        """Whether it counts the rows that count alone, of data sets stacked together."""
-        return False
-
-    @property
-    def takes_shards(self) -> bool:
-        """Whether it knows parts of the data, each on a device of its own."""
-        return False
-
-    def over_parts(self, parts: int) -> Self:
-        """Return the kernel for rows that are cut into so many parts."""
-        return self
-
-    @property
-    def refuses_windows(self) -> str | None:
-        """Why it does not go with rows from windows of a stream, after "one"; None: it does."""
-        return "that is no pair of a dynamics and an estimator, and may need all rows in a step"
+    def needs(self) -> frozenset[Need]:
+        # A kernel that does not say otherwise may look at all data in a step.
+        return EVERYTHING
 
     @property
     def sharing(self) -> Sharing:

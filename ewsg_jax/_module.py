@@ -17,6 +17,7 @@ from jax.tree_util import GetAttrKey
 
 from ewsg_jax import _check
 from ewsg_jax._types import Array, Hyperparameter
+from ewsg_jax.needs import Need
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F")
@@ -78,6 +79,11 @@ class Part:
     made_by: ClassVar[str | None] = None
     """The public function that makes it; by default the class's name in small letters."""
 
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What it needs of the data itself, without the parts that it is made of."""
+        return frozenset()
+
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
@@ -90,8 +96,7 @@ class Part:
         return hash((type(self), jax.tree.structure(self)))
 
     def __repr__(self) -> str:
-        name = self.made_by or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).lower()
-        return f"{name}({', '.join(f'{key}={text(value)}' for key, value in self.arguments().items())})"
+        return written(made_by(self), self.arguments())
 
     def arguments(self) -> dict[str, Any]:
         """Return what the call that makes this part is given, by name, defaults of static arguments left out."""
@@ -103,6 +108,16 @@ class Part:
             if field.repr and not (may_be_left_out and value == field.default):
                 shown[field.name] = value
         return shown
+
+
+def made_by(part: Part) -> str:
+    """Return the name of the function that makes a part."""
+    return part.made_by or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(part).__name__).lower()
+
+
+def written(name: str, arguments: dict[str, Any]) -> str:
+    """Return a call as it is written."""
+    return f"{name}({', '.join(f'{key}={text(value)}' for key, value in arguments.items())})"
 
 
 @module

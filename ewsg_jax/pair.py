@@ -16,6 +16,7 @@ from ewsg_jax._types import Array, Data, Key, P
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.gradients import Evaluations, GradientEstimator
 from ewsg_jax.gradients.protocol import Sharing
+from ewsg_jax.needs import Need
 from ewsg_jax.rows.gathering import all_rows
 
 
@@ -52,15 +53,15 @@ class Pair(Kernel[P]):
 
     def transition(self, randomness: Randomness, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
         dynamics, estimator, current = self.dynamics, self.estimator, state.dynamics
-        wanted = dynamics.wanted_at(current)
+        wanted = dynamics.evaluation_point(current)
         memory, point, refreshed = estimator.refresh(randomness.batch, state.memory, current.step, wanted, data)
         if point is not wanted:
-            current = dynamics.restarted(current, point)
+            current = dynamics.with_evaluation_point(current, point)
         prepared = dynamics.prepare(current, estimator.prior_gradient, data)
-        weight = functools.partial(dynamics.weighed, prepared)
-        estimate, receipt = estimator.propose(randomness.batch, memory, point, data, weight)
-        moved = dynamics.moved(
-            randomness.noise, prepared, estimate, lambda position: estimator.probe(estimate, position, data)
+        weight = functools.partial(dynamics.log_weight, prepared)
+        estimate, update = estimator.propose(randomness.batch, memory, point, data, weight)
+        moved = dynamics.apply(
+            randomness.noise, prepared, estimate, lambda position: estimator.gradient_at(estimate, position, data)
         )
         # What is known without running the step stays a NumPy number, so that a run need not sum it.
         spent = self.evaluations(data).per_step + refreshed
@@ -70,7 +71,7 @@ class Pair(Kernel[P]):
             step_size=jnp.asarray(dynamics.step_size_at(current.step)),
             index_acceptance=estimate.acceptance,
         )
-        return state._replace(dynamics=moved, memory=estimator.commit(receipt, memory)), info
+        return state._replace(dynamics=moved, memory=estimator.commit(update, memory)), info
 
     @property
     def step_size(self) -> Callable[[Array], Any]:
@@ -79,7 +80,7 @@ class Pair(Kernel[P]):
 
     def evaluations(self, data: Data) -> Evaluations:
         cost = self.estimator.evaluations(data)
-        return cost._replace(per_step=cost.per_step + self.dynamics.probes * cost.per_probe)
+        return cost._replace(per_step=cost.per_step + self.dynamics.extra_gradients * cost.per_extra_gradient)
 
     def check(self, position: P, data: Data) -> None:
         self.dynamics.check(position)
@@ -93,34 +94,12 @@ class Pair(Kernel[P]):
             )
 
     @property
-    def uses_batches(self) -> bool:
-        return self.estimator.uses_batches
-
-    @property
-    def exchangeable(self) -> bool:
-        return self.estimator.exchangeable
-
-    @property
-    def refuses_windows(self) -> str | None:
-        for name, part in (("estimator", self.estimator), ("dynamics", self.dynamics)):
-            if part.refuses_windows is not None:
-                return f"whose {name} {part.refuses_windows}"
-        return None
-
-    @property
-    def takes_padded(self) -> bool:
-        return self.estimator.takes_padded
-
-    @property
-    def takes_shards(self) -> bool:
-        return self.estimator.takes_shards and not self.dynamics.sees_data
+    def needs(self) -> frozenset[Need]:
+        return frozenset()
 
     @property
     def sharing(self) -> Sharing:
         return self.estimator.sharing
-
-    def over_parts(self, parts: int) -> Self:
-        return dataclasses.replace(self, estimator=self.estimator.over_parts(parts))
 
     def hoisted(self) -> Self:
         return dataclasses.replace(self, dynamics=self.dynamics.hoisted())

@@ -105,10 +105,10 @@ def test_an_estimate_is_rounded_once(kind, name):
         memory = estimator.init(key, point, data)
         randomness = estimator.draw(key, data)
         memory, at, _ = estimator.refresh(randomness, memory, jnp.int32(0), point, data)
-        found, receipt = estimator.propose(randomness, memory, at, data, lambda estimate: 0.0)
-        again = estimator.commit(receipt, memory)
+        found, update = estimator.propose(randomness, memory, at, data, lambda estimate: 0.0)
+        again = estimator.commit(update, memory)
         assert jax.tree.map(jnp.shape, again) == jax.tree.map(jnp.shape, memory)
-        return found, estimator.probe(found, at, data)
+        return found, estimator.gradient_at(found, at, data)
 
     found, probed = estimate(jax.random.key(0), point, data)
     assert isinstance(found, Estimate)

@@ -11,7 +11,7 @@ import ewsg_jax as ewsg
 
 PACKAGE = Path(ewsg.__file__).parent
 ORDER = [
-    ["_types", "reading"],
+    ["_types", "reading", "needs"],
     ["freshness"],
     ["seen", "compiling", "numeric", "optional"],
     ["_check", "_tree", "_random", "products", "progress"],

@@ -153,7 +153,7 @@ def weighted(
         state = split_state(state, False)[1](z)
 
         def log_weight(batch: Any) -> Any:
-            at = made.point(state.dynamics)
+            at = made.evaluation_point(state.dynamics)
             memory, point, _ = estimator.refresh(batch, state.memory, jnp.int32(0), at, case.data)
             prepared = made.prepare(state.dynamics, estimator.prior_gradient, case.data)
             weight = functools.partial(made.weight, prepared)

@@ -22,6 +22,7 @@ from ewsg_jax.diagnostics.ratios import each, largest
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.gradients import OfRows
 from ewsg_jax.pair import Pair
+from ewsg_jax.rows.law import are_exchangeable
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.spaced import evenly
 from ewsg_jax.sampling.starts import shares_memory
@@ -117,9 +118,9 @@ def _unknown(kernel: Any, state: KernelState, data: Data) -> str:
         return "a thermostat takes up the noise of batches"
     if kernel.evaluations(data).per_refresh > 0:
         return "the noise depends on the age of the anchor"
-    if not kernel.exchangeable:
+    if not are_exchangeable(kernel):
         return "the batches of an epoch depend on each other"
-    if dynamics.probes:
+    if dynamics.extra_gradients:
         return "a step evaluates gradients at several points"
     if not isinstance(getattr(dynamics, "temperature", None), Constant):
         return "the temperature is a schedule"

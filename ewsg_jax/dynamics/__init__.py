@@ -10,9 +10,9 @@ preconditioned: each coordinate by the size of its gradients.
 riemannian: in a metric of yours.
 quasi_newton: with a matrix from the steps of other chains.
 LowRank: an inverse mass, for any of them that takes one.
-mass_of: an inverse mass, checked, for a dynamics of your own.
+in_metric: a dynamics in the coordinates of an inverse mass.
 Dynamics: the base class, for one of your own.
-Probe: how a dynamics asks for the gradient at another point.
+GradientAt: how a dynamics asks for the gradient at another point.
 LangevinState, UnderdampedState, ThermostatState, PreconditionedState, RiemannianState, QuasiNewtonState: their
     states.
 """
@@ -34,8 +34,8 @@ from ewsg_jax.dynamics._semi_implicit import semi_implicit as semi_implicit
 from ewsg_jax.dynamics._splitting import splitting as splitting
 from ewsg_jax.dynamics._thermostat import ThermostatState as ThermostatState
 from ewsg_jax.dynamics._thermostat import thermostat as thermostat
-from ewsg_jax.dynamics.mass import mass_of as mass_of
+from ewsg_jax.dynamics.mass import in_metric as in_metric
 from ewsg_jax.dynamics.protocol import Dynamics as Dynamics
-from ewsg_jax.dynamics.protocol import Probe as Probe
+from ewsg_jax.dynamics.protocol import GradientAt as GradientAt
 from ewsg_jax.dynamics.underdamped import UnderdampedState as UnderdampedState
 from ewsg_jax.factors import LowRank as LowRank

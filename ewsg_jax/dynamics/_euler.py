@@ -8,13 +8,14 @@ as 1/γ: on V = λθ²/2 it is stable only for hλ < γ. It is here to reproduce
 `semi_implicit`, which costs the same.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ewsg_jax import _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, Position, PyTree
-from ewsg_jax.dynamics.mass import InverseMass, mass_of
+from ewsg_jax.dynamics.mass import InverseMass, in_metric
+from ewsg_jax.dynamics.protocol import Dynamics
 from ewsg_jax.dynamics.underdamped import (
     Kick,
     Scales,
@@ -62,7 +63,7 @@ def euler(
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
     inverse_mass: InverseMass = 1.0,
-) -> Euler:
+) -> Dynamics[Any]:
     """Drift with the old momentum and kick it with the gradient at the old position.
 
     Args:
@@ -81,4 +82,4 @@ def euler(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.euler(step_size=5e-2, friction=10.0)
     """
-    return Euler(**checked(step_size, friction, temperature, noise), noise=noise, mass=mass_of(inverse_mass))
+    return in_metric(Euler(**checked(step_size, friction, temperature, noise), noise=noise), inverse_mass)

@@ -23,7 +23,8 @@ from ewsg_jax import _check
 from ewsg_jax._module import module, namespace, number
 from ewsg_jax._types import Array, Hyperparameter
 from ewsg_jax.dynamics.combined import Combined, Terms
-from ewsg_jax.dynamics.mass import InverseMass, mass_of
+from ewsg_jax.dynamics.mass import InverseMass, in_metric
+from ewsg_jax.dynamics.protocol import Dynamics
 from ewsg_jax.dynamics.underdamped import Scales, WeightTerms, checked
 from ewsg_jax.factors import is_number
 
@@ -87,7 +88,7 @@ def exact(
     friction: Hyperparameter = 2.0,
     temperature: Hyperparameter = 1.0,
     inverse_mass: InverseMass = 1.0,
-) -> Exact:
+) -> Dynamics[Any]:
     """Solve the step with its gradient frozen at the old position.
 
     The momentum of the state is the velocity v, of variance u·T. The noise is Gaussian, as the law of the step
@@ -112,7 +113,7 @@ def exact(
     if is_number(inverse_mass):
         _check.positive("inverse_mass", inverse_mass)
         return Exact(**given, inverse_mass=number(inverse_mass))
-    return Exact(**given, inverse_mass=1.0, mass=mass_of(inverse_mass))
+    return in_metric(Exact(**given, inverse_mass=1.0), inverse_mass)
 
 
 def functions_of(a: Any) -> Functions:

@@ -14,8 +14,8 @@ from ewsg_jax import _tree
 from ewsg_jax._module import Constant, Schedule, hyperparameters, module, namespace, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
-from ewsg_jax.dynamics.mass import InverseMass, mass_of
-from ewsg_jax.dynamics.protocol import Dynamics, Probe, check_noise, half_squared_sum
+from ewsg_jax.dynamics.mass import InverseMass, in_metric
+from ewsg_jax.dynamics.protocol import Dynamics, GradientAt, check_noise, half_squared_sum
 from ewsg_jax.gradients.protocol import Estimate
 from ewsg_jax.tags import saved_as
 
@@ -57,12 +57,16 @@ class Langevin(Dynamics[LangevinState]):
         xp = namespace(h, t)
         return Coefficients(-h, xp.sqrt(2 * h * t), xp.sqrt(h / (2 * t)))
 
-    def weight(self, prepared: LangevinState, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
+    def log_weight(
+        self, prepared: LangevinState, estimate: Estimate, frozen_noise: str | PyTree = "momentum"
+    ) -> Array:
         # θ' = θ is the most likely value, so x = 0 is what "momentum" means without a momentum.
         name = "zero" if isinstance(frozen_noise, str) and frozen_noise == "momentum" else frozen_noise
         return half_squared_sum(name, {}, self.at(prepared.step).weight, estimate.gradient)
 
-    def move(self, noise: PyTree, prepared: LangevinState, estimate: Estimate, probe: Probe) -> LangevinState:
+    def apply(
+        self, noise: PyTree, prepared: LangevinState, estimate: Estimate, gradient_at: GradientAt
+    ) -> LangevinState:
         c = self.at(prepared.step)
         position = _tree.combine((1, prepared.position), (c.drift, estimate.gradient), (c.noise, noise))
         return LangevinState(position, prepared.step + 1)
@@ -74,7 +78,7 @@ def langevin(
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
     inverse_mass: InverseMass = 1.0,
-) -> Langevin:
+) -> Dynamics[Any]:
     """Move down the gradient of the whole potential and add noise.
 
     Args:
@@ -94,4 +98,4 @@ def langevin(
     """
     given = hyperparameters(step_size=step_size, temperature=temperature)
     check_noise(noise)
-    return Langevin(**given, noise=noise, mass=mass_of(inverse_mass))
+    return in_metric(Langevin(**given, noise=noise), inverse_mass)

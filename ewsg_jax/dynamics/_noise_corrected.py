@@ -17,8 +17,9 @@ from ewsg_jax import _tree
 from ewsg_jax._module import module
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Position, PyTree
-from ewsg_jax.dynamics.mass import InverseMass, mass_of
+from ewsg_jax.dynamics.mass import InverseMass, in_metric
 from ewsg_jax.dynamics.minibatch_heat import Scheme, TakesOutHeat, checked_arguments
+from ewsg_jax.dynamics.protocol import Dynamics
 from ewsg_jax.dynamics.underdamped import Kick, Scales, UnderdampedState, kick_terms
 from ewsg_jax.gradients.covariance import Covariance
 from ewsg_jax.gradients.protocol import Estimate
@@ -44,13 +45,13 @@ class NoiseCorrected(TakesOutHeat):
         """Return (Γ − γ)p = h Cov p/(2T)."""
         return _tree.combine((self.at(state.step).update.damping, covariance.times(state.momentum)))
 
-    def weight(
+    def log_weight(
         self, prepared: UnderdampedState, estimate: Estimate, frozen_noise: str | PyTree = "momentum"
     ) -> Array:
         # x = √h Γp/σ and x = (−1 + hΓ)p/(σ√h) hold the friction; the others do not.
         has_friction = isinstance(frozen_noise, str) and frozen_noise in ("momentum", "rest")
         seen = self.with_force((), prepared, estimate) if has_friction else estimate
-        return super().weight(prepared, seen, frozen_noise)
+        return super().log_weight(prepared, seen, frozen_noise)
 
 
 def noise_corrected(
@@ -62,7 +63,7 @@ def noise_corrected(
     integrator: Scheme = "semi_implicit",
     covariance: Covariance | Array | None = None,
     inverse_mass: InverseMass = 1.0,
-) -> NoiseCorrected:
+) -> Dynamics[Any]:
     """Damp the momentum by the friction and by the covariance of the gradient.
 
     Args:
@@ -87,4 +88,4 @@ def noise_corrected(
         >>> dynamics = ewsg.dynamics.noise_corrected(step_size=1e-2, friction=1.0)
     """
     given = checked_arguments(step_size, friction, temperature, noise, integrator, covariance)
-    return NoiseCorrected(**given, mass=mass_of(inverse_mass))
+    return in_metric(NoiseCorrected(**given), inverse_mass)

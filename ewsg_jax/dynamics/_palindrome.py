@@ -37,7 +37,8 @@ from ewsg_jax._types import Hyperparameter
 from ewsg_jax.dynamics._exact import functions_of
 from ewsg_jax.dynamics.combined import Combined, Terms
 from ewsg_jax.dynamics.letters import cycle_of
-from ewsg_jax.dynamics.mass import InverseMass, mass_of
+from ewsg_jax.dynamics.mass import InverseMass, in_metric
+from ewsg_jax.dynamics.protocol import Dynamics
 from ewsg_jax.dynamics.underdamped import Scales, WeightTerms, checked
 
 Row = dict[Any, Any]
@@ -88,7 +89,7 @@ def palindrome(
     friction: Hyperparameter,
     temperature: Hyperparameter = 1.0,
     inverse_mass: InverseMass = 1.0,
-) -> Palindrome:
+) -> Dynamics[Any]:
     """Drift (A), kick (B), friction with noise (O), in the order of the letters; U is A and O together.
 
     `"BAOAB"` and `"ABOBA"` leave θ unbiased on Gaussians at every stable step. Take the first: it asks for the
@@ -124,7 +125,7 @@ def palindrome(
     """
     _check.instance("letters", letters, str, "a palindrome of A, B and O, or of B and U")
     cycle_of(letters)
-    return Palindrome(**checked(step_size, friction, temperature), letters=letters, mass=mass_of(inverse_mass))
+    return in_metric(Palindrome(**checked(step_size, friction, temperature), letters=letters), inverse_mass)
 
 
 def _composed(

@@ -33,8 +33,8 @@ from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.protocol import (
     Dynamics,
+    GradientAt,
     PriorGradient,
-    Probe,
     Term,
     check_noise,
     half_squared_sum,
@@ -88,7 +88,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
     noise: NoiseLaw = static(default="gaussian")
 
     @property
-    def probes(self) -> int:
+    def extra_gradients(self) -> int:
         return int(self.correction)
 
     def init(self, key: Key, position: Position) -> PreconditionedState:
@@ -119,7 +119,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
         root = jnp.sqrt(mean_square)
         return jnp.where(root > 0, -(self.scale(mean_square) ** 2) * slope / jnp.where(root > 0, 2 * root, 1), 0)
 
-    def weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
+    def log_weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
         state, c = prepared.state, self.at(prepared.state.step)
         root = jax.tree.map(lambda m: jnp.sqrt(self.scale(m)), state.mean_square)
         scaled = jax.tree.map(lambda r, g: r * g, root, estimate.gradient)
@@ -132,7 +132,9 @@ class Preconditioned(Dynamics[PreconditionedState]):
             frozen_noise = "zero"
         return half_squared_sum(frozen_noise, named, c.weight, scaled)
 
-    def move(self, noise: PyTree, prepared: Prepared, estimate: Estimate, probe: Probe) -> PreconditionedState:
+    def apply(
+        self, noise: PyTree, prepared: Prepared, estimate: Estimate, gradient_at: GradientAt
+    ) -> PreconditionedState:
         state, g, c = prepared.state, estimate.gradient, self.at(prepared.state.step)
         h, t = c.step_size, c.temperature
         mean = _per_row(g, prepared.prior_gradient, prepared.num_rows)
@@ -154,7 +156,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
             drift = jax.tree.map(
                 lambda m, x, d: self.scale(m) * x - t * self.divergence(m, d), used, g, state.slope
             )
-            change = _diagonal(probe, state.position, signs)
+            change = _diagonal(gradient_at, state.position, signs)
             prior_change = _diagonal(prepared.prior_gradient_at, state.position, signs)
             mean_change = _per_row(change, prior_change, prepared.num_rows)
 

@@ -37,8 +37,8 @@ from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics import blockwise, lbfgs
 from ewsg_jax.dynamics.protocol import (
     Dynamics,
+    GradientAt,
     PriorGradient,
-    Probe,
     check_noise,
     half_squared_sum,
 )
@@ -101,7 +101,7 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
     blocks: str = static(default="whole")
 
     @property
-    def probes(self) -> int:
+    def extra_gradients(self) -> int:
         return 1
 
     def init(self, key: Key, position: Position) -> QuasiNewtonState:
@@ -113,7 +113,7 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
         usable = jnp.zeros((size - 1, *of_blocks), bool)
         return QuasiNewtonState(position, _tree.copy(position), points, pairs, usable, jnp.int32(0))
 
-    def point(self, state: QuasiNewtonState) -> Position:
+    def evaluation_point(self, state: QuasiNewtonState) -> Position:
         return state.point
 
     def step_size_at(self, step: Array) -> Any:
@@ -130,13 +130,15 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
         factor = lbfgs.factor if self.blocks == "whole" else blockwise.factors
         return Prepared(state, factor(state.pairs, state.usable, oldest, self.initial_scale))
 
-    def weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
+    def log_weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
         # θ_t = θ_{t−M} is the most likely value, so x = 0 is what "momentum" means without a momentum.
         name = "zero" if isinstance(frozen_noise, str) and frozen_noise == "momentum" else frozen_noise
         force = blockwise.transposed_times(prepared.factor, estimate.gradient)
         return half_squared_sum(name, {}, self.at(prepared.state.step).weight, force)
 
-    def move(self, noise: PyTree, prepared: Prepared, estimate: Estimate, probe: Probe) -> QuasiNewtonState:
+    def apply(
+        self, noise: PyTree, prepared: Prepared, estimate: Estimate, gradient_at: GradientAt
+    ) -> QuasiNewtonState:
         (state, factor), g, size = prepared, estimate.gradient, self.memory_size
         c = self.at(state.step)
         kick = _tree.combine((c.drift, blockwise.transposed_times(factor, g)), (c.noise, noise))
@@ -144,7 +146,7 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
 
         # As the points were rounded, so that s and y belong together.
         s = _tree.combine((1, end), (-1, state.point))
-        y = _tree.combine((1, probe(end)), (-1, g), (self.trust_region, s))
+        y = _tree.combine((1, gradient_at(end)), (-1, g), (self.trust_region, s))
         step = state.step + 1
         place = step % (size - 1)
         # In the first M steps θ_{t−M} is none of the chain's points, or the one that other steps begin from.
@@ -161,7 +163,7 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
             step,
         )
 
-    def restart(self, state: QuasiNewtonState, point: Position) -> QuasiNewtonState:
+    def with_evaluation_point(self, state: QuasiNewtonState, point: Position) -> QuasiNewtonState:
         # Where it moved, to a point that the pairs may know, the history begins anew: H stays no function of it.
         stayed = _is_equal(point, state.point)
         return state._replace(point=point, usable=state.usable & stayed)

@@ -21,12 +21,13 @@ from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.protocol import (
     Dynamics,
+    GradientAt,
     PriorGradient,
-    Probe,
     check_noise,
     half_squared_sum,
 )
 from ewsg_jax.gradients.protocol import Estimate
+from ewsg_jax.needs import Need
 from ewsg_jax.tags import saved_as
 
 OfPosition = Callable[[Position, Data], PyTree]
@@ -64,7 +65,6 @@ class Riemannian(Dynamics[RiemannianState]):
     """The dynamics of `riemannian`."""
 
     frozen_noise: ClassVar = ("momentum", "zero", "one")
-    sees_data: ClassVar = True
 
     step_size: Constant | Schedule
     inverse_metric: OfPosition = static()
@@ -81,8 +81,9 @@ class Riemannian(Dynamics[RiemannianState]):
         return Coefficients(-h, t, xp.sqrt(2 * h * t), -xp.sqrt(h * t / 2), xp.sqrt(h / (2 * t)))
 
     @property
-    def refuses_windows(self) -> str | None:
-        return "has a metric that is a function of all rows"
+    def needs(self) -> frozenset[Need]:
+        # The metric is a function of all rows. Whether it reads them is seen where data sets are stacked.
+        return frozenset({Need.ONE_PLACE, Need.ALL_ROWS})
 
     def prepare(self, state: RiemannianState, prior_gradient: PriorGradient, data: Data) -> Prepared:
         shapes = _check.shapes(state.position), _check.shapes(data)
@@ -104,7 +105,7 @@ class Riemannian(Dynamics[RiemannianState]):
         factor = jnp.linalg.cholesky(metric) if is_dense else jnp.sqrt(metric)
         return Prepared(state, metric, factor, drift)
 
-    def weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
+    def log_weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
         factor, c = prepared.factor, self.at(prepared.state.step)
         # θ' = θ is the most likely value: x undoes the drift Γ.
         if factor.ndim == 2:
@@ -115,7 +116,9 @@ class Riemannian(Dynamics[RiemannianState]):
         named = {"momentum": (c.frozen, _unflat(drift, estimate.gradient))}
         return half_squared_sum(frozen_noise, named, c.weight, scaled)
 
-    def move(self, noise: PyTree, prepared: Prepared, estimate: Estimate, probe: Probe) -> RiemannianState:
+    def apply(
+        self, noise: PyTree, prepared: Prepared, estimate: Estimate, gradient_at: GradientAt
+    ) -> RiemannianState:
         state, c = prepared.state, self.at(prepared.state.step)
         drift = _times(prepared.inverse_metric, _flat(estimate.gradient)) - c.temperature * prepared.divergence
         change = c.drift * drift + c.noise * _times(prepared.factor, _flat(noise))

@@ -9,13 +9,14 @@ and the position moves with the *new* momentum, which keeps the symplectic order
 h²λ < 4 − 2γh, however small the friction. A stochastic gradient adds h·Cov(g)/(2γ) to the temperature.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ewsg_jax import _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Hyperparameter, Position, PyTree
-from ewsg_jax.dynamics.mass import InverseMass, mass_of
+from ewsg_jax.dynamics.mass import InverseMass, in_metric
+from ewsg_jax.dynamics.protocol import Dynamics
 from ewsg_jax.dynamics.underdamped import (
     Kick,
     Scales,
@@ -63,7 +64,7 @@ def semi_implicit(
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
     inverse_mass: InverseMass = 1.0,
-) -> SemiImplicit:
+) -> Dynamics[Any]:
     """Kick the momentum, then drift with the new momentum.
 
     Args:
@@ -82,4 +83,4 @@ def semi_implicit(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.semi_implicit(step_size=1e-2, friction=1.0)
     """
-    return SemiImplicit(**checked(step_size, friction, temperature, noise), noise=noise, mass=mass_of(inverse_mass))
+    return in_metric(SemiImplicit(**checked(step_size, friction, temperature, noise), noise=noise), inverse_mass)

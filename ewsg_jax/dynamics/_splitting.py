@@ -9,12 +9,13 @@ h²λ < 4 cosh(γh/2)). One gradient a step, as the first-order schemes. `palind
 is the same step with the noise of exact friction, sinh(γh)/(γh) times this one's variance.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ewsg_jax._module import module, namespace
 from ewsg_jax._types import Hyperparameter
 from ewsg_jax.dynamics.combined import Combined, Terms
-from ewsg_jax.dynamics.mass import InverseMass, mass_of
+from ewsg_jax.dynamics.mass import InverseMass, in_metric
+from ewsg_jax.dynamics.protocol import Dynamics
 from ewsg_jax.dynamics.underdamped import Scales, WeightTerms, checked
 
 
@@ -46,7 +47,7 @@ def splitting(
     friction: Hyperparameter,
     temperature: Hyperparameter = 1.0,
     inverse_mass: InverseMass = 1.0,
-) -> Splitting:
+) -> Dynamics[Any]:
     """Drift half, kick with damping and noise on both sides of it, drift half.
 
     The noise is Gaussian: ±1 noise would give the momentum a kurtosis of order h and cost the second order.
@@ -66,4 +67,4 @@ def splitting(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.splitting(step_size=1e-2, friction=1.0)
     """
-    return Splitting(**checked(step_size, friction, temperature), mass=mass_of(inverse_mass))
+    return in_metric(Splitting(**checked(step_size, friction, temperature)), inverse_mass)

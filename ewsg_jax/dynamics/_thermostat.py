@@ -25,8 +25,8 @@ from ewsg_jax import _random, _tree
 from ewsg_jax._module import Constant, Schedule, module, namespace, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
-from ewsg_jax.dynamics.mass import InverseMass, mass_of
-from ewsg_jax.dynamics.protocol import Dynamics, Probe
+from ewsg_jax.dynamics.mass import InverseMass, in_metric
+from ewsg_jax.dynamics.protocol import Dynamics, GradientAt
 from ewsg_jax.dynamics.underdamped import Kick, Scales, checked, explicit_exponent, kick, weighed
 from ewsg_jax.gradients.protocol import Estimate
 from ewsg_jax.tags import saved_as
@@ -77,7 +77,7 @@ class Thermostat(Dynamics[ThermostatState]):
         noise_scale = xp.sqrt(2 * gamma * t)
         return Coefficients(h, t, -h, noise_scale, noise_scale * xp.sqrt(h))
 
-    def weight(
+    def log_weight(
         self, prepared: ThermostatState, estimate: Estimate, frozen_noise: str | PyTree = "momentum"
     ) -> Array:
         # That of the underdamped dynamics whose friction is ζ and whose noise is that of γ.
@@ -85,7 +85,9 @@ class Thermostat(Dynamics[ThermostatState]):
         terms = explicit_exponent(Scales(c.step_size, prepared.thermostat, c.temperature, c.noise_scale))
         return weighed(terms, prepared.momentum, estimate, frozen_noise)
 
-    def move(self, noise: PyTree, prepared: ThermostatState, estimate: Estimate, probe: Probe) -> ThermostatState:
+    def apply(
+        self, noise: PyTree, prepared: ThermostatState, estimate: Estimate, gradient_at: GradientAt
+    ) -> ThermostatState:
         state, c = prepared, self.at(prepared.step)
         damped = Kick(c.step_size, 1 - state.thermostat * c.step_size, c.gradient, c.noise)
         momentum = kick(damped, noise, state.momentum, estimate.gradient)
@@ -103,7 +105,7 @@ def thermostat(
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
     inverse_mass: InverseMass = 1.0,
-) -> Thermostat:
+) -> Dynamics[Any]:
     """Move with a momentum whose friction adapts until its kinetic energy is that of the temperature.
 
     Momenta are drawn from N(0, T I) at the start: from rest, the thermostat would first swing far below γ.
@@ -124,4 +126,4 @@ def thermostat(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.thermostat(step_size=1e-2, friction=1.0)
     """
-    return Thermostat(**checked(step_size, friction, temperature, noise), noise=noise, mass=mass_of(inverse_mass))
+    return in_metric(Thermostat(**checked(step_size, friction, temperature, noise), noise=noise), inverse_mass)

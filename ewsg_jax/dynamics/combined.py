@@ -37,7 +37,7 @@ class Combined(Underdamped):
         like = state.position if self.num_normals == 1 else (state.position, state.position)
         return _random.noise(key, like)
 
-    def point(self, state: UnderdampedState) -> Position:
+    def evaluation_point(self, state: UnderdampedState) -> Position:
         ahead = self.at(state.step).update.ahead
         return state.position if ahead is None else _tree.combine((1, state.position), (ahead, state.momentum))
 

@@ -7,10 +7,16 @@ N(0, T I), with θ' = θ + h L q'. Exponential weights are those of Lᵀ g. The 
 for C all directions are of unit width, and so is the unit of the step size.
 """
 
+import dataclasses
 from typing import Any
 
-from ewsg_jax._module import Part, module
+from ewsg_jax import _check, _tree
+from ewsg_jax._module import Part, made_by, module, written
+from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax.dynamics.protocol import Dynamics, GradientAt, PriorGradient
 from ewsg_jax.factors import Factor, factor_of
+from ewsg_jax.gradients.covariance import Congruent
+from ewsg_jax.gradients.protocol import Estimate
 
 InverseMass = Any
 """A number, a tree of numbers like a position, a matrix, or a `LowRank`."""
@@ -24,26 +30,144 @@ class Mass(Part):
     factor: Factor
 
 
+@module
+class InMetric(Dynamics[Any]):
+    """A dynamics in the coordinates z = L⁻¹θ of an inverse mass C = L Lᵀ. All else is that of the inner one.
+
+    Attributes:
+        dynamics: the inner one, whose steps see the position through its gradient alone.
+        mass: the inverse mass.
+    """
+
+    dynamics: Dynamics[Any]
+    mass: Mass
+
+    def __getattr__(self, name: str) -> Any:
+        # Its step size, friction, temperature, …; not before there is an inner one, as while it is unpickled.
+        if name.startswith("__") or "dynamics" not in vars(self):
+            raise AttributeError(name)
+        return getattr(self.dynamics, name)
+
+    def __repr__(self) -> str:
+        return written(made_by(self.dynamics), self.dynamics.arguments() | {"inverse_mass": self.mass.given})
+
+    @property
+    def frozen_noise(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.dynamics.frozen_noise
+
+    @property
+    def bias_order(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.dynamics.bias_order
+
+    @property
+    def translates(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.dynamics.translates
+
+    @property
+    def needs_covariance(self) -> bool:
+        return self.dynamics.needs_covariance
+
+    @property
+    def extra_gradients(self) -> int:
+        return self.dynamics.extra_gradients
+
+    def init(self, key: Key, position: Position) -> Any:
+        return self.dynamics.init(key, position)
+
+    def draw(self, key: Key, state: Any) -> PyTree:
+        return self.dynamics.draw(key, state)
+
+    def check(self, position: Position) -> None:
+        self.mass.factor.check("inverse_mass", position)
+        self.dynamics.check(position)
+
+    def evaluation_point(self, state: Any) -> Position:
+        return self._displaced(state, self.dynamics.evaluation_point(_at_origin(state)))
+
+    def with_evaluation_point(self, state: Any, point: Position) -> Any:
+        shift = _tree.combine((1, point), (-1, self.evaluation_point(state)))
+        return state._replace(position=_tree.combine((1, state.position), (1, shift)))
+
+    def prepare(self, state: Any, prior_gradient: PriorGradient, data: Data) -> Any:
+        return self.dynamics.prepare(state, prior_gradient, data)
+
+    def log_weight(self, prepared: Any, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
+        return self.dynamics.log_weight(prepared, self._seen(estimate), frozen_noise)
+
+    def apply(self, noise: PyTree, prepared: Any, estimate: Estimate, gradient_at: GradientAt) -> Any:
+        # A step from the origin: what it adds to the position is rounded once.
+        end = self.dynamics.apply(noise, _at_origin(prepared), self._seen(estimate), gradient_at)
+        return end._replace(position=self._displaced(prepared, end.position))
+
+    def step_size_at(self, step: Array) -> Any:
+        return self.dynamics.step_size_at(step)
+
+    def heat_of(self, step: Any) -> Any:
+        return self.dynamics.heat_of(step)
+
+    def hoisted(self) -> "InMetric":
+        return InMetric(dynamics=self.dynamics.hoisted(), mass=self.mass)
+
+    def _displaced(self, state: Any, displacement: Position) -> Position:
+        """Return the position θ + L z."""
+        return _tree.combine((1, state.position), (1, self.mass.factor.times(displacement)))
+
+    def _seen(self, estimate: Estimate) -> Estimate:
+        """Return the estimate in z: the gradient Lᵀg, of covariance Lᵀ Cov L."""
+        covariance = estimate.covariance
+        if self.dynamics.needs_covariance:
+            covariance = Congruent(covariance, self.mass.factor)
+        return estimate._replace(gradient=self.mass.factor.transposed(estimate.gradient), covariance=covariance)
+
+
+def _at_origin(state: Any) -> Any:
+    return state._replace(position=_tree.zeros_like(state.position))
+
+
 def is_one(inverse_mass: Any) -> bool:
     """Return whether an inverse mass is the number 1, of which no factor is worked out."""
     return isinstance(inverse_mass, int | float) and not isinstance(inverse_mass, bool) and inverse_mass == 1
 
 
-def mass_of(inverse_mass: Any) -> Mass | None:
-    """Check an inverse mass and return it with its factor, worked out in float64 where it is known; None for 1.
+def in_metric(dynamics: Dynamics[Any], inverse_mass: InverseMass) -> Dynamics[Any]:
+    """Return a dynamics in the coordinates of an inverse mass: as it is where that is the number 1.
 
     Args:
+        dynamics: one whose steps see the position through its gradient alone (`translates`).
         inverse_mass: C > 0: a number, a tree of numbers like the position, a positive definite matrix (d, d) over
-            the position raveled leaf after leaf, or a `LowRank`.
+            the position in `ravel_pytree` order, or a `LowRank`. Its factor is worked out in float64.
 
     Raises:
-        TypeError, ValueError: it is no inverse mass.
+        TypeError, ValueError: it is no inverse mass, or the dynamics takes none.
 
     Example:
         >>> import ewsg_jax as ewsg
-        >>> ewsg.dynamics.mass_of(4.0).factor.root
+        >>> ewsg.dynamics.in_metric(ewsg.dynamics.langevin(0.1), 4.0).mass.factor.root
         2.0
     """
+    _check.instance("dynamics", dynamics, Dynamics, "one of ewsg_jax.dynamics")
     if is_one(inverse_mass):
-        return None
-    return Mass(given=inverse_mass, factor=factor_of(inverse_mass, "inverse_mass"))
+        return dynamics
+    if not dynamics.translates:
+        raise ValueError(
+            f"inverse_mass must be 1 for {made_by(dynamics)}, whose steps depend on the position; got "
+            f"{_check.describe(inverse_mass)}"
+        )
+    factor = factor_of(inverse_mass, "inverse_mass")
+    given = getattr(dynamics, "covariance", None)
+    if given is not None:
+        # It is that of the gradient by θ.
+        dynamics = dataclasses.replace(dynamics, covariance=Congruent(given, factor))  # pyright: ignore
+    return InMetric(dynamics=dynamics, mass=Mass(given=inverse_mass, factor=factor))
+
+
+def without_metric(dynamics: Dynamics[Any]) -> tuple[Dynamics[Any], Mass | None]:
+    """Return a dynamics in the coordinates of its inverse mass, and that mass; None where it is 1."""
+    return (dynamics.dynamics, dynamics.mass) if isinstance(dynamics, InMetric) else (dynamics, None)
+
+
+def with_step_size(dynamics: Dynamics[Any], step_size: Any) -> Dynamics[Any]:
+    """Return the same dynamics with another step size, a field of it."""
+    if isinstance(dynamics, InMetric):
+        return InMetric(dynamics=with_step_size(dynamics.dynamics, step_size), mass=dynamics.mass)
+    return dataclasses.replace(dynamics, step_size=step_size, constants=None)  # pyright: ignore

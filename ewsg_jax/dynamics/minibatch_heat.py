@@ -10,7 +10,7 @@ the gradient were exact, the friction Γ and the noise 2TΓ.
 """
 
 import abc
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics._euler import drift_and_kick
 from ewsg_jax.dynamics._semi_implicit import kick_then_drift
-from ewsg_jax.dynamics.protocol import Probe
+from ewsg_jax.dynamics.protocol import GradientAt
 from ewsg_jax.dynamics.underdamped import (
     Scales,
     Underdamped,
@@ -31,25 +31,13 @@ from ewsg_jax.dynamics.underdamped import (
     checked,
     explicit_exponent,
 )
-from ewsg_jax.factors import Factor
-from ewsg_jax.gradients.covariance import Covariance
+from ewsg_jax.gradients.covariance import Congruent, Covariance
 from ewsg_jax.gradients.protocol import Estimate
 
 UPDATES = {"semi_implicit": kick_then_drift, "euler": drift_and_kick}
 Scheme = Literal["semi_implicit", "euler"]
 ROUNDING = 1e-4
 """How far below 0 an eigenvalue of a given covariance may be, as a share of the largest."""
-
-
-class Congruent(NamedTuple):
-    """Lᵀ C L, in the coordinates of an inverse mass L Lᵀ."""
-
-    covariance: Covariance
-    factor: Factor
-
-    def times(self, vector: Position) -> Position:
-        """Return the product with a tree shaped like the position."""
-        return self.factor.transposed(self.covariance.times(self.factor.times(vector)))
 
 
 @module
@@ -64,7 +52,7 @@ class TakesOutHeat(Underdamped):
 
     noise: NoiseLaw = static(default="gaussian")
     integrator: Scheme = static(default="semi_implicit")
-    covariance: Covariance | None = None
+    covariance: Covariance | Congruent | None = None
 
     @abc.abstractmethod
     def force(self, noise: PyTree, state: UnderdampedState, covariance: Any) -> Position:
@@ -89,13 +77,13 @@ class TakesOutHeat(Underdamped):
     def with_force(self, noise: PyTree, state: UnderdampedState, estimate: Estimate) -> Estimate:
         """Return the estimate with the force added to its gradient."""
         covariance = estimate.covariance if self.covariance is None else self.covariance
-        if self.mass is not None:
-            covariance = Congruent(covariance, self.mass.factor)
         force = self.force(noise, state, covariance)
         return estimate._replace(gradient=_tree.combine((1, estimate.gradient), (1, force)))
 
-    def move(self, noise: PyTree, prepared: UnderdampedState, estimate: Estimate, probe: Probe) -> UnderdampedState:
-        return super().move(noise, prepared, self.with_force(noise, prepared, estimate), probe)
+    def apply(
+        self, noise: PyTree, prepared: UnderdampedState, estimate: Estimate, gradient_at: GradientAt
+    ) -> UnderdampedState:
+        return super().apply(noise, prepared, self.with_force(noise, prepared, estimate), gradient_at)
 
     def update(
         self, terms: Any, noise: PyTree, state: UnderdampedState, gradient: Position

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check, _random, _tree
-from ewsg_jax._module import Constant, Part, Schedule, module, number
+from ewsg_jax._module import Part, Schedule, module, number
 from ewsg_jax._random import NOISE_LAWS, NoiseLaw
 from ewsg_jax._types import Array, Data, Key, Position, PyTree, State
 from ewsg_jax.gradients.protocol import Estimate
@@ -19,7 +19,7 @@ Term = tuple[Any, PyTree]
 """A coefficient and a tree, summed by `_tree.combine`."""
 
 
-class Probe(Protocol):
+class GradientAt(Protocol):
     """The gradient on the accepted batch at another point."""
 
     def __call__(self, position: Position) -> Position: ...
@@ -31,45 +31,33 @@ PriorGradient = Callable[[Position], Position]
 
 @module
 class Dynamics(Part, abc.ABC, Generic[State]):
-    """What a gradient and a noise do to the state. Write `init` and `move`; the rest has a default.
+    """What a gradient and a noise do to the state. Write `init` and `apply`; the rest has a default.
 
-    A dynamics with a `weight` may go under exponential weights; it says by `frozen_noise` which x it knows.
+    It has a field `step_size`: h, a number or a schedule of the step. With a `log_weight` it may go under
+    exponential weights, and says by `frozen_noise` which x it knows.
 
     Attributes:
-        step_size: h, a number or a schedule of the step.
         constants: what `coefficients` returns at every step, worked out once for a run; made by `hoisted`.
-        mass: the inverse mass, None for 1: `move` and `weight` are then in the coordinates that it makes.
     """
 
     translates: ClassVar[bool] = False
-    """Whether a step sees the position through its gradient alone, so that there may be an inverse mass."""
+    """Whether a step sees the position through its gradient alone, so that it may be taken in a metric."""
 
     frozen_noise: ClassVar[tuple[str, ...]] = ()
-    """The names of x that `weight` takes."""
-
-    sees_data: ClassVar[bool] = False
-    """Whether `prepare` looks at the rows, all of which must then be there."""
+    """The names of x that `log_weight` takes."""
 
     bias_order: ClassVar[int | None] = None
     """Of which order in h the bias of the position's law is with exact gradients; None where it is not known."""
 
-    step_size: Constant | Schedule
     constants: Any = dataclasses.field(default=None, repr=False)
-    # A `Mass` or None; not annotated so, for a type checker would refuse `**hyperparameters(…)`.
-    mass: Any = dataclasses.field(default=None, repr=False)
 
     @abc.abstractmethod
     def init(self, key: Key, position: Position) -> State:
         """Return the first state of a chain."""
 
     @abc.abstractmethod
-    def move(self, noise: PyTree, prepared: Any, estimate: Estimate, probe: Probe) -> State:
+    def apply(self, noise: PyTree, prepared: Any, estimate: Estimate, gradient_at: GradientAt) -> State:
         """Return the state after a step with this noise and this estimate of the gradient."""
-
-    @property
-    def noise_law(self) -> NoiseLaw:
-        """The law of the noise."""
-        return getattr(self, "noise", "gaussian")
 
     @property
     def needs_covariance(self) -> bool:
@@ -77,92 +65,43 @@ class Dynamics(Part, abc.ABC, Generic[State]):
         return False
 
     @property
-    def refuses_windows(self) -> str | None:
-        """Why it does not go with rows from windows of a stream, after "whose dynamics"; None: it does."""
-        return None
-
-    @property
-    def probes(self) -> int:
-        """How often `move` calls `probe`."""
+    def extra_gradients(self) -> int:
+        """How often `apply` calls `gradient_at`."""
         return 0
 
     def draw(self, key: Key, state: State) -> PyTree:
         """Return the noise of a step, from shapes and the step counter alone."""
-        return _random.noise(key, state.position, self.noise_law)
+        return _random.noise(key, state.position, getattr(self, "noise", "gaussian"))
 
-    def point(self, state: State) -> Position:
-        """Return where the gradient is wanted."""
+    def evaluation_point(self, state: State) -> Position:
+        """Return where the gradient is evaluated."""
         return state.position
 
     def prepare(self, state: State, prior_gradient: PriorGradient, data: Data) -> Any:
-        """Return what is worked out once a step, before any gradient is estimated; `weight` and `move` get it."""
+        """Return what `log_weight` and `apply` get: worked out once a step, before any gradient is estimated."""
         return state
 
-    def weight(self, prepared: Any, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
+    def log_weight(self, prepared: Any, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
         """Return ½‖x + a‖²: a is the estimate in units of the noise, x the frozen noise."""
         raise NotImplementedError(f"{type(self).__name__} has no weight")
 
-    def restart(self, state: State, point: Position) -> State:
+    def with_evaluation_point(self, state: State, point: Position) -> State:
         """Return the state with its evaluation point moved there."""
         return state._replace(position=point)
 
     def check(self, position: Position) -> None:
-        """Raise ValueError where the inverse mass does not fit the position, or there may be none."""
-        if self.mass is None:
-            return
-        if not self.translates:
-            raise ValueError(f"mass must be None for {type(self).__name__}, whose steps depend on the position")
-        self.mass.factor.check("inverse_mass", position)
-
-    def wanted_at(self, state: State) -> Position:
-        """Return where the gradient is wanted, in the coordinates of the position."""
-        if self.mass is None:
-            return self.point(state)
-        return self._displaced(state, self.point(self._at_origin(state)))
-
-    def restarted(self, state: State, point: Position) -> State:
-        """Return the state with the gradient wanted at that point."""
-        if self.mass is None:
-            return self.restart(state, point)
-        shift = _tree.combine((1, point), (-1, self.wanted_at(state)))
-        return state._replace(position=_tree.combine((1, state.position), (1, shift)))
-
-    def weighed(self, prepared: Any, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
-        """Return the exponent of an estimate's weight, in the coordinates of the inverse mass."""
-        return self.weight(prepared, self._in_its_coordinates(estimate), frozen_noise)
-
-    def moved(self, noise: PyTree, prepared: Any, estimate: Estimate, probe: Probe) -> State:
-        """Return the state after a step, made in the coordinates of the inverse mass."""
-        if self.mass is None:
-            return self.move(noise, prepared, estimate, probe)
-        end = self.move(noise, self._at_origin(prepared), self._in_its_coordinates(estimate), probe)
-        return end._replace(position=self._displaced(prepared, end.position))
-
-    def _at_origin(self, state: Any) -> Any:
-        return state._replace(position=_tree.zeros_like(state.position))
-
-    def _displaced(self, state: Any, displacement: Position) -> Position:
-        return _tree.combine((1, state.position), (1, self.mass.factor.times(displacement)))
-
-    def _in_its_coordinates(self, estimate: Estimate) -> Estimate:
-        if self.mass is None:
-            return estimate
-        return estimate._replace(gradient=self.mass.factor.transposed(estimate.gradient))
-
-    def arguments(self) -> dict[str, Any]:
-        own = super().arguments()
-        return own if self.mass is None else own | {"inverse_mass": self.mass.given}
+        """Raise ValueError where the dynamics does not go with a position."""
 
     def step_size_at(self, step: Array) -> Any:
-        """Return the h of the step after so many."""
-        return self.step_size(step)
+        """Return the step size used at step number `step`."""
+        return self.step_size(step)  # type: ignore[attr-defined] - a field of each dynamics
 
     def heat_of(self, step: Any) -> Any:
         """Return the heat of the position over that of the momentum, which batches and noise go into."""
         return 1.0
 
     def coefficients(self, step: Array) -> Any:
-        """Return what `move` and `weight` multiply by at a step: a tree of scalars.
+        """Return what `apply` and `log_weight` multiply by at a step: a tree of scalars.
 
         Numbers of Python's may be worked out by NumPy (`namespace`): rounded to a state's dtype at the end.
         """

@@ -16,7 +16,7 @@ from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.protocol import (
     Dynamics,
-    Probe,
+    GradientAt,
     Term,
     check_noise,
     half_squared_sum,
@@ -90,18 +90,20 @@ class Underdamped(Dynamics[UnderdampedState]):
         scales = Scales(h, gamma, t, xp.sqrt(2 * gamma * t))
         return Coefficients(self.terms(scales), self.exponent(scales))
 
-    def weight(
+    def log_weight(
         self, prepared: UnderdampedState, estimate: Estimate, frozen_noise: str | PyTree = "momentum"
     ) -> Array:
         return weighed(self.at(prepared.step).weight, prepared.momentum, estimate, frozen_noise)
 
-    def move(self, noise: PyTree, prepared: UnderdampedState, estimate: Estimate, probe: Probe) -> UnderdampedState:
+    def apply(
+        self, noise: PyTree, prepared: UnderdampedState, estimate: Estimate, gradient_at: GradientAt
+    ) -> UnderdampedState:
         terms = self.at(prepared.step).update
         position, momentum = self.update(terms, noise, prepared, estimate.gradient)
         return UnderdampedState(position, momentum, prepared.step + 1)
 
-    def restart(self, state: UnderdampedState, point: Position) -> UnderdampedState:
-        shift = _tree.combine((1, point), (-1, self.point(state)))
+    def with_evaluation_point(self, state: UnderdampedState, point: Position) -> UnderdampedState:
+        shift = _tree.combine((1, point), (-1, self.evaluation_point(state)))
         return state._replace(position=_tree.combine((1, state.position), (1, shift)))
 
 

@@ -17,6 +17,7 @@ from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
 from ewsg_jax._module import Constant, Schedule, hyperparameters, module, static
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, P, Position
 from ewsg_jax.gradients import Evaluations
+from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
@@ -91,12 +92,8 @@ class RandomWalkMetropolis(Kernel[P]):
         self.posterior.check(position, data)
 
     @property
-    def takes_padded(self) -> bool:
-        return True
-
-    @property
-    def takes_shards(self) -> bool:
-        return True
+    def needs(self) -> frozenset[Need]:
+        return frozenset({Need.ALL_ROWS})
 
 
 @method(

@@ -23,6 +23,7 @@ from ewsg_jax.forecasting.result import Forecast
 from ewsg_jax.forecasting.step import HELD, MOVING
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.gradients._stratified import Stratified
+from ewsg_jax.needs import Need
 from ewsg_jax.pair import Pair
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.curvature import Curvature
@@ -93,7 +94,7 @@ def _checked(
         raise ValueError(f"kernel must be a dynamics with an estimator for a forecast; got {kernel}, an exact one")
     _check.instance("mode", mode, Mode, "made by ewsg_jax.find_mode")
     fields = jax.eval_shape(kernel.dynamics.init, jax.random.key(0), mode.position)._fields
-    if set(fields) - {*MOVING, *HELD} or kernel.dynamics.probes:
+    if set(fields) - {*MOVING, *HELD} or kernel.dynamics.extra_gradients:
         raise ValueError(
             "kernel must have a dynamics that remembers no more than a momentum and a thermostat for a forecast; "
             f"got {type(kernel.dynamics).__name__}. Run it for some steps instead"
@@ -110,8 +111,9 @@ def _check_over_devices(kernel: Pair) -> None:
     estimator: Any = kernel.estimator
     while hasattr(estimator, "estimator"):
         estimator = estimator.estimator
-    if kernel.dynamics.sees_data or isinstance(estimator, Stratified):
-        what = type(kernel.dynamics if kernel.dynamics.sees_data else estimator).__name__
+    sees_data = Need.ONE_PLACE in kernel.dynamics.needs
+    if sees_data or isinstance(estimator, Stratified):
+        what = type(kernel.dynamics if sees_data else estimator).__name__
         raise ValueError(
             "mesh must have no axis 'data', or one of length 1, for a kernel that needs all rows in one place, for "
             f"a metric or for labels of its own; got {what}"

@@ -14,6 +14,7 @@ from ewsg_jax.forecasting.step import Weight
 from ewsg_jax.gradients._svrg import SVRG, SVRGMemory
 from ewsg_jax.gradients.protocol import GradientEstimator, OfRows, no_weight
 from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.law import lists_batches
 from ewsg_jax.rows.spread import Spread
 
 SURE = 2.0
@@ -165,7 +166,7 @@ def _shares(log_weights: np.ndarray, length: float, drawn: bool) -> np.ndarray:
 
 def can_list(estimator: GradientEstimator, data: Data, most: int) -> bool:
     """Return whether all batches of an estimator are few enough to look at each."""
-    if not estimator.lists_batches or not isinstance(estimator, OfRows) or num_rows(data) > most:
+    if not isinstance(estimator, OfRows) or not lists_batches(estimator) or num_rows(data) > most:
         return False
     try:
         shapes = jax.eval_shape(estimator.batches, data)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ewsg_jax._module import Constant
 from ewsg_jax._types import Data, Position
+from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.factors import Diagonal, Factor, Number, factor_of
 from ewsg_jax.forecasting import batches, law, single, stability
 from ewsg_jax.forecasting.known import known
@@ -32,7 +33,8 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
     Raises:
         ValueError: the dynamics, its mass or the estimator has none for so many numbers.
     """
-    dynamics, told, layout = kernel.dynamics, known(kernel.estimator, data), Layout.of(mode.position)
+    dynamics, mass = without_metric(kernel.dynamics)
+    told, layout = known(kernel.estimator, data), Layout.of(mode.position)
     has_matrix = dynamics.needs_covariance or getattr(dynamics, "covariance", None) is not None
     if not dynamics.translates or has_matrix or "thermostat" in single.at_rest(dynamics, step)._fields:
         raise _too_many(f"the dynamics {type(dynamics).__name__}")
@@ -61,7 +63,7 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
     half = law.normal(17, 2, len(curvature))
     places = np.stack([vector(wide.times(tree(place))) for width in PLACES for place in width * half])
     of = Of(kernel.estimator.posterior, layout, CHUNK_SIZE, False)
-    steepest = stability.largest_curvature(of, dynamics.mass, mode.position, places, data)
+    steepest = stability.largest_curvature(of, mass, mode.position, places, data)
     evaluations, n = kernel.evaluations(data), num_rows(data)
     return Forecast(
         variance_ratio=tree(ratio),
@@ -83,7 +85,7 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
 
 def _coordinates(kernel: Pair, mode: Mode) -> tuple[Factor, np.ndarray]:
     """Return L, and the curvature of each coordinate of y."""
-    mass, sd = kernel.dynamics.mass, vector(mode.sd)
+    (_, mass), sd = without_metric(kernel.dynamics), vector(mode.sd)
     factor = Number(root=1.0) if mass is None else mass.factor
     if isinstance(factor, Number):
         return factor, (float(factor.root) / sd) ** 2

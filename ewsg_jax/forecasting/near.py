@@ -9,6 +9,7 @@ import numpy as np
 
 from ewsg_jax._module import Constant
 from ewsg_jax._types import Data
+from ewsg_jax.dynamics.mass import with_step_size, without_metric
 from ewsg_jax.forecasting import anchors, batches, law, stability
 from ewsg_jax.forecasting.batches import Noise, Weighing
 from ewsg_jax.forecasting.known import Known, known
@@ -23,7 +24,7 @@ from ewsg_jax.forecasting.step import (
     weight_terms,
 )
 from ewsg_jax.forecasting.target import Target
-from ewsg_jax.gradients.covariance import Covariance
+from ewsg_jax.gradients.covariance import Congruent, Covariance
 from ewsg_jax.pair import Pair
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.curvature import Curvature
@@ -87,7 +88,7 @@ class Near:
         if not self.dynamics.translates:
             # A map that is averaged over draws has what these take for the target.
             slow = Constant(value=SMALL * self.step_size)
-            kernel = dataclasses.replace(self.kernel, dynamics=dataclasses.replace(self.dynamics, step_size=slow))
+            kernel = dataclasses.replace(self.kernel, dynamics=with_step_size(self.dynamics, slow))
             near = Near(kernel, self.mode, self.curvature, self.data, self.step)
             near.known = Known(None, "")
             found = near.settled()[0]
@@ -237,12 +238,13 @@ class Near:
         """Return the largest stable step, NaN where it depends on the position."""
         if not self.dynamics.translates:
             return np.nan
-        heat, mass, plain = 0.0, self.dynamics.mass, self.dynamics
-        given: Covariance | None = getattr(plain, "covariance", None)
+        heat, (plain, mass) = 0.0, without_metric(self.dynamics)
+        given: Covariance | Congruent | None = getattr(plain, "covariance", None)
         matrix = self.unit[:, None] * noise.covariance * self.unit
         if given is not None:
             plain = dataclasses.replace(plain, covariance=None)  # pyright: ignore[reportCallIssue]
-            matrix = np.asarray(self.layout.mapped(given.times, jnp.eye(self.d)), float)
+            own = given.covariance if isinstance(given, Congruent) else given
+            matrix = np.asarray(self.layout.mapped(own.times, jnp.eye(self.d)), float)
         if plain.needs_covariance:
             # The largest of it beside the largest curvature, though their directions may differ: on the safe side.
             heat = stability.in_mass(mass, matrix, self.layout)

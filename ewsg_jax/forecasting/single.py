@@ -1,6 +1,5 @@
 """A coordinate that moves by itself, in coordinates in which the mass is 1."""
 
-import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -9,6 +8,7 @@ import numpy as np
 
 from ewsg_jax._types import Data
 from ewsg_jax.dynamics import Dynamics
+from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.forecasting import law
 from ewsg_jax.forecasting.step import AffineStep, maps, maps_of_each, state_at
 from ewsg_jax.posterior import Posterior
@@ -34,12 +34,12 @@ class Each(NamedTuple):
 
 def at_rest(dynamics: Dynamics, step: int) -> Any:
     """Return the state of one coordinate, without a mass."""
-    return state_at(dataclasses.replace(dynamics, mass=None), jnp.zeros(1), step, None)
+    return state_at(without_metric(dynamics)[0], jnp.zeros(1), step, None)
 
 
 def step_of(dynamics: Dynamics, posterior: Posterior, step: int, data: Data) -> AffineStep:
     """Return the step of one coordinate, in the coordinates of the mass."""
-    plain = dataclasses.replace(dynamics, mass=None)
+    plain, _ = without_metric(dynamics)
     with jax.enable_x64(True):
         state = at_rest(plain, step)
         size = sum(name in state._fields for name in ("position", "momentum"))

@@ -17,7 +17,7 @@ from ewsg_jax._module import Constant
 from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.compiling import UNOPTIMISED
 from ewsg_jax.dynamics import Dynamics
-from ewsg_jax.dynamics.mass import Mass
+from ewsg_jax.dynamics.mass import Mass, with_step_size
 from ewsg_jax.factors import Number
 from ewsg_jax.forecasting.step import at, names_of
 from ewsg_jax.gradients.covariance import Covariance
@@ -96,7 +96,7 @@ def largest_step(dynamics: Dynamics, state: Any, curvature: float, noise: float)
         curvature: in the coordinates of its mass.
         noise: the largest eigenvalue of the covariance of the gradient there, for a friction that goes by it.
     """
-    changes: dict[str, Any] = {"mass": None, "constants": None}
+    changes: dict[str, Any] = {"constants": None}
     if getattr(dynamics, "covariance", None) is not None:
         changes["covariance"] = None
     plain = dataclasses.replace(dynamics, **changes)
@@ -119,13 +119,13 @@ def largest_step(dynamics: Dynamics, state: Any, curvature: float, noise: float)
 
 @functools.partial(jax.jit, compiler_options=UNOPTIMISED)
 def _jacobian(dynamics: Dynamics, state: Any, curvature: Array, covariance: Any, step_size: Array) -> Array:
-    made = dataclasses.replace(dynamics, step_size=Constant(value=step_size))
+    made = with_step_size(dynamics, Constant(value=step_size))
     noise = jax.tree.map(jnp.zeros_like, made.draw(jax.random.key(0), state))
 
     def moved(z: Array) -> Array:
         here = at(state, z)
-        gradient = curvature * made.wanted_at(here)
-        end = made.moved(noise, here, Estimate(gradient, (), covariance=covariance), lambda position: gradient)
+        gradient = curvature * made.evaluation_point(here)
+        end = made.apply(noise, here, Estimate(gradient, (), covariance=covariance), lambda position: gradient)
         return jnp.concatenate([getattr(end, name) for name in names_of(state)])
 
     return jax.jacfwd(moved)(jnp.zeros(len(names_of(state))))

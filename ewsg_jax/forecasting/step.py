@@ -1,4 +1,4 @@
-"""A step of a dynamics near a mode, as the affine map that its own `moved` is there.
+"""A step of a dynamics near a mode, as the affine map that its own `apply` is there.
 
     z' = A z + G g + B ξ,   g wanted at W z
 
@@ -92,14 +92,14 @@ def _maps(
         here = at(state, z)
         prepared = dynamics.prepare(here, posterior.prior_gradient, data)
         estimate = Estimate(unravel(g), (), covariance=covariance)
-        end = dynamics.moved(unravel_noise(xi), prepared, estimate, lambda position: unravel(g))
+        end = dynamics.apply(unravel_noise(xi), prepared, estimate, lambda position: unravel(g))
         return jnp.concatenate([ravel_pytree(getattr(end, name))[0] for name in names_of(state)]) - origin
 
     def of_point(point: Array) -> Any:
         z, g = point[:size], point[size:]
         xi = jnp.zeros_like(noise)
         jacobians = jax.jacfwd(moved, argnums=(0, 1, 2))(z, g, xi)
-        wanted = jax.jacfwd(lambda z: ravel_pytree(dynamics.wanted_at(at(state, z)))[0])(z)
+        wanted = jax.jacfwd(lambda z: ravel_pytree(dynamics.evaluation_point(at(state, z)))[0])(z)
         return (*jacobians, wanted), moved(z, g, xi)
 
     return jax.lax.map(of_point, points)
@@ -155,7 +155,7 @@ def weight_terms(
     def weight(g: Array, z: Array) -> Array:
         prepared = dynamics.prepare(at(state, z), posterior.prior_gradient, data)
         estimate = Estimate(unravel(g), (), covariance=covariance)
-        return dynamics.weighed(prepared, estimate, frozen if name is None else name)
+        return dynamics.log_weight(prepared, estimate, frozen if name is None else name)
 
     slope, still = jax.grad(weight), jnp.zeros(size, flat.dtype)
     return jax.jacfwd(slope)(flat, still), jax.jacfwd(slope, argnums=1)(flat, still), slope(flat, still)

@@ -14,8 +14,9 @@ from ewsg_jax import _check
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import center as centers
-from ewsg_jax.gradients.anchored import anchored_estimate, probe_anchored
+from ewsg_jax.gradients.anchored import anchored_estimate, anchored_gradient_at
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Sharing, Weight
+from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows
 from ewsg_jax.rows.named import Rows, row_law
@@ -39,17 +40,13 @@ class ControlVariate(OfRows[P]):
     chunk_size: int = static(default=CHUNK_SIZE)
 
     @property
-    def takes_shards(self) -> bool:
-        return self.law.takes_shards
+    def needs(self) -> frozenset[Need]:
+        return frozenset()
 
     @property
     def sharing(self) -> Sharing:
         # Rows that are remembered differ from chain to chain.
         return Sharing("chain" if self.law.has_memory else "start" if self.center is None else "data")
-
-    @property
-    def refuses_windows(self) -> str | None:
-        return self.law_refuses_windows
 
     def check(self, position: Position, data: Data) -> None:
         super().check(position, data)
@@ -73,11 +70,11 @@ class ControlVariate(OfRows[P]):
         estimate = anchored_estimate(self, memory.center, memory.gradient, batch, point, data)
         return estimate, self.law.advance(memory.rows, data)
 
-    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        return probe_anchored(self, estimate, position, data)
+    def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
+        return anchored_gradient_at(self, estimate, position, data)
 
-    def commit(self, receipt: PyTree, memory: ControlVariateMemory) -> ControlVariateMemory:
-        return memory._replace(rows=receipt)
+    def commit(self, update: PyTree, memory: ControlVariateMemory) -> ControlVariateMemory:
+        return memory._replace(rows=update)
 
     def evaluations(self, data: Data) -> Evaluations:
         return Evaluations(2 * self.batch_size, self.batch_size, at_init=all_rows(data))

@@ -83,7 +83,7 @@ class TrackingMemory(NamedTuple):
     before: Any = ()
 
 
-class TrackingReceipt(NamedTuple):
+class TrackingUpdate(NamedTuple):
     """What `commit` works out the moments' change from, and whether the covariance was clipped.
 
     Attributes:
@@ -163,7 +163,7 @@ class CovarianceTracking(WithCovariance[P]):
 
     def propose(
         self, randomness: PyTree, memory: TrackingMemory, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, TrackingReceipt]:
+    ) -> tuple[Estimate, TrackingUpdate]:
         n = counted(data)
         batch = self.law.batch(randomness, memory.rows, data)
         part = gathering.rows_of(batch, data)
@@ -171,21 +171,21 @@ class CovarianceTracking(WithCovariance[P]):
         gradient = self.posterior.total(point, data, self.posterior.estimate_from_rows(seen, part, data))
         covariance, was_clipped = self.covariance_of(memory, data)
         number = np.int32(n) if isinstance(n, int) else n
-        receipt = TrackingReceipt(seen, part, number, was_clipped, self.law.advance(memory.rows, data))
-        return Estimate(gradient, batch.indices, covariance=covariance), receipt
+        update = TrackingUpdate(seen, part, number, was_clipped, self.law.advance(memory.rows, data))
+        return Estimate(gradient, batch.indices, covariance=covariance), update
 
-    def commit(self, receipt: TrackingReceipt, memory: TrackingMemory) -> TrackingMemory:
+    def commit(self, update: TrackingUpdate, memory: TrackingMemory) -> TrackingMemory:
         # Here and not in `propose`: the anchor is looked at for the accepted batch alone.
-        here = self.posterior.flat_rows(receipt.row_gradients, receipt.batch) - memory.center
-        there = self.posterior.flat_row_gradients(memory.anchor, receipt.batch) - memory.center
+        here = self.posterior.flat_rows(update.row_gradients, update.batch) - memory.center
+        there = self.posterior.flat_row_gradients(memory.anchor, update.batch) - memory.center
         first, second = memory.moments
         change = outer(here, self.structure, memory.basis) - outer(there, self.structure, memory.basis)
         return memory._replace(
             moments=Moments(
-                first + jnp.sum(here - there, axis=0), second + receipt.num_rows.astype(second.dtype) * change
+                first + jnp.sum(here - there, axis=0), second + update.num_rows.astype(second.dtype) * change
             ),
-            num_clipped=memory.num_clipped + receipt.was_clipped,
-            rows=receipt.rows,
+            num_clipped=memory.num_clipped + update.was_clipped,
+            rows=update.rows,
         )
 
     def evaluations(self, data: Data) -> Evaluations:

@@ -20,7 +20,6 @@ M adds second order and more of the bias, so it is not better in general. Evalua
 estimator takes to propose, (M+1) times; to commit, once.
 """
 
-import dataclasses
 import math
 from typing import Any, Literal
 
@@ -31,8 +30,10 @@ from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
 from ewsg_jax.gradients.frozen_noise import FROZEN_NOISE, check_shapes, check_tree
 from ewsg_jax.gradients.index_chain import ChainDraw, Proposal, exactly, one_by_one, together
-from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, OfRows, Sharing, Weight
+from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
 from ewsg_jax.gradients.remembering import Remembering
+from ewsg_jax.needs import Need
+from ewsg_jax.rows.law import laws_of, lists_batches
 
 CANDIDATES = ("together", "one_by_one")
 
@@ -70,19 +71,9 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         return self.frozen if self.name is None else self.name
 
     @property
-    def refuses_windows(self) -> str | None:
-        return self.estimator.refuses_windows
-
-    @property
-    def takes_padded(self) -> bool:
-        return self.estimator.takes_padded and not self.is_exact
-
-    @property
-    def takes_shards(self) -> bool:
-        return self.estimator.takes_shards and not self.is_exact
-
-    def over_parts(self, parts: int) -> "ExponentiallyWeighted[P]":
-        return dataclasses.replace(self, estimator=self.estimator.over_parts(parts))
+    def needs(self) -> frozenset[Need]:
+        # The weights of all batches need them all listed.
+        return frozenset({Need.ONE_N, Need.ONE_PLACE}) if self.is_exact else frozenset()
 
     @property
     def reports_covariance(self) -> bool:
@@ -136,11 +127,11 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         chain = together if self.candidates == "together" else one_by_one
         return chain(of_batch, log_weight, randomness)
 
-    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        return self.estimator.probe(estimate, position, data)
+    def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
+        return self.estimator.gradient_at(estimate, position, data)
 
-    def commit(self, receipt: PyTree, memory: Memory) -> Memory:
-        return self.estimator.commit(receipt, memory)
+    def commit(self, update: PyTree, memory: Memory) -> Memory:
+        return self.estimator.commit(update, memory)
 
     def evaluations(self, data: Data) -> Evaluations:
         if self.is_exact:
@@ -203,11 +194,10 @@ def exponentially_weighted(
     _check.instance("estimator", estimator, GradientEstimator, "one of ewsg_jax.gradients")
     if not estimator.uses_batches:
         raise ValueError("estimator must draw batches to be weighted; got the full gradient")
-    if not estimator.exchangeable:
-        named = estimator.law.name if isinstance(estimator, OfRows) else "one that does not"
+    if laws := [law for law in laws_of(estimator) if not law.exchangeable]:
         raise ValueError(
-            f"estimator must draw exchangeable batches to be weighted; got {named}, where choosing among the "
-            "next rows of an epoch would change which rows are left; take rows='random' or 'blocks'"
+            f"estimator must draw exchangeable batches to be weighted; got {laws[0].name}, where choosing among "
+            "the next rows of an epoch would change which rows are left; take rows='random' or 'blocks'"
         )
     if estimator.frozen_noise is not None:
         raise ValueError(
@@ -217,7 +207,7 @@ def exponentially_weighted(
     is_exact = isinstance(chain_length, float) and chain_length == math.inf
     if not is_exact:
         _check.integer("chain_length", chain_length, minimum=0)
-    elif not estimator.lists_batches:
+    elif not lists_batches(estimator):
         raise ValueError("chain_length must be finite for an estimator whose batches cannot be listed; got inf")
     is_named = frozen_noise is None or isinstance(frozen_noise, str)
     if is_named:

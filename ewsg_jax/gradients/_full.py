@@ -6,6 +6,7 @@ from ewsg_jax import _check
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Data, Key, P, Position
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Weight
+from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows
 
@@ -19,16 +20,8 @@ class Full(GradientEstimator[P]):
     chunk_size: int = static(default=CHUNK_SIZE)
 
     @property
-    def takes_padded(self) -> bool:
-        return True
-
-    @property
-    def takes_shards(self) -> bool:
-        return True
-
-    @property
-    def refuses_windows(self) -> str | None:
-        return None
+    def needs(self) -> frozenset[Need]:
+        return frozenset()
 
     def bias_order(self, data: Data) -> float | None:
         return math.inf
@@ -41,7 +34,7 @@ class Full(GradientEstimator[P]):
     ) -> tuple[Estimate, tuple[()]]:
         return Estimate(self.posterior.gradient(point, data, self.chunk_size), ()), ()
 
-    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
+    def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
         return self.posterior.gradient(position, data, self.chunk_size)
 
     def evaluations(self, data: Data) -> Evaluations:

@@ -79,8 +79,8 @@ class KeptCovariance(WithCovariance[P]):
         covariance = same(memory.covariance, data)
         return Estimate(gradient, batch.indices, covariance=covariance), self.law.advance(memory.rows, data)
 
-    def commit(self, receipt: PyTree, memory: KeptMemory) -> KeptMemory:
-        return memory._replace(rows=receipt)
+    def commit(self, update: PyTree, memory: KeptMemory) -> KeptMemory:
+        return memory._replace(rows=update)
 
     def evaluations(self, data: Data) -> Evaluations:
         b = self.batch_size

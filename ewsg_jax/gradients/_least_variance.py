@@ -18,6 +18,7 @@ from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
 from ewsg_jax.gradients.least_variance_law import least_variance_law
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
+from ewsg_jax.rows.law import lists_batches
 
 
 class LawDraw(NamedTuple):
@@ -77,16 +78,16 @@ class LeastVariance(GradientEstimator[P]):
         cumulative = jnp.cumsum(self.law(proposals[0].gradient))
         # The first place where the sum reaches u in (0, 1]: never one of probability 0.
         chosen = jnp.searchsorted(cumulative, jnp.exp(randomness.log_uniform) * cumulative[-1])
-        estimate, receipt = _tree.take(proposals, jnp.minimum(chosen, cumulative.shape[0] - 1))
+        estimate, update = _tree.take(proposals, jnp.minimum(chosen, cumulative.shape[0] - 1))
         is_law = jnp.isfinite(cumulative[-1])
         gradient = jax.tree.map(lambda g: jnp.where(is_law, g, jnp.nan), estimate.gradient)
-        return estimate._replace(gradient=gradient, covariance=()), receipt
+        return estimate._replace(gradient=gradient, covariance=()), update
 
-    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        return self.estimator.probe(estimate, position, data)
+    def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
+        return self.estimator.gradient_at(estimate, position, data)
 
-    def commit(self, receipt: PyTree, memory: Memory) -> Memory:
-        return self.estimator.commit(receipt, memory)
+    def commit(self, update: PyTree, memory: Memory) -> Memory:
+        return self.estimator.commit(update, memory)
 
     def evaluations(self, data: Data) -> Evaluations:
         count = jax.tree.leaves(self.estimator.batches(data))[0].shape[0]
@@ -122,6 +123,6 @@ def least_variance(estimator: GradientEstimator[P]) -> LeastVariance[P]:
     _check.instance("estimator", estimator, GradientEstimator, "one of ewsg_jax.gradients")
     if estimator.frozen_noise is not None:
         raise ValueError("estimator must not be exponentially weighted: a batch has one law; got one that is")
-    if not estimator.lists_batches:
+    if not lists_batches(estimator):
         raise ValueError("estimator must have batches that can be listed, as those of rows at random; got others")
     return LeastVariance(posterior=estimator.posterior, estimator=estimator)

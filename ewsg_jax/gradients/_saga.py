@@ -26,6 +26,7 @@ from ewsg_jax import _check, _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Sharing, Weight
+from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
@@ -55,7 +56,7 @@ class SAGAMemory(NamedTuple):
     rows: PyTree
 
 
-class SAGAReceipt(NamedTuple):
+class SAGAUpdate(NamedTuple):
     """How a batch changes the table and its sum: each row's difference once, however often the batch holds it."""
 
     indices: Array
@@ -72,16 +73,12 @@ class SAGA(OfRows[P]):
     memory_limit: int = static(default=MEMORY_LIMIT)
 
     @property
-    def takes_shards(self) -> bool:
-        return self.law.takes_shards
-
-    @property
     def sharing(self) -> Sharing:
         return Sharing(limit=self.memory_limit)
 
     @property
-    def refuses_windows(self) -> str | None:
-        return "has a table with an entry for every row; svrg and control_variate need none"
+    def needs(self) -> frozenset[Need]:
+        return frozenset({Need.ALL_ROWS})  # its table has an entry for every row
 
     def first_table(self, position: Position, data: Data) -> PyTree:
         """Return the table at the first point."""
@@ -112,7 +109,7 @@ class SAGA(OfRows[P]):
 
     def propose(
         self, randomness: PyTree, memory: SAGAMemory, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, SAGAReceipt]:
+    ) -> tuple[Estimate, SAGAUpdate]:
         posterior, law = self.posterior, self.law
         batch = law.batch(randomness, memory.rows, data)
         part = gathering.rows_of(batch, data)
@@ -124,20 +121,20 @@ class SAGA(OfRows[P]):
         # none does, the sum below is the one above, and XLA takes it once.
         once = differences if law.distinct else _tree.scaled_rows(differences, _first_of_each(batch.indices))
         changed = posterior.sum_of_rows(once, part)
-        receipt = SAGAReceipt(batch.indices, once, changed, law.advance(memory.rows, data))
+        update = SAGAUpdate(batch.indices, once, changed, law.advance(memory.rows, data))
         constant = _tree.combine((1, memory.gradient), (-1, posterior.estimate_from_rows(old, part, data, weights)))
-        return Estimate(gradient, (batch.indices, constant)), receipt
+        return Estimate(gradient, (batch.indices, constant)), update
 
-    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
+    def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
         indices, constant = estimate.batch
         of_batch = self.batch_gradient(indices, position, data)
         return self.posterior.total(position, data, of_batch, constant)
 
-    def commit(self, receipt: SAGAReceipt, memory: SAGAMemory) -> SAGAMemory:
+    def commit(self, update: SAGAUpdate, memory: SAGAMemory) -> SAGAMemory:
         # In place in a compiled loop: setting the new rows instead, once the old ones are read, copies the table.
-        table = _tree.add_at(memory.table, receipt.indices, receipt.differences)
-        gradient, error = _tree.add_with_error(memory.gradient, memory.error, receipt.sum)
-        return SAGAMemory(table, gradient, error, receipt.rows)
+        table = _tree.add_at(memory.table, update.indices, update.differences)
+        gradient, error = _tree.add_with_error(memory.gradient, memory.error, update.sum)
+        return SAGAMemory(table, gradient, error, update.rows)
 
     def evaluations(self, data: Data) -> Evaluations:
         return Evaluations(self.batch_size, self.batch_size, at_init=num_rows(data))

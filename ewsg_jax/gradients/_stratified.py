@@ -83,7 +83,7 @@ class Stratified(GradientEstimator[P]):
         batch = gathering.gather(data, indices)
         return Estimate(self.gradient_on(batch, memory.weight, point, data), (indices, memory.weight)), ()
 
-    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
+    def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
         indices, weights = estimate.batch
         return self.gradient_on(indices, weights, position, data)
 

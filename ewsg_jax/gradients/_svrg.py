@@ -24,9 +24,10 @@ from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import batching
-from ewsg_jax.gradients.anchored import anchored_estimate, probe_anchored
+from ewsg_jax.gradients.anchored import anchored_estimate, anchored_gradient_at
 from ewsg_jax.gradients.period import Period, checked_period, epoch, period_at
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
+from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows, num_rows
 from ewsg_jax.rows.named import Rows, row_law
@@ -66,17 +67,13 @@ class SVRG(OfRows[P]):
     chunk_size: int = static(default=CHUNK_SIZE)
 
     @property
-    def takes_shards(self) -> bool:
-        return self.law.takes_shards
+    def needs(self) -> frozenset[Need]:
+        return frozenset()
 
     @property
     def restarts(self) -> bool:
         """Whether a chain restarts at its new anchor."""
         return self.option == "I"
-
-    @property
-    def refuses_windows(self) -> str | None:
-        return self.law_refuses_windows
 
     def period(self, data: Data) -> int:
         """Return K."""
@@ -133,11 +130,11 @@ class SVRG(OfRows[P]):
         estimate = anchored_estimate(self, memory.anchor, memory.gradient, batch, point, data)
         return estimate, self.law.advance(memory.rows, data)
 
-    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        return probe_anchored(self, estimate, position, data)
+    def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
+        return anchored_gradient_at(self, estimate, position, data)
 
-    def commit(self, receipt: PyTree, memory: SVRGMemory) -> SVRGMemory:
-        return memory._replace(rows=receipt)
+    def commit(self, update: PyTree, memory: SVRGMemory) -> SVRGMemory:
+        return memory._replace(rows=update)
 
     def batches(self, data: Data) -> SVRGDraw:
         listed = self.law.batches(data)

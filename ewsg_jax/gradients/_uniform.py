@@ -10,6 +10,7 @@ from ewsg_jax import _check
 from ewsg_jax._module import module
 from ewsg_jax._types import Data, Key, P, Position, PyTree
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
+from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.named import Rows, row_law
 
@@ -19,15 +20,11 @@ class Uniform(OfRows[P]):
     """The estimator of `uniform`; its memory is that of its law of rows."""
 
     @property
-    def takes_shards(self) -> bool:
-        return self.law.takes_shards
+    def needs(self) -> frozenset[Need]:
+        return frozenset()
 
     def init(self, key: Key, position: Position, data: Data) -> Any:
         return self.law.init(key)
-
-    @property
-    def refuses_windows(self) -> str | None:
-        return self.law_refuses_windows
 
     def bias_order(self, data: Data) -> float | None:
         return self.law.bias_order(data)
@@ -41,11 +38,11 @@ class Uniform(OfRows[P]):
         batch = self.law.batch(randomness, memory, data)
         return Estimate(self.plain_gradient(batch, point, data), batch.indices), self.law.advance(memory, data)
 
-    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
+    def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
         return self.plain_gradient(estimate.batch, position, data)
 
-    def commit(self, receipt: Any, memory: Any) -> Any:
-        return receipt
+    def commit(self, update: Any, memory: Any) -> Any:
+        return update
 
     def evaluations(self, data: Data) -> Evaluations:
         return Evaluations(self.batch_size, self.batch_size)

@@ -30,7 +30,7 @@ def anchored_estimate(
     return Estimate(gradient, (batch.indices, _tree.combine((1, anchor_gradient), (-1, of_batch))))
 
 
-def probe_anchored(estimator: OfRows, estimate: Estimate, position: Position, data: Data) -> Position:
+def anchored_gradient_at(estimator: OfRows, estimate: Estimate, position: Position, data: Data) -> Position:
     """Return g at another point, of the estimate's own batch and memory."""
     indices, constant = estimate.batch
     return _gradient(estimator, indices, constant, position, data)

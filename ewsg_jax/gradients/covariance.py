@@ -8,6 +8,7 @@ from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import products
 from ewsg_jax._types import Array, Position
+from ewsg_jax.factors import Factor
 from ewsg_jax.tags import saved_as
 
 Structure = Literal["dense", "diagonal", "low_rank"]
@@ -70,6 +71,22 @@ class Covariance(NamedTuple):
         for basis in reversed(bases):
             total = products.matmul(basis, total)
         return unravel[0]((total + beside).astype(flat[0].dtype))
+
+
+class Congruent(NamedTuple):
+    """Lᵀ C L: a covariance in the coordinates of an inverse mass L Lᵀ."""
+
+    covariance: Covariance
+    factor: Factor
+
+    @property
+    def size(self) -> int:
+        """The number of rows and columns, d."""
+        return self.covariance.size
+
+    def times(self, vector: Position) -> Position:
+        """Return the product with a tree shaped like the position."""
+        return self.factor.transposed(self.covariance.times(self.factor.times(vector)))
 
 
 def clipped(matrix: Array, rounding: Array, basis: Array | None = None) -> tuple[Covariance, Array]:

@@ -15,7 +15,7 @@ from ewsg_jax._types import Array, PyTree
 from ewsg_jax.gradients.protocol import Estimate
 
 Proposal = tuple[Estimate, PyTree]
-"""The estimate that a batch gives, and the receipt that commits it."""
+"""The estimate that a batch gives, and the update that commits it."""
 Propose = Callable[[PyTree], Proposal]
 LogWeight = Callable[[Estimate], Array]
 
@@ -49,8 +49,8 @@ def together(propose: Propose, log_weight: LogWeight, drawn: ChainDraw) -> Propo
     unroll = max(1, min(length, MOST_UNROLLED))
     first = ((jnp.int32(0), log_weights[0]), jnp.int32(0))
     ((chosen, at_end), accepted), _ = jax.lax.scan(visit, first, proposed, unroll=unroll)
-    estimate, receipt = _tree.take(proposals, chosen)
-    return _accounted(estimate, at_end, accepted, length), receipt
+    estimate, update = _tree.take(proposals, chosen)
+    return _accounted(estimate, at_end, accepted, length), update
 
 
 def one_by_one(propose: Propose, log_weight: LogWeight, drawn: ChainDraw) -> Proposal:
@@ -70,8 +70,8 @@ def one_by_one(propose: Propose, log_weight: LogWeight, drawn: ChainDraw) -> Pro
     first = evaluate(jax.tree.map(lambda x: x[0], drawn.batches))
     rest = jax.tree.map(lambda x: x[1:], drawn.batches)
     visits = (rest, drawn.log_uniforms)
-    (((estimate, receipt), at_end), accepted), _ = jax.lax.scan(visit, (first, jnp.int32(0)), visits)
-    return _accounted(estimate, at_end, accepted, drawn.log_uniforms.shape[0]), receipt
+    (((estimate, update), at_end), accepted), _ = jax.lax.scan(visit, (first, jnp.int32(0)), visits)
+    return _accounted(estimate, at_end, accepted, drawn.log_uniforms.shape[0]), update
 
 
 def exactly(propose: Propose, log_weight: LogWeight, batches: PyTree, log_uniform: Array) -> Proposal:
@@ -79,12 +79,12 @@ def exactly(propose: Propose, log_weight: LogWeight, batches: PyTree, log_unifor
     proposals, log_weights = _weighed(propose, log_weight, batches)
     cumulative = jnp.cumsum(jnp.exp(log_weights - jnp.max(log_weights)))
     chosen = jnp.searchsorted(cumulative, jnp.exp(log_uniform) * cumulative[-1])
-    estimate, receipt = _tree.take(proposals, jnp.minimum(chosen, cumulative.shape[0] - 1))
-    return _of_finite_weight(estimate, cumulative[-1]), receipt
+    estimate, update = _tree.take(proposals, jnp.minimum(chosen, cumulative.shape[0] - 1))
+    return _of_finite_weight(estimate, cumulative[-1]), update
 
 
 def _weighed(propose: Propose, log_weight: LogWeight, batches: PyTree) -> tuple[Proposal, Array]:
-    """Return the estimates of many batches with their receipts, and their log weights."""
+    """Return the estimates of many batches with their updates, and their log weights."""
     proposals = jax.vmap(propose)(batches)
     return proposals, jax.vmap(log_weight)(proposals[0])
 

@@ -1,7 +1,6 @@
 """What an estimator of ∇V is."""
 
 import abc
-import dataclasses
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol
 
 import jax.numpy as jnp
@@ -9,6 +8,7 @@ import numpy as np
 
 from ewsg_jax._module import Part, module, static
 from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
+from ewsg_jax.needs import EVERYTHING, Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import Batch, indices_of
 from ewsg_jax.rows.law import RowLaw
@@ -19,7 +19,7 @@ class Estimate(NamedTuple):
 
     Attributes:
         gradient: shaped like the position.
-        batch: what identifies the batch and what `probe` needs beside it, `()` for the full data.
+        batch: what identifies the batch and what `gradient_at` needs beside it, `()` for the full data.
         acceptance: the share of index-chain proposals accepted; 1 where there is no index chain.
         covariance: of the gradient, given the position, as one of `ewsg_jax.gradients.Covariance`; `()` where the
             estimator does not report it.
@@ -47,7 +47,7 @@ class Evaluations(NamedTuple):
 
     Attributes:
         per_step: in every step.
-        per_probe: by a probe of the accepted batch at another point.
+        per_extra_gradient: by the gradient on the accepted batch at another point.
         at_init: once, by `init`.
         per_refresh: besides, in the steps 0, K, 2K, …
         refresh_every: K.
@@ -57,7 +57,7 @@ class Evaluations(NamedTuple):
     """
 
     per_step: int
-    per_probe: int
+    per_extra_gradient: int
     at_init: int = 0
     per_refresh: int = 0
     refresh_every: int = 1
@@ -91,7 +91,8 @@ class Sharing(NamedTuple):
 class GradientEstimator(Part, abc.ABC, Generic[P]):
     """An estimator of ∇V, composed with any dynamics by `ewsg_jax.kernel`.
 
-    Write `draw`, `propose`, `probe` and `evaluations`; the rest has the defaults of an estimator without a memory.
+    Write `draw`, `propose`, `gradient_at` and `evaluations`; the rest has the defaults of an estimator without a
+    memory.
 
     Attributes:
         posterior: what is sampled.
@@ -109,10 +110,10 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
     def propose(
         self, randomness: PyTree, memory: Memory, point: P, data: Data, weight: Weight
     ) -> tuple[Estimate, Any]:
-        """Return an estimate at a point, and the receipt that `commit` gets if it is accepted."""
+        """Return an estimate at a point, and the update that `commit` gets if it is accepted."""
 
     @abc.abstractmethod
-    def probe(self, estimate: Estimate, position: P, data: Data) -> P:
+    def gradient_at(self, estimate: Estimate, position: P, data: Data) -> P:
         """Return the gradient on the estimate's own batch at another position."""
 
     @abc.abstractmethod
@@ -120,37 +121,13 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
         """Return how many ∇Vᵢ are evaluated."""
 
     @property
-    def exchangeable(self) -> bool:
-        """Whether batches of one step may be exchanged, as exponential weights and shared batches need."""
-        return True
+    def needs(self) -> frozenset[Need]:
+        """What it needs of the data; everything, for an estimator that does not say otherwise.
 
-    @property
-    def lists_batches(self) -> bool:
-        """Whether `batches` can list them."""
-        return False
-
-    @property
-    def takes_padded(self) -> bool:
-        """Whether it counts the rows that count alone, of data sets stacked together (`rows.padded`)."""
-        return False
-
-    @property
-    def takes_shards(self) -> bool:
-        """Whether it knows parts of the data (`rows.shards`), whose sums meet in `Posterior.total` alone."""
-        return False
-
-    @property
-    def refuses_windows(self) -> str | None:
-        """Why it does not go with rows from windows of a stream, after "whose estimator"; None: it does.
-
-        One that does asks for rows by its law alone, for sums over all of them by `Posterior` alone, and counts
-        evaluations by `ewsg_jax.rows.all_rows`.
+        One that needs nothing asks for rows by its law alone, for sums over all of them by `Posterior` alone, and
+        counts evaluations by `ewsg_jax.rows.all_rows`.
         """
-        return "is made for rows that are all in memory"
-
-    def over_parts(self, parts: int) -> "GradientEstimator[P]":
-        """Return the estimator for rows that are cut into so many parts."""
-        return self
+        return EVERYTHING
 
     @property
     def reports_covariance(self) -> bool:
@@ -215,8 +192,8 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
         """
         return memory, point, 0
 
-    def commit(self, receipt: Any, memory: Memory) -> Any:
-        """Return the memory after a step, with the accepted batch's receipt."""
+    def commit(self, update: Any, memory: Memory) -> Any:
+        """Return the memory after a step, with the accepted batch's update."""
         return memory
 
     def batches(self, data: Data) -> PyTree:
@@ -234,30 +211,10 @@ class OfRows(GradientEstimator[P]):
 
     law: RowLaw
 
-    def over_parts(self, parts: int) -> "OfRows[P]":
-        return dataclasses.replace(self, law=self.law.over_parts(parts))
-
     @property
     def batch_size(self) -> int:
         """The number of rows in a batch."""
         return self.law.batch_size
-
-    @property
-    def exchangeable(self) -> bool:
-        return self.law.exchangeable
-
-    @property
-    def lists_batches(self) -> bool:
-        return self.law.lists_batches
-
-    @property
-    def takes_padded(self) -> bool:
-        return self.law.takes_padded
-
-    @property
-    def law_refuses_windows(self) -> str | None:
-        """Why its law of rows does not go with windows of a stream; None: it does."""
-        return self.law.refuses_windows or (RowLaw.refuses_windows if self.law.has_weights else None)
 
     def check(self, position: P, data: Data) -> None:
         super().check(position, data)

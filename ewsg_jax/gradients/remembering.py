@@ -1,6 +1,5 @@
 """An estimator that remembers which batch was accepted, so that the next step's index chain can begin with it."""
 
-import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -9,6 +8,7 @@ import jax.numpy as jnp
 from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
+from ewsg_jax.needs import Need
 from ewsg_jax.tags import saved_as
 
 
@@ -38,15 +38,8 @@ class Remembering(GradientEstimator[P]):
     estimator: GradientEstimator[P]
 
     @property
-    def takes_padded(self) -> bool:
-        return self.estimator.takes_padded
-
-    @property
-    def takes_shards(self) -> bool:
-        return self.estimator.takes_shards
-
-    def over_parts(self, parts: int) -> "Remembering[P]":
-        return dataclasses.replace(self, estimator=self.estimator.over_parts(parts))
+    def needs(self) -> frozenset[Need]:
+        return frozenset({Need.ALL_ROWS})  # a row number means nothing in the next window
 
     @property
     def reports_covariance(self) -> bool:
@@ -86,14 +79,14 @@ class Remembering(GradientEstimator[P]):
     def propose(
         self, randomness: Draw, memory: Remembered, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, PyTree]:
-        estimate, receipt = self.estimator.propose(randomness.batch, memory.memory, point, data, weight)
-        return estimate, (receipt, randomness.drawn)
+        estimate, update = self.estimator.propose(randomness.batch, memory.memory, point, data, weight)
+        return estimate, (update, randomness.drawn)
 
-    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        return self.estimator.probe(estimate, position, data)
+    def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
+        return self.estimator.gradient_at(estimate, position, data)
 
-    def commit(self, receipt: PyTree, memory: Remembered) -> Remembered:
-        of_batch, drawn = receipt
+    def commit(self, update: PyTree, memory: Remembered) -> Remembered:
+        of_batch, drawn = update
         return Remembered(self.estimator.commit(of_batch, memory.memory), drawn)
 
     def evaluations(self, data: Data) -> Evaluations:

@@ -8,6 +8,7 @@ from ewsg_jax._types import Data, P, Position
 from ewsg_jax.gradients.covariance import STRUCTURES, Structure
 from ewsg_jax.gradients.period import Period, checked_period, epoch, period_at
 from ewsg_jax.gradients.protocol import Estimate, OfRows
+from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.blocks import Blocks
 from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows
@@ -31,12 +32,8 @@ class WithCovariance(OfRows[P]):
     chunk_size: int = static(default=CHUNK_SIZE)
 
     @property
-    def takes_padded(self) -> bool:
-        return False
-
-    @property
-    def takes_shards(self) -> bool:
-        return self.law.takes_shards
+    def needs(self) -> frozenset[Need]:
+        return frozenset({Need.ONE_N, Need.ALL_ROWS})
 
     @property
     def reports_covariance(self) -> bool:
@@ -58,7 +55,7 @@ class WithCovariance(OfRows[P]):
     def law_memory(self, memory: Any) -> Any:
         return memory.rows
 
-    def probe(self, estimate: Estimate, position: Position, data: Data) -> Position:
+    def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
         return self.plain_gradient(estimate.batch, position, data)
 
 

@@ -17,6 +17,7 @@ from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
 from ewsg_jax._module import Constant, module
 from ewsg_jax._types import Array, Data, Key, P, Position
+from ewsg_jax.dynamics.mass import with_step_size
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients.protocol import Sharing
 from ewsg_jax.halving.normals import Weights, joined, shared
@@ -102,10 +103,6 @@ class Coupled(Kernel[P]):
         self.whole.check(jax.tree.map(_first, position), data)
 
     @property
-    def uses_batches(self) -> bool:
-        return self.whole.uses_batches
-
-    @property
     def sharing(self) -> Sharing:
         # Whether chains share that of a start is told by its axes, which are as many as those of one position.
         own = self.whole.sharing
@@ -118,7 +115,7 @@ class Coupled(Kernel[P]):
 def coupled(kernel: Pair[P]) -> Coupled[P]:
     """Return the kernel of two chains, with the step of `kernel` and with half of it."""
     step_size = Constant(value=kernel.step_size(jnp.int32(0)) / 2)
-    fine = dataclasses.replace(kernel.dynamics, step_size=step_size, constants=None)
+    fine = with_step_size(kernel.dynamics, step_size)
     half = dataclasses.replace(kernel, dynamics=fine)
     return Coupled(whole=kernel, half=half, weights=shared(kernel.dynamics, fine))
 

@@ -11,7 +11,6 @@ step without a force is exact L = L', and the noise F Ξ is N [ξ₁; ξ₂] its
 (ξ₁ + ξ₂)/√2, summed increments.
 """
 
-import dataclasses
 from typing import Any
 
 import jax
@@ -21,6 +20,7 @@ import numpy as np
 from ewsg_jax import _tree
 from ewsg_jax._types import PyTree
 from ewsg_jax.dynamics import Dynamics
+from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.gradients import Estimate
 
 Weights = tuple[tuple[float, ...], ...]
@@ -29,7 +29,7 @@ Weights = tuple[tuple[float, ...], ...]
 
 def free_step(dynamics: Dynamics) -> tuple[np.ndarray, np.ndarray]:
     """Return M and F of a step of one coordinate without a force and in the unit mass, the position first."""
-    dynamics = dataclasses.replace(dynamics, mass=None, constants=None)
+    dynamics, _ = without_metric(dynamics)
     with jax.enable_x64(True):
         start = dynamics.init(jax.random.key(0), jnp.zeros(()))
         none = jax.tree.map(jnp.zeros_like, dynamics.draw(jax.random.key(0), start))
@@ -37,7 +37,7 @@ def free_step(dynamics: Dynamics) -> tuple[np.ndarray, np.ndarray]:
 
         def moved(values: dict[str, Any], noise: PyTree) -> np.ndarray:
             state = start._replace(**values)
-            end = dynamics.move(noise, state, Estimate(jnp.zeros(()), ()), lambda position: position)
+            end = dynamics.apply(noise, state, Estimate(jnp.zeros(()), ()), lambda position: position)
             return np.array([float(getattr(end, name)) for name in names])
 
         origin = moved({}, none)

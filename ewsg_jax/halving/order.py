@@ -27,8 +27,9 @@ def order_of(kernel: Kernel, data: Data) -> int:
     dynamics = kernel.dynamics
     if any(isinstance(x, Schedule) for x in jax.tree.leaves(dynamics, is_leaf=lambda x: isinstance(x, Schedule))):
         raise ValueError(f"{KERNELS}; got a schedule, in {text_of(dynamics)}")
-    if dynamics.noise_law != "gaussian":
-        raise ValueError(f"{KERNELS}; got noise={dynamics.noise_law!r}")
+    noise = getattr(dynamics, "noise", "gaussian")
+    if noise != "gaussian":
+        raise ValueError(f"{KERNELS}; got noise={noise!r}")
     orders = {dynamics: dynamics.bias_order, kernel.estimator: kernel.estimator.bias_order(data)}
     for part, order in orders.items():
         if order is None:

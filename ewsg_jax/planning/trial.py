@@ -19,6 +19,7 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.preparation.support import NONE, Outside, outside
 from ewsg_jax.rows import spread
+from ewsg_jax.rows.law import are_exchangeable
 from ewsg_jax.sampling import Samples, sample
 from ewsg_jax.sampling.convergence import CONVERGED
 
@@ -182,7 +183,7 @@ def _judged(
             thin=max(1, (steps - burn_in) // MOST_DRAWS),
             state=state,
             # Their noise is a small part of what moves them: all chains may have it in common, nearly independent.
-            shared_minibatch=kernel.uses_batches and kernel.exchangeable,
+            shared_minibatch=kernel.uses_batches and are_exchangeable(kernel),
             progress=False,
             check_data=False,
             mesh=mesh,

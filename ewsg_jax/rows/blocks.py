@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from ewsg_jax import _random
 from ewsg_jax._module import module
 from ewsg_jax._types import Data, Key, PyTree
+from ewsg_jax.needs import Need
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import Batch, num_rows
 from ewsg_jax.rows.law import RowLaw, check_fits
@@ -18,7 +19,10 @@ class Blocks(RowLaw[Any]):
 
     distinct = True
     lists_batches = True
-    refuses_windows = None
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        return frozenset({Need.ONE_N, Need.ONE_PLACE})
 
     def draw(self, key: Key, data: Data) -> PyTree:
         return _random.rows(key, num_rows(data), 1)[0]

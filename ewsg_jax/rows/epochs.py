@@ -9,6 +9,7 @@ import numpy as np
 from ewsg_jax import _random
 from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key, PyTree
+from ewsg_jax.needs import Need
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import Batch, num_rows
 from ewsg_jax.rows.law import RowLaw, check_fits
@@ -38,7 +39,10 @@ class Epochs(RowLaw[Epoch]):
     """
 
     exchangeable = False
-    refuses_windows = None
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        return frozenset({Need.ONE_N, Need.ONE_PLACE})
 
     def init(self, key: Key) -> Epoch:
         return Epoch(jax.random.bits(key, (2,), jnp.uint32), jnp.int32(0), jnp.int32(0))

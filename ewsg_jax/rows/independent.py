@@ -11,6 +11,7 @@ import numpy as np
 from ewsg_jax import _random
 from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key, PyTree
+from ewsg_jax.needs import Need
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import Batch, num_rows
 from ewsg_jax.rows.law import RowLaw, check_fits
@@ -27,9 +28,10 @@ class Independent(RowLaw[tuple[()]]):
 
     independent = True
     lists_batches = True
-    takes_padded = True
-    takes_shards = True
-    refuses_windows = None
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        return frozenset()
 
     def draw(self, key: Key, data: Data) -> Array:
         return _random.rows(own_key(key, data), counted(data), share(self.batch_size, data), most=num_rows(data))

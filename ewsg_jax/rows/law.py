@@ -8,6 +8,7 @@ import numpy as np
 
 from ewsg_jax._module import Part, module, static
 from ewsg_jax._types import Array, Data, Key, PyTree
+from ewsg_jax.needs import EVERYTHING, Need, parts_of
 from ewsg_jax.rows.gathering import Batch
 from ewsg_jax.rows.padded import fewest
 
@@ -32,15 +33,12 @@ class RowLaw(Part, abc.ABC, Generic[RowMemory]):
     """Whether the rows of a batch are independent."""
     lists_batches: ClassVar[bool] = False
     """Whether `batches` can list them."""
-    takes_padded: ClassVar[bool] = False
-    """Whether it draws those rows alone that count, of data sets stacked together."""
-    takes_shards: ClassVar[bool] = False
-    """Whether it draws its share of a batch from one of several parts of the data."""
-
-    refuses_windows: ClassVar[str | None] = "chooses rows by what it knows of all of them"
-    """Why it cannot choose among the rows of each window of a stream, after "whose estimator"; None: it can."""
-
     batch_size: int = static()
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What it needs of the data; everything, for a law that does not say otherwise."""
+        return EVERYTHING
 
     @property
     def has_memory(self) -> bool:
@@ -89,10 +87,6 @@ class RowLaw(Part, abc.ABC, Generic[RowMemory]):
         """Return the same of rows of these data, which may be a part of all."""
         return self.weights(indices)
 
-    def over_parts(self, parts: int) -> "RowLaw":
-        """Return the law for rows that are cut into so many parts."""
-        return self
-
     @property
     def has_weights(self) -> bool:
         """Whether rows stand for unlike numbers of rows."""
@@ -116,6 +110,22 @@ class RowLaw(Part, abc.ABC, Generic[RowMemory]):
     def named(self) -> dict[str, Any]:
         """Return what chooses this law in the call of an estimator, but for `batch_size`."""
         return {"rows": self}
+
+
+def laws_of(part: Any) -> list[RowLaw]:
+    """Return the laws of rows in a part of a kernel."""
+    return [each for each in parts_of(part) if isinstance(each, RowLaw)]
+
+
+def are_exchangeable(part: Any) -> bool:
+    """Return whether the batches drawn for one step may be exchanged: one may then serve several chains."""
+    return all(law.exchangeable for law in laws_of(part))
+
+
+def lists_batches(estimator: Any) -> bool:
+    """Return whether `batches` of an estimator can list them: those of its laws of rows."""
+    laws = laws_of(estimator)
+    return bool(laws) and all(law.lists_batches for law in laws)
 
 
 def check_fits(batch_size: int, data: Data, why: str) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from ewsg_jax import _check, _random, _tree, seen
 from ewsg_jax._module import Part, module
 from ewsg_jax._types import Array, Data, Key
+from ewsg_jax.needs import Need
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.alias import alias_table, certain_rows
 from ewsg_jax.rows.gathering import Batch, num_rows
@@ -132,15 +133,17 @@ class ByProbability(Independent):
     """
 
     independent = False  # the rows that are certain are not
-    refuses_windows = "has a probability for every row"
     lists_batches = False
-    takes_shards = True
 
     certain: Array
     table: Array
     weight: Array
     places: Places | None = None
     given: RowProbabilities
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        return frozenset({Need.ALL_ROWS})
 
     def draw(self, key: Key, data: Data) -> Array:
         count = self.batch_size - self.certain.shape[0]

@@ -34,8 +34,6 @@ class ProbabilityInParts(Independent):
 
     independent = False
     lists_batches = False
-    takes_padded = False
-    refuses_windows = "has a probability for every row"
 
     table: Array
     first: Array

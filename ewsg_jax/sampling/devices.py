@@ -10,9 +10,11 @@ from jax.sharding import Mesh, PartitionSpec
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Data, PyTree
+from ewsg_jax.needs import Need, who_needs
 from ewsg_jax.rows import spread
 from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.rows.padded import Padded
+from ewsg_jax.rows.probability import ByProbability
 from ewsg_jax.rows.shards import PARTS, Shard
 from ewsg_jax.rows.spread import CHAINS, DATA
 
@@ -91,6 +93,14 @@ class Devices:
         own: Any = PartitionSpec(chains)
         return KernelState(own, PartitionSpec(*memory) if self.cuts_data else PartitionSpec(*memory[:-1]), own)
 
+    def cut_laws(self, kernel: Kernel) -> Kernel:
+        """Return the kernel with its laws of rows for rows in parts: those by probability have a table for each."""
+
+        def in_parts(part: Any) -> Any:
+            return part.over_parts(self.parts) if isinstance(part, ByProbability) else part
+
+        return jax.tree.map(in_parts, kernel, is_leaf=lambda part: isinstance(part, ByProbability))
+
     def put(self, data: Data) -> Data:
         """Return data on the devices: cut into parts, leading axis part, or whole on each."""
         if not self.cuts_data:
@@ -161,12 +171,12 @@ def checked(mesh: Any, kernel: Kernel, data: Data, parts: int | None = None) -> 
         )
     if not devices.cuts_data:
         return devices
-    if not kernel.takes_shards:
+    if (part := who_needs(kernel, Need.ONE_PLACE)) is not None:
         raise ValueError(
-            "mesh must have no axis 'data', or one of length 1, for a kernel that needs all rows in one place; "
-            "those of the estimators full, uniform, svrg, saga, control_variate, covariance_tracking, "
-            "kept_covariance and their exponential weights with rows='random' or by probability do not; got the "
-            f"axis {along} long and {kernel!r}"
+            f"mesh must have no axis 'data', or one of length 1, for a kernel of which {part!r} needs "
+            f"{Need.ONE_PLACE.value}; those of the estimators full, uniform, svrg, saga, control_variate, "
+            "covariance_tracking, kept_covariance and their exponential weights with rows='random' or by "
+            f"probability do not; got the axis {along} long and {kernel!r}"
         )
     size = batch_size(kernel)
     if size is not None and size % devices.parts:

@@ -9,7 +9,9 @@ import jax.numpy as jnp
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax.needs import Need, who_needs
 from ewsg_jax.rows import spread
+from ewsg_jax.rows.law import are_exchangeable
 from ewsg_jax.sampling import devices as on
 from ewsg_jax.sampling._moments import MomentPlan
 from ewsg_jax.sampling._moments import positions as keep_positions
@@ -104,7 +106,7 @@ def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
         )
     _check.boolean("stacked", chains.stacked)
     shared = _check.boolean("shared_minibatch", manner.shared_minibatch)
-    if shared and not (kernel.uses_batches and kernel.exchangeable):
+    if shared and not (kernel.uses_batches and are_exchangeable(kernel)):
         what = "whose chains have epochs of their own" if kernel.uses_batches else "that draws no batches"
         raise ValueError(f"shared_minibatch must be False for a kernel {what}; got True")
     _check.boolean("progress", manner.progress)
@@ -131,16 +133,16 @@ def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
         _check.instance("moments", wanted.moments, MomentPlan, "ewsg_jax.moments(…)")
     placed = None if devices is None else devices.put(data)
     if devices is not None and devices.cuts_data:
-        kernel = kernel.over_parts(devices.parts)
+        kernel = devices.cut_laws(kernel)
     return chains._replace(kernel=kernel, data=data, devices=devices, placed=placed)
 
 
 def _check_stream(kernel: Kernel, data: Stream) -> None:
     """Check that a kernel takes its rows from windows."""
-    if kernel.refuses_windows is not None:
+    if (part := who_needs(kernel, Need.ALL_ROWS)) is not None:
         raise ValueError(
             "kernel must take rows from the windows of a stream, as the estimators uniform, control_variate, svrg, "
-            f"full and their exponential weights do; got one {kernel.refuses_windows}: {kernel!r}"
+            f"full and their exponential weights do; got {kernel!r}, of which {part!r} needs {Need.ALL_ROWS.value}"
         )
 
 

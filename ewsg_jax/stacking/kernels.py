@@ -20,6 +20,7 @@ from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.degenerate import reads_data
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients.protocol import Sharing
+from ewsg_jax.needs import Need, who_needs
 from ewsg_jax.rows.padded import Padded
 from ewsg_jax.stacking.members import apart, first_along, first_of, joined, merged, name_of
 from ewsg_jax.tags import saved_as
@@ -177,11 +178,11 @@ class Stack(Kernel[P]):
         if not self.of_data:
             self[0].check(first, data)
             return
-        if isinstance(data, Padded) and not self.kernel.takes_padded:
+        if isinstance(data, Padded) and (part := who_needs(self.kernel, Need.ONE_N)) is not None:
             raise ValueError(
                 "kernel must tell the rows that count from others, for data sets of several lengths, as the "
                 "estimators uniform, control_variate, svrg, saga, full and their exponential weights do with "
-                f"rows='random'; got {self.kernel!r}"
+                f"rows='random'; got {self.kernel!r}, of which {part!r} needs {Need.ONE_N.value}"
             )
         # All rows of all data sets, one after the other: what is wrong with one is wrong there.
         self[0].check(first, merged(data))
@@ -200,16 +201,8 @@ class Stack(Kernel[P]):
         """Raise nothing: its numbers are those of several kernels."""
 
     @property
-    def uses_batches(self) -> bool:
-        return self.kernel.uses_batches
-
-    @property
-    def refuses_windows(self) -> str | None:
-        return self.kernel.refuses_windows
-
-    @property
-    def exchangeable(self) -> bool:
-        return self.kernel.exchangeable
+    def needs(self) -> frozenset[Need]:
+        return frozenset()
 
     @property
     def sharing(self) -> Sharing:

@@ -10,7 +10,8 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.diagnostics._inverse_mass import _eigen, _unspread
-from ewsg_jax.dynamics import LowRank, mass_of
+from ewsg_jax.dynamics import LowRank
+from ewsg_jax.factors import factor_of
 
 D = 6
 RNG = np.random.default_rng(5)
@@ -24,7 +25,7 @@ GIVEN = {"dense": DENSE, "diagonal": np.linspace(0.5, 4.0, D), "low rank": LOW}
 def matrix_of(given):
     """What an inverse mass is, as a matrix: L Lᵀ of its factor."""
     with jax.enable_x64(True):
-        factor = mass_of(jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), given)).factor
+        factor = factor_of(jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), given), "inverse_mass")
         L = np.stack([factor.times(row) for row in jnp.eye(D)], axis=1)
     return L @ L.T
 

@@ -103,11 +103,11 @@ def test_over_every_estimator(x64, name, estimator):
     def step(key, state):
         """The step, and what its estimator has estimated where."""
         randomness = kernel.draw(key, state, data)
-        current, wanted = state.dynamics, dynamics.point(state.dynamics)
+        current, wanted = state.dynamics, dynamics.evaluation_point(state.dynamics)
         memory, point, _ = made.refresh(randomness.batch, state.memory, state.step, wanted, data)
         if point is not wanted:
-            current = dynamics.restart(current, point)
-        weight = functools.partial(dynamics.weight, dynamics.prepare(current, made.prior_gradient, data))
+            current = dynamics.with_evaluation_point(current, point)
+        weight = functools.partial(dynamics.log_weight, dynamics.prepare(current, made.prior_gradient, data))
         estimate, _ = made.propose(randomness.batch, memory, point, data, weight)
         return kernel.transition(randomness, state, data), randomness.noise, current, estimate.gradient
 
@@ -195,7 +195,7 @@ def test_a_weighted_batch_is_chosen_by_the_typed_weights(x64, name):
 @pytest.mark.parametrize("name", DYNAMICS)
 def test_restart_moves_the_position_alone(name):
     state = state_of(name)
-    again = DYNAMICS[name].restart(state, jnp.asarray(OTHER))
+    again = DYNAMICS[name].with_evaluation_point(state, jnp.asarray(OTHER))
     np.testing.assert_array_equal(again.position, jnp.asarray(OTHER))
     assert again._replace(position=state.position) is not None
     jax.tree.map(np.testing.assert_array_equal, again._replace(position=state.position), state)

@@ -55,7 +55,7 @@ def kernel_of(blocks="leaves"):
     bent = altered(
         full,
         propose=lambda r, memory, point, data, weight: (ewsg.gradients.Estimate(force(point), ()), ()),
-        probe=lambda estimate, position, data: force(position),
+        gradient_at=lambda estimate, position, data: force(position),
     )
     made = ewsg.dynamics.quasi_newton(
         H,

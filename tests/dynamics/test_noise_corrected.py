@@ -89,7 +89,7 @@ def test_move(x64, integrator, structure):
     momentum = MOMENTUM - H * (GRADIENT + friction @ MOMENTUM) + SIGMA * np.sqrt(H) * NOISE
     position = POSITION + H * (MOMENTUM if integrator == "euler" else momentum)
 
-    moved = dynamics_of(integrator).move(tree(NOISE), state_of(), estimate_of(structure), no_probe)
+    moved = dynamics_of(integrator).apply(tree(NOISE), state_of(), estimate_of(structure), no_probe)
     np.testing.assert_allclose(flat(moved.momentum), momentum, rtol=1e-13, atol=1e-13)
     np.testing.assert_allclose(flat(moved.position), position, rtol=1e-13, atol=1e-13)
     assert int(moved.step) == 1
@@ -111,10 +111,10 @@ def test_weight(x64, integrator, structure, frozen_noise):
     expected = 0.5 * np.sum((x + np.sqrt(H) * GRADIENT / SIGMA) ** 2)
 
     name = tree(GIVEN) if frozen_noise == "given" else frozen_noise
-    weight = dynamics_of(integrator).weight(state_of(), estimate_of(structure), name)
+    weight = dynamics_of(integrator).log_weight(state_of(), estimate_of(structure), name)
     np.testing.assert_allclose(weight, expected, rtol=1e-13)
     if frozen_noise == "momentum":
-        np.testing.assert_allclose(dynamics_of(integrator).weight(state_of(), estimate_of(structure)), expected)
+        np.testing.assert_allclose(dynamics_of(integrator).log_weight(state_of(), estimate_of(structure)), expected)
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
@@ -122,7 +122,7 @@ def test_without_covariance_it_is_the_plain_dynamics(x64, integrator):
     plain = getattr(ewsg.dynamics, integrator)(H, friction=GAMMA, temperature=TEMPERATURE)
     made = dynamics_of(integrator)
     assert made.frozen_noise == plain.frozen_noise
-    ends = [d.move(tree(NOISE), state_of(), estimate_of("none"), no_probe) for d in (made, plain)]
+    ends = [d.apply(tree(NOISE), state_of(), estimate_of("none"), no_probe) for d in (made, plain)]
     jax.tree.map(np.testing.assert_array_equal, *ends)
 
 
@@ -136,9 +136,9 @@ def test_schedules_are_read_at_the_step_of_the_state(x64, integrator):
     )
     constant = dynamics_of(integrator, H / 4, GAMMA + 3, 4 * TEMPERATURE)
     assert float(scheduled.step_size(jnp.int32(3))) == H / 4
-    weights = [float(d.weight(state_of(step=3), estimate_of("dense"))) for d in (scheduled, constant)]
+    weights = [float(d.log_weight(state_of(step=3), estimate_of("dense"))) for d in (scheduled, constant)]
     assert weights[0] == pytest.approx(weights[1], rel=1e-14)
-    ends = [d.move(tree(NOISE), state_of(step=3), estimate_of("dense"), no_probe) for d in (scheduled, constant)]
+    ends = [d.apply(tree(NOISE), state_of(step=3), estimate_of("dense"), no_probe) for d in (scheduled, constant)]
     for part in ("position", "momentum"):
         found, expected = (flat(getattr(end, part)) for end in ends)
         np.testing.assert_allclose(found, expected, rtol=1e-13)
@@ -161,7 +161,7 @@ def spectral_radius(integrator, h, lam, gamma, T, covariance):
     def step(z):
         state = UnderdampedState(z[:1], z[1:], jnp.int32(0))
         estimate = Estimate(lam * z[:1], (), covariance=Covariance(jnp.full(1, covariance)))
-        moved = dynamics.move(jnp.zeros(1), state, estimate, no_probe)
+        moved = dynamics.apply(jnp.zeros(1), state, estimate, no_probe)
         return jnp.concatenate([moved.position, moved.momentum])
 
     return np.abs(np.linalg.eigvals(np.asarray(jax.jacfwd(step)(jnp.ones(2))))).max()

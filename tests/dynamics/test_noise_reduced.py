@@ -66,7 +66,7 @@ def test_move(x64, integrator, structure, h):
     position, momentum, values = typed_move(integrator, h, COVARIANCES[name][1])
     assert (h * values > 2 * GAMMA * TEMPERATURE).any() == (h == 1.5 and name != "none")
     estimate = Estimate(tree(GRADIENT), (), covariance=factored()) if structure == "factored" else estimate_of(name)
-    moved = made(integrator, h).move(tree(NOISE), state_of(), estimate, no_probe)
+    moved = made(integrator, h).apply(tree(NOISE), state_of(), estimate, no_probe)
     np.testing.assert_allclose(flat(moved.momentum), momentum, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(flat(moved.position), position, rtol=1e-12, atol=1e-12)
 
@@ -83,8 +83,8 @@ def test_a_covariance_that_is_given(x64, kind, given):
     )
     assert of_the_estimate.needs_covariance
     assert not own.needs_covariance
-    expected = of_the_estimate.move(tree(NOISE), state_of(), estimate_of(structure), no_probe)
-    found = own.move(tree(NOISE), state_of(), Estimate(tree(GRADIENT), ()), no_probe)
+    expected = of_the_estimate.apply(tree(NOISE), state_of(), estimate_of(structure), no_probe)
+    found = own.apply(tree(NOISE), state_of(), Estimate(tree(GRADIENT), ()), no_probe)
     np.testing.assert_allclose(flat(found.momentum), flat(expected.momentum), rtol=1e-12)
 
 
@@ -176,7 +176,7 @@ def test_a_low_rank_takes_out_the_heat_of_its_directions(x64):
     outside = np.linalg.svd(COVARIANCES["low_rank"][0][1].T)[2][3:]
     plain = ewsg.dynamics.semi_implicit(0.3, friction=GAMMA, temperature=TEMPERATURE)
     estimate = estimate_of("low_rank")
-    ends = [flat(d.move(tree(NOISE), state_of(), estimate, no_probe).momentum) for d in (found, plain)]
+    ends = [flat(d.apply(tree(NOISE), state_of(), estimate, no_probe).momentum) for d in (found, plain)]
     assert len(outside) == SIZE - 3
     np.testing.assert_allclose(outside @ ends[0], outside @ ends[1], rtol=1e-12)
     assert np.abs(ends[0] - ends[1]).max() > 0.1
@@ -186,5 +186,5 @@ def test_a_low_rank_takes_out_the_heat_of_its_directions(x64):
 def test_types_are_kept(dtype):
     state = made("semi_implicit").init(jax.random.key(0), jnp.ones(3, dtype))
     estimate = Estimate(jnp.ones(3, dtype), (), covariance=Covariance(jnp.eye(3)))
-    moved = made("semi_implicit").move(jnp.ones(3, dtype), state, estimate, no_probe)
+    moved = made("semi_implicit").apply(jnp.ones(3, dtype), state, estimate, no_probe)
     assert moved.momentum.dtype == moved.position.dtype == dtype

@@ -238,9 +238,9 @@ def test_a_weight_is_that_of_the_noise_that_freezes_the_momentum(x64, letters, h
     end = {"momentum": momentum, "rest": 0 * momentum, "zero": decay * momentum}[how]
     noise = (end - decay * momentum - by_gradient * g) / spread
     estimate = ewsg.gradients.Estimate(g, ())
-    np.testing.assert_allclose(dynamics.weight(state, estimate, how), 0.5 * noise @ noise, rtol=1e-12)
+    np.testing.assert_allclose(dynamics.log_weight(state, estimate, how), 0.5 * noise @ noise, rtol=1e-12)
     drawn = (noise, jnp.ones(4)) if letters == "BUB" else noise
-    moved = dynamics.move(drawn, state, estimate, lambda position: g)
+    moved = dynamics.apply(drawn, state, estimate, lambda position: g)
     np.testing.assert_allclose(moved.momentum, end, atol=1e-12)
 
 

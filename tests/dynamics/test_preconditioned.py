@@ -129,12 +129,12 @@ def test_weight(x64, correction, how, scale):
     a = np.sqrt(H * G / (2 * TEMPERATURE)) * g
     total = {"momentum": still, "zero": a, "one": 1 + a, "given": GIVEN + a}[how]
     estimate = ewsg.gradients.Estimate(jnp.asarray(g), ())
-    found = dynamics.weight(prepared, estimate, jnp.asarray(GIVEN) if how == "given" else how)
+    found = dynamics.log_weight(prepared, estimate, jnp.asarray(GIVEN) if how == "given" else how)
     np.testing.assert_allclose(found, 0.5 * total @ total, rtol=1e-10)
     if how == "momentum":
-        np.testing.assert_allclose(dynamics.weight(prepared, estimate), found, rtol=1e-15)
+        np.testing.assert_allclose(dynamics.log_weight(prepared, estimate), found, rtol=1e-15)
     if correction:
-        moved = dynamics.move((jnp.asarray(still), jnp.ones(3)), prepared, estimate, lambda theta: theta)
+        moved = dynamics.apply((jnp.asarray(still), jnp.ones(3)), prepared, estimate, lambda theta: theta)
         np.testing.assert_allclose(moved.position, state.position, rtol=1e-12)
 
 
@@ -149,7 +149,7 @@ def test_schedules_are_read_at_the_step_of_the_state(x64, correction):
     ends = []
     for dynamics in (scheduled, constant):
         prepared = dynamics.prepare(state.dynamics, model().prior_gradient, data)
-        ends.append((dynamics.weight(prepared, estimate), dynamics.move(noise, prepared, estimate, jnp.exp)))
+        ends.append((dynamics.log_weight(prepared, estimate), dynamics.apply(noise, prepared, estimate, jnp.exp)))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-13), *ends)
 
 
@@ -175,7 +175,7 @@ def test_decays_and_dampings_may_be_traced(x64):
 def test_noise_may_be_signs_and_probes_are_signs(correction):
     made = dynamics_of(correction, noise="rademacher")
     drawn = made.draw(jax.random.key(0), made.init(jax.random.key(0), jnp.zeros(64)))
-    assert made.probes == int(correction)
+    assert made.extra_gradients == int(correction)
     assert all(set(part.tolist()) == {-1.0, 1.0} for part in jax.tree.leaves(drawn))
     if correction:
         assert drawn[0].tolist() != drawn[1].tolist(), "they have keys of their own"

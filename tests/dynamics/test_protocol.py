@@ -106,8 +106,8 @@ def test_restart_moves_the_evaluation_point_and_nothing_else(x64, name):
     dynamics = build(name, lambda step: 0.1 / (1.0 + step))
     tree = lambda seed: {"a": jax.random.normal(jax.random.key(seed), (3,)), "hole": None}
     state, target = of_state(name, tree(1), tree(2), step=4), tree(3)
-    restarted = dynamics.restart(state, target)
-    np.testing.assert_allclose(dynamics.point(restarted)["a"], target["a"], rtol=1e-14, atol=1e-15)
+    restarted = dynamics.with_evaluation_point(state, target)
+    np.testing.assert_allclose(dynamics.evaluation_point(restarted)["a"], target["a"], rtol=1e-14, atol=1e-15)
     assert restarted.step == 4
     assert described(restarted) == described(state)
     if name != "langevin":
@@ -117,7 +117,7 @@ def test_restart_moves_the_evaluation_point_and_nothing_else(x64, name):
 @pytest.mark.parametrize("name", DYNAMICS)
 def test_gradient_is_taken_at_the_position_or_in_the_middle_of_the_drift(x64, name):
     position, momentum = jnp.array([1.0, -2.0]), jnp.array([0.5, 3.0])
-    point = build(name, 0.2).point(of_state(name, position, momentum))
+    point = build(name, 0.2).evaluation_point(of_state(name, position, momentum))
     expected = position + 0.1 * momentum if name in ("splitting", "palindrome") else position
     np.testing.assert_allclose(point, expected, rtol=1e-15)
 
@@ -132,7 +132,7 @@ def test_a_chain_whose_estimator_moves_the_point_goes_on_from_there(x64, name):
     randomness = ewsg.kernel(dynamics, moving).draw(jax.random.key(1), state, DATA)
 
     found, info = ewsg.kernel(dynamics, moving).transition(randomness, state, DATA)
-    there = state._replace(dynamics=dynamics.restart(state.dynamics, target))
+    there = state._replace(dynamics=dynamics.with_evaluation_point(state.dynamics, target))
     expected, _ = ewsg.kernel(dynamics, estimator).transition(randomness, there, DATA)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-13), found, expected)
     assert info.gradient_evaluations == 3 + 5
@@ -150,20 +150,22 @@ def test_what_is_prepared_reaches_the_weight_and_the_move_and_probes_are_counted
 
     def weight(prepared, estimate, frozen_noise):
         seen.append(prepared[2])
-        return plain.weight(prepared[0], estimate, frozen_noise)
+        return plain.log_weight(prepared[0], estimate, frozen_noise)
 
     def move(noise, prepared, estimate, probe):
         state, prior, n = prepared
         total = estimate.gradient + n * prior + probe(state.position) + 10 * probe(state.position + 1)
-        return plain.move(noise, state, estimate._replace(gradient=total), probe)
+        return plain.apply(noise, state, estimate._replace(gradient=total), probe)
 
-    probing = altered(plain, prepare=prepare, weight=weight, move=move, probes=2)
+    probing = altered(plain, prepare=prepare, log_weight=weight, apply=move, extra_gradients=2)
     kernel = ewsg.kernel(probing, estimator)
     state = kernel.init(jax.random.key(0), jnp.array([1.0, 2.0]), DATA)
     randomness = kernel.draw(jax.random.key(1), state, DATA)
     found, info = kernel.transition(randomness, state, DATA)
 
-    weight_of_plain = lambda estimate, frozen_noise="momentum": plain.weight(state.dynamics, estimate, frozen_noise)
+    weight_of_plain = lambda estimate, frozen_noise="momentum": plain.log_weight(
+        state.dynamics, estimate, frozen_noise
+    )
     estimate, _ = estimator.propose(randomness.batch, (), state.position, DATA, weight_of_plain)
     rows = np.asarray(estimate.batch)
     here, there = (
@@ -171,7 +173,7 @@ def test_what_is_prepared_reaches_the_weight_and_the_move_and_probes_are_counted
         for p in (state.position, state.position + 1)
     )
     total = 2 * here + 10 * there + len(DATA) * np.asarray(posterior.prior_gradient(state.position))
-    expected = plain.move(randomness.noise, state.dynamics, estimate._replace(gradient=total), None)
+    expected = plain.apply(randomness.noise, state.dynamics, estimate._replace(gradient=total), None)
     np.testing.assert_allclose(found.position, expected.position, rtol=1e-13)
     assert set(seen) == {len(DATA)}
     assert info.gradient_evaluations == 2 * 2 + 2 * 2 == kernel.evaluations(DATA).per_step

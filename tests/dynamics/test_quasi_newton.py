@@ -234,7 +234,7 @@ def test_steps_with_pairs_left_out(x64):
     estimator = G.uniform(posterior(), batch_size=2)
     bent = np.array([[0.0, 3.0, 0.0], [-3.0, 0.0, 1.0], [0.0, 2.0, -1.0]])
     crooked = altered(
-        estimator, probe=lambda estimate, position, data: estimate.gradient + jnp.asarray(bent) @ position
+        estimator, gradient_at=lambda estimate, position, data: estimate.gradient + jnp.asarray(bent) @ position
     )
     _, found = trajectory(
         ewsg.kernel(dynamics(), crooked),
@@ -332,7 +332,7 @@ def test_weight_is_the_exponent_of_the_noise(x64):
     g, given = NOISE[10], NOISE[11]
     a = np.sqrt(held(9) / (2 * T)) * chain.factor().T @ g
     for x, shift in (("momentum", 0), ("zero", 0), ("one", 1), (jnp.asarray(given), given)):
-        found = dynamics().weight(prepared, Estimate(jnp.asarray(g), ()), x)
+        found = dynamics().log_weight(prepared, Estimate(jnp.asarray(g), ()), x)
         np.testing.assert_allclose(found, 0.5 * np.sum((a + shift) ** 2), rtol=1e-9)
 
 
@@ -383,7 +383,7 @@ def test_the_matrix_does_not_depend_on_the_point_that_moves(x64, memory_size):
     moves = 2 * memory_size - 1 - memory_size
     assert by_point[moves] == 0
     assert np.delete(by_point, moves).min() > 1e-4
-    np.testing.assert_array_equal(points[moves], made.point(state.dynamics))
+    np.testing.assert_array_equal(points[moves], made.evaluation_point(state.dynamics))
 
 
 # A quadratic, with the full gradient.
@@ -496,10 +496,10 @@ def test_pairs_are_of_one_batch_whatever_the_estimator(x64, name):
     estimator = ESTIMATORS[name](posterior())
 
     def watched(estimate, position, data):
-        jax.debug.callback(lambda g: seen.append(np.asarray(g)), estimator.probe(estimate, START, data))
-        return estimator.probe(estimate, position, data)
+        jax.debug.callback(lambda g: seen.append(np.asarray(g)), estimator.gradient_at(estimate, START, data))
+        return estimator.gradient_at(estimate, position, data)
 
-    kernel = ewsg.kernel(dynamics(), altered(estimator, probe=watched))
+    kernel = ewsg.kernel(dynamics(), altered(estimator, gradient_at=watched))
     state, step = kernel.init(jax.random.key(0), jnp.asarray(START), data()), jax.jit(kernel.step)
     for k in range(8):
         before = state.dynamics.point
@@ -521,7 +521,7 @@ def test_pairs_are_of_one_batch_whatever_the_estimator(x64, name):
     assert distance < 1e-9 * np.linalg.norm(y)
     expected = kernel.evaluations(data())
     plain = estimator.evaluations(data())
-    assert expected.per_step == plain.per_step + plain.per_probe
+    assert expected.per_step == plain.per_step + plain.per_extra_gradient
 
 
 def test_hamcmc_is_the_dynamics_over_uniform_rows(x64):

@@ -114,7 +114,7 @@ def test_move(x64, name, form, divergence):
     given = {"divergence": lambda p, data: make(gamma / TEMPERATURE)} if divergence == "given" else {}
     dynamics = dynamics_of(metric(name), **given)
     prepared = dynamics.prepare(RiemannianState(make(POSITION), jnp.int32(4)), no_prior, jnp.asarray(DATA))
-    moved = dynamics.move(make(NOISE), prepared, Estimate(make(GRADIENT), ()), no_probe)
+    moved = dynamics.apply(make(NOISE), prepared, Estimate(make(GRADIENT), ()), no_probe)
     expected = POSITION - H * (M @ GRADIENT - gamma) + np.sqrt(2 * H * TEMPERATURE) * L @ NOISE
     np.testing.assert_allclose(flat(moved.position), expected, rtol=1e-12)
     assert int(moved.step) == 5
@@ -133,11 +133,11 @@ def test_weight_is_that_of_the_noise_that_freezes_the_position(x64, name, how, s
         dynamics = dynamics_of(metric(name))
         prepared = dynamics.prepare(RiemannianState(make(POSITION), jnp.int32(0)), no_prior, jnp.asarray(DATA))
         estimate = Estimate(make(g), ())
-        found = dynamics.weight(prepared, estimate, make(GIVEN) if how == "given" else how)
+        found = dynamics.log_weight(prepared, estimate, make(GIVEN) if how == "given" else how)
         np.testing.assert_allclose(found, 0.5 * total @ total, rtol=1e-12)
         if how == "momentum":
-            np.testing.assert_allclose(dynamics.weight(prepared, estimate), found, rtol=1e-15)
-            moved = dynamics.move(make(still), prepared, estimate, no_probe)
+            np.testing.assert_allclose(dynamics.log_weight(prepared, estimate), found, rtol=1e-15)
+            moved = dynamics.apply(make(still), prepared, estimate, no_probe)
             np.testing.assert_allclose(flat(moved.position), POSITION, rtol=1e-12)
 
 
@@ -152,19 +152,19 @@ def test_schedules_are_read_at_the_step_of_the_state(x64):
         state = RiemannianState(jnp.asarray(POSITION), jnp.int32(3))
         prepared = dynamics.prepare(state, no_prior, jnp.asarray(DATA))
         estimate = Estimate(jnp.asarray(GRADIENT), ())
-        moved = dynamics.move(jnp.asarray(NOISE), prepared, estimate, no_probe)
-        ends.append((dynamics.weight(prepared, estimate), moved))
+        moved = dynamics.apply(jnp.asarray(NOISE), prepared, estimate, no_probe)
+        ends.append((dynamics.log_weight(prepared, estimate), moved))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-13), *ends)
 
 
 def test_the_identity_is_langevin(x64):
     plain = ewsg.dynamics.langevin(H, temperature=TEMPERATURE)
     position, estimate, noise = tree(POSITION), Estimate(tree(GRADIENT), ()), tree(NOISE)
-    expected = plain.move(noise, plain.init(jax.random.key(0), position), estimate, no_probe)
+    expected = plain.apply(noise, plain.init(jax.random.key(0), position), estimate, no_probe)
     for metric in (lambda p, data: jax.tree.map(jnp.ones_like, p), lambda p, data: jnp.eye(3)):
         dynamics = dynamics_of(metric)
         prepared = dynamics.prepare(dynamics.init(jax.random.key(0), position), no_prior, jnp.asarray(DATA))
-        moved = dynamics.move(noise, prepared, estimate, no_probe)
+        moved = dynamics.apply(noise, prepared, estimate, no_probe)
         np.testing.assert_allclose(flat(moved.position), flat(expected.position), rtol=1e-14)
 
 
@@ -179,7 +179,7 @@ def test_a_metric_that_is_not_positive_definite_shows():
     for metric in (lambda p, data: -jnp.eye(2), lambda p, data: jnp.array([1.0, -1.0])):
         dynamics = dynamics_of(metric)
         prepared = dynamics.prepare(RiemannianState(ones, jnp.int32(0)), no_prior, jnp.asarray(DATA))
-        moved = dynamics.move(ones, prepared, Estimate(ones, ()), no_probe)
+        moved = dynamics.apply(ones, prepared, Estimate(ones, ()), no_probe)
         assert np.isnan(moved.position).any()
 
 
@@ -214,7 +214,7 @@ def test_the_target_has_no_flux_with_this_drift(x64, name):
     @jax.jit
     def drift(theta, g):
         prepared = dynamics.prepare(RiemannianState(theta, jnp.int32(0)), no_prior, jnp.asarray(DATA))
-        return (dynamics.move(jnp.zeros(3), prepared, Estimate(g, ()), no_probe).position - theta) / H
+        return (dynamics.apply(jnp.zeros(3), prepared, Estimate(g, ()), no_probe).position - theta) / H
 
     def diffusive(theta):
         return sum(

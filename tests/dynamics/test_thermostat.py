@@ -62,7 +62,7 @@ def test_moves(x64):
     theta, p, zeta = POSITION, MOMENTUM, np.array([ZETA])
     for gradient, xi in np.random.default_rng(4).normal(size=(10, 2, SIZE)):
         theta, p, zeta = stepped(theta, p, zeta, gradient, xi)
-        state = dynamics.move(tree(xi), state, Estimate(tree(gradient), ()), no_probe)
+        state = dynamics.apply(tree(xi), state, Estimate(tree(gradient), ()), no_probe)
     np.testing.assert_allclose(flat(state.position), theta, rtol=1e-12)
     np.testing.assert_allclose(flat(state.momentum), p, rtol=1e-12)
     np.testing.assert_allclose(state.thermostat, zeta[0], rtol=1e-12)
@@ -84,12 +84,12 @@ def test_weight_is_that_of_the_noise_that_freezes_the_momentum(x64, how, scale):
     }[how]
     xi = (end - alone + H * gradient) / spread
     estimate = Estimate(tree(gradient), ())
-    weight = dynamics_of().weight(state_of(), estimate, tree(GIVEN) if how == "given" else how)
+    weight = dynamics_of().log_weight(state_of(), estimate, tree(GIVEN) if how == "given" else how)
     np.testing.assert_allclose(weight, 0.5 * xi @ xi, rtol=1e-12)
-    moved = dynamics_of().move(tree(xi), state_of(), estimate, no_probe)
+    moved = dynamics_of().apply(tree(xi), state_of(), estimate, no_probe)
     np.testing.assert_allclose(flat(moved.momentum), end, rtol=1e-12, atol=1e-12)
     if how == "momentum":
-        np.testing.assert_allclose(dynamics_of().weight(state_of(), estimate), weight, rtol=1e-15)
+        np.testing.assert_allclose(dynamics_of().log_weight(state_of(), estimate), weight, rtol=1e-15)
 
 
 def test_schedules_are_read_at_the_step_of_the_state(x64):
@@ -100,8 +100,8 @@ def test_schedules_are_read_at_the_step_of_the_state(x64):
     assert float(scheduled.step_size(jnp.int32(3))) == H / 4
     estimate = Estimate(tree(GIVEN), ())
     for way in (
-        lambda d: d.weight(state_of(step=3), estimate),
-        lambda d: d.move(tree(GIVEN), state_of(step=3), estimate, no_probe),
+        lambda d: d.log_weight(state_of(step=3), estimate),
+        lambda d: d.apply(tree(GIVEN), state_of(step=3), estimate, no_probe),
     ):
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-13), way(scheduled), way(constant))
     start = scheduled.init(jax.random.key(0), tree(POSITION))
@@ -120,12 +120,12 @@ def test_start(dtype, request):
     assert abs((p**2).mean() / 4 - 1) < Z * np.sqrt(2 / p.size) + 1e-3
     assert state.thermostat.dtype == jnp.promote_types(dtype, jnp.float32)
     np.testing.assert_allclose(state.thermostat, GAMMA, rtol=1e-6)
-    moved = dynamics.move(dynamics.draw(jax.random.key(2), state), state, Estimate(position, ()), no_probe)
+    moved = dynamics.apply(dynamics.draw(jax.random.key(2), state), state, Estimate(position, ()), no_probe)
     assert jax.tree.map(lambda x: (x.shape, x.dtype), moved) == jax.tree.map(lambda x: (x.shape, x.dtype), state)
 
 
 def test_restart_keeps_momentum_and_thermostat():
-    moved = dynamics_of().restart(state_of(step=5), tree(GIVEN))
+    moved = dynamics_of().with_evaluation_point(state_of(step=5), tree(GIVEN))
     np.testing.assert_array_equal(flat(moved.position), flat(tree(GIVEN)))
     np.testing.assert_array_equal(flat(moved.momentum), flat(tree(MOMENTUM)))
     assert (float(moved.thermostat), int(moved.step)) == (float(jnp.asarray(ZETA)), 5)
@@ -151,7 +151,7 @@ def test_invariant_density_solves_the_fokker_planck_equation(x64, d):
     @jax.vmap
     def moved(z, xi):
         state = ThermostatState(z[:d], z[d:-1], z[-1], jnp.int32(0))
-        end = dynamics.move(xi, state, Estimate(curvature * z[:d], ()), no_probe)
+        end = dynamics.apply(xi, state, Estimate(curvature * z[:d], ()), no_probe)
         return jnp.concatenate([end.position, end.momentum, end.thermostat[None]])
 
     def density(z, variance_of_zeta):
@@ -192,7 +192,7 @@ def moments_in_one_dimension(h, gamma, T, curvature, pushes=(0.0,)):
         @jax.vmap
         def moved(z, xi):
             state = ThermostatState(z[:1], z[1:2], z[2], jnp.int32(0))
-            end = dynamics.move(xi[None], state, Estimate(curvature * z[:1] + by, ()), no_probe)
+            end = dynamics.apply(xi[None], state, Estimate(curvature * z[:1] + by, ()), no_probe)
             return jnp.concatenate([end.position, end.momentum, end.thermostat[None]])
 
         return lambda z, xi: np.asarray(moved(z, xi))

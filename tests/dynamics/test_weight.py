@@ -81,9 +81,9 @@ def test_weight_is_that_of_the_noise_that_freezes_the_momentum(x64, name, how, g
     noise = noise_to_reach(name, end, GRADIENTS[gradient])
 
     estimate = estimate_of(GRADIENTS[gradient])
-    weight = dynamics.weight(state, estimate, GIVEN if how == "given" else how)
+    weight = dynamics.log_weight(state, estimate, GIVEN if how == "given" else how)
     np.testing.assert_allclose(weight, half_squared_norm(noise), rtol=1e-12)
-    moved = dynamics.move(jax.tree.map(jnp.asarray, noise), state, estimate, no_probe)
+    moved = dynamics.apply(jax.tree.map(jnp.asarray, noise), state, estimate, no_probe)
     assert_trees_close(moved.momentum, end)
 
 
@@ -99,9 +99,9 @@ def test_langevin_weight_is_that_of_the_noise_that_freezes_the_position(x64, how
     noise = jax.tree.map(lambda theta, g, end: (end - theta + H * g) / spread, POSITION, GRADIENTS[gradient], end)
 
     estimate = estimate_of(GRADIENTS[gradient])
-    weight = dynamics.weight(state, estimate, GIVEN if how == "given" else how)
+    weight = dynamics.log_weight(state, estimate, GIVEN if how == "given" else how)
     np.testing.assert_allclose(weight, half_squared_norm(noise), rtol=1e-12)
-    moved = dynamics.move(jax.tree.map(jnp.asarray, noise), state, estimate, no_probe)
+    moved = dynamics.apply(jax.tree.map(jnp.asarray, noise), state, estimate, no_probe)
     assert_trees_close(moved.position, end)
 
 
@@ -130,7 +130,7 @@ def test_exact_weight_is_that_of_the_joint_law_of_position_and_velocity(x64, how
     )
     state = UnderdampedState(*jax.tree.map(jnp.asarray, (POSITION, MOMENTUM)), jnp.int32(0))
     estimate = estimate_of(GRADIENTS[gradient])
-    np.testing.assert_allclose(dynamics.weight(state, estimate, how), mahalanobis / 2, rtol=1e-12)
+    np.testing.assert_allclose(dynamics.log_weight(state, estimate, how), mahalanobis / 2, rtol=1e-12)
 
     # The first noise drives the velocity, the second what is left of the position: a Cholesky factor.
     factor = np.linalg.cholesky(covariance)
@@ -138,7 +138,7 @@ def test_exact_weight_is_that_of_the_joint_law_of_position_and_velocity(x64, how
     np.testing.assert_allclose(half_squared_norm(noises), mahalanobis / 2, rtol=1e-12)
     noise = tuple({name: jnp.asarray(both[k]) for name, both in noises.items()} for k in (0, 1))
     state = state._replace(momentum=jax.tree.map(jnp.asarray, velocity))
-    moved = dynamics.move(noise, state, estimate, no_probe)
+    moved = dynamics.apply(noise, state, estimate, no_probe)
     assert_trees_close(moved.momentum, velocity)
     assert_trees_close(moved.position, jax.tree.map(lambda theta, v: theta + H * v, POSITION, velocity))
 
@@ -151,7 +151,7 @@ def test_exact_weight_of_a_frozen_noise_adds_it_to_the_scaled_gradient(x64, how)
     x = ONE if how == "one" else GIVEN
     scale = np.sqrt(INVERSE_MASS * H / (2 * GAMMA * TEMPERATURE))
     expected = half_squared_norm(jax.tree.map(lambda x, g: x + scale * g, x, GRADIENTS["small"]))
-    weight = dynamics.weight(state, estimate_of(GRADIENTS["small"]), GIVEN if how == "given" else how)
+    weight = dynamics.log_weight(state, estimate_of(GRADIENTS["small"]), GIVEN if how == "given" else how)
     np.testing.assert_allclose(weight, expected, rtol=1e-12)
 
 
@@ -168,5 +168,5 @@ def test_the_default_is_the_frozen_momentum_and_schedules_are_read_at_the_step_o
     if name != "langevin":
         state = state._replace(momentum=jax.tree.map(jnp.asarray, MOMENTUM))
     estimate = estimate_of(GRADIENTS["small"])
-    weight = scheduled.weight(state._replace(step=jnp.int32(3)), estimate)
-    np.testing.assert_allclose(weight, expected.weight(state, estimate, "momentum"), rtol=1e-12)
+    weight = scheduled.log_weight(state._replace(step=jnp.int32(3)), estimate)
+    np.testing.assert_allclose(weight, expected.log_weight(state, estimate, "momentum"), rtol=1e-12)

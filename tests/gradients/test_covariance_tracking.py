@@ -67,7 +67,7 @@ def at_a_reset(estimator_name, name, structure):
 
             def one(rows, estimator=estimator, memory=memory):
                 estimate, _ = estimator.propose(rows, memory, position, data, no_weight)
-                probe = estimator.probe(estimate, elsewhere, data)
+                probe = estimator.gradient_at(estimate, elsewhere, data)
                 return flat(estimate.gradient), estimate.covariance, estimate.batch, flat(probe)
 
             rows = jnp.asarray(enumeration.batches(N, batch_size, replace)[0], jnp.int32)
@@ -183,8 +183,8 @@ def tracked(name, structure, batch_size, replace):
         def step(memory, given):
             number, point, batch = given
             memory, same, _ = estimator.refresh(batch, memory, number, like_position(point, model), data)
-            estimate, receipt = estimator.propose(batch, memory, same, data, no_weight)
-            after = estimator.commit(receipt, memory)
+            estimate, update = estimator.propose(batch, memory, same, data, no_weight)
+            after = estimator.commit(update, memory)
             shown = estimate.covariance, after.num_clipped, flat(memory.anchor), (memory.center, *memory.moments)
             return after, shown
 
@@ -261,8 +261,8 @@ def test_rounding_is_no_negative_part():
     def run(position, data):
         def step(memory, number):
             memory, _, _ = estimator.refresh((), memory, number, position * (1 + number / 10), data)
-            estimate, receipt = estimator.propose(jnp.array([0]), memory, position, data, no_weight)
-            return estimator.commit(receipt, memory), estimate.covariance
+            estimate, update = estimator.propose(jnp.array([0]), memory, position, data, no_weight)
+            return estimator.commit(update, memory), estimate.covariance
 
         return jax.lax.scan(step, estimator.init(jax.random.key(0), position, data), jnp.arange(20))
 
@@ -287,8 +287,8 @@ def test_differences_of_large_moments_are_no_negative_part(structure):
     def run(data):
         def step(memory, position):
             memory, _, _ = estimator.refresh((), memory, jnp.int32(0), position, data)
-            _, receipt = estimator.propose(jnp.array([0]), memory, position, data, no_weight)
-            return estimator.commit(receipt, memory), None
+            _, update = estimator.propose(jnp.array([0]), memory, position, data, no_weight)
+            return estimator.commit(update, memory), None
 
         positions = jnp.linspace(0.0, 5.0, 50)[:, None] * jnp.ones(3)
         return jax.lax.scan(step, estimator.init(jax.random.key(0), positions[0], data), positions)[0]
@@ -311,8 +311,8 @@ def resets_far_away():
 
             def step(memory, position, estimator=estimator):
                 memory, _, _ = estimator.refresh((), memory, jnp.int32(0), position, data)
-                estimate, receipt = estimator.propose(jnp.array([0]), memory, position, data, no_weight)
-                memory = estimator.commit(receipt, memory)
+                estimate, update = estimator.propose(jnp.array([0]), memory, position, data, no_weight)
+                memory = estimator.commit(update, memory)
                 return memory, (memory.num_clipped, estimate.covariance)
 
             start = estimator.init(jax.random.key(0), jnp.zeros(2), data)
@@ -404,8 +404,8 @@ def test_a_kept_covariance_is_that_of_the_last_reset(x64, structure):
             number, point = given
             position, batch = like_position(point, model), jnp.array([1, 4])
             memory, same, evaluations = estimator.refresh(batch, memory, number, position, data)
-            estimate, receipt = estimator.propose(batch, memory, same, data, no_weight)
-            return estimator.commit(receipt, memory), (estimate.covariance, evaluations, flat(estimate.gradient))
+            estimate, update = estimator.propose(batch, memory, same, data, no_weight)
+            return estimator.commit(update, memory), (estimate.covariance, evaluations, flat(estimate.gradient))
 
         start = estimator.init(jax.random.key(2), like_position(points[0], model), data)
         return jax.lax.scan(step, start, (jnp.arange(STEPS, dtype=jnp.int32), points))[1]

@@ -115,12 +115,12 @@ def close(actual, desired, digits=1e-13):
 
 def test_full_is_the_gradient_typed_by_hand(case):
     estimator = ewsg.gradients.full(case.posterior)
-    estimate, receipt = jax.eval_shape(
+    estimate, update = jax.eval_shape(
         lambda p, d: estimator.propose((), (), p, d, no_weight), case.position, case.data
     )
     like = lambda tree: jax.tree.map(lambda x: (x.shape, x.dtype), tree)
     assert like(estimate.gradient) == like(case.position)
-    assert receipt == ()
+    assert update == ()
     estimate = estimate_of(estimator, (), case)
     close(estimate.gradient, enumeration.full_gradient(case.per_datum, case.prior))
     assert (estimate.batch, estimate.acceptance) == ((), 1)
@@ -179,7 +179,7 @@ def test_probe_is_the_same_batch_elsewhere(case, kind):
     @jax.jit
     def probe_and_propose(position, elsewhere, data):
         here, there = (estimator.propose(batch, (), p, data, no_weight)[0] for p in (position, elsewhere))
-        probes = [estimator.probe(here, p, data) for p in (position, elsewhere)]
+        probes = [estimator.gradient_at(here, p, data) for p in (position, elsewhere)]
         return [ravel_pytree(x)[0] for x in (here.gradient, there.gradient, *probes)]
 
     elsewhere = jax.tree.map(lambda x: 0.5 * x - 0.2, case.position)

@@ -72,14 +72,14 @@ def test_a_second_table_would_be_seen(loop_bytes):
     saga = ewsg.gradients.saga(GRADIENTS, batch_size=BATCH)
 
     def propose(randomness, memory, point, data, weight):
-        estimate, receipt = saga.propose(randomness, memory, point, data, weight)
-        rows = jax.tree.map(lambda x: x[receipt.indices], data)
-        return estimate, (receipt, GRADIENTS.row_gradients(point, rows))
+        estimate, update = saga.propose(randomness, memory, point, data, weight)
+        rows = jax.tree.map(lambda x: x[update.indices], data)
+        return estimate, (update, GRADIENTS.row_gradients(point, rows))
 
     def commit(proposed, memory):
-        receipt, new = proposed
-        table = memory.table.at[receipt.indices].set(new)
-        return memory._replace(table=table, gradient=memory.gradient + receipt.sum)
+        update, new = proposed
+        table = memory.table.at[update.indices].set(new)
+        return memory._replace(table=table, gradient=memory.gradient + update.sum)
 
     obvious = altered(saga, propose=propose, commit=commit)
     assert loop_bytes(obvious, 1) > NUMBER * N * D, "the measure would not see a copy"

@@ -5,6 +5,7 @@ threshold that the implementation itself shows; the law that follows is compared
 made by NumPy from log weights typed from the paper.
 """
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -45,7 +46,7 @@ class Setting(NamedTuple):
     @property
     def weight(self):
         dynamics = ewsg.dynamics.semi_implicit(self.step_size, friction=FRICTION, temperature=TEMPERATURE)
-        return functools.partial(dynamics.weight, state_at(dynamics))
+        return functools.partial(dynamics.log_weight, state_at(dynamics))
 
     def log_weights(self, frozen_noise="momentum"):
         return index_chain.log_weights(
@@ -167,7 +168,7 @@ def test_log_weights_are_the_papers(x64, model, frozen_noise, integrator):
     s = setting(model)
     dynamics = getattr(ewsg.dynamics, integrator)(s.step_size, friction=FRICTION, temperature=TEMPERATURE)
     x = frozen_noise if isinstance(frozen_noise, str) else jnp.asarray(frozen_noise)
-    weight = lambda g: dynamics.weight(state_at(dynamics), Estimate(g, (), jnp.float32(1)), x)
+    weight = lambda g: dynamics.log_weight(state_at(dynamics), Estimate(g, (), jnp.float32(1)), x)
     ours, papers = jax.jit(jax.vmap(weight))(jnp.asarray(s.gradients)), s.log_weights(frozen_noise)
     np.testing.assert_allclose(ours - ours[0], papers - papers[0], rtol=0, atol=1e-13 * papers.max())
     assert np.ptp(papers) > 0.1
@@ -185,7 +186,7 @@ def test_langevins_weight_has_no_frozen_noise(x64):
     g = jnp.asarray(setting("gaussian_location").gradients[0])
     scale = np.sqrt(0.02 / (2 * TEMPERATURE))
     for name, x in (("momentum", 0), ("zero", 0), ("one", 1)):
-        ours = float(dynamics.weight(state_at(dynamics), Estimate(g, (), jnp.float32(1)), name))
+        ours = float(dynamics.log_weight(state_at(dynamics), Estimate(g, (), jnp.float32(1)), name))
         np.testing.assert_allclose(ours, 0.5 * np.sum((x + scale * np.asarray(g)) ** 2), rtol=1e-13)
 
 
@@ -390,7 +391,7 @@ def test_probe_is_the_chosen_batchs(x64):
     estimator = ewsg.gradients.exponentially_weighted(s.uniform())
     estimate = Estimate(jnp.zeros(2), jnp.array([3, 1]), jnp.float32(0))
     elsewhere = jnp.array([-1.0, 2.0])
-    gradient = jax.jit(lambda p: estimator.probe(estimate, p, s.data))(elsewhere)
+    gradient = jax.jit(lambda p: estimator.gradient_at(estimate, p, s.data))(elsewhere)
     per_datum = enumeration.gaussian_location(np.asarray(elsewhere), X, 0.9)
     prior = enumeration.normal_prior(elsewhere, 2.0)
     expected = enumeration.stochastic_gradients(per_datum, prior, np.array([[3, 1]]))[0]
@@ -407,7 +408,7 @@ def test_refusals():
     with pytest.raises(ValueError, match="must not be exponentially weighted already"):
         weighted(weighted(inner, chain_length=math.inf, frozen_noise=jnp.zeros(2)))
     with pytest.raises(ValueError, match="chain_length must be finite for an estimator whose batches cannot"):
-        weighted(altered(inner, lists_batches=False), chain_length=math.inf)
+        weighted(dataclasses.replace(inner, law=altered(inner.law, lists_batches=False)), chain_length=math.inf)
     with pytest.raises(TypeError, match="estimator must be a GradientEstimator"):
         weighted(s.posterior)
     for chain_length, error in ((-1, ValueError), (1.5, TypeError), (-math.inf, TypeError), (math.nan, TypeError)):
@@ -460,7 +461,7 @@ def counting(s):
     def commit(rows, memory):
         return memory | {"commits": memory["commits"] + 1, "last": rows}
 
-    evaluations = lambda data: Evaluations(per_step=2, per_probe=2, at_init=3)
+    evaluations = lambda data: Evaluations(per_step=2, per_extra_gradient=2, at_init=3)
     return altered(inner, propose=propose, evaluations=evaluations, init=init, refresh=refresh, commit=commit)
 
 

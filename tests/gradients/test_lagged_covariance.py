@@ -105,5 +105,5 @@ def test_each_structure_reports_the_covariance_of_the_last_step(structure):
         reported = estimator.covariance_of(renewed, data)[0]
         last = at_once.covariance_of(memory._replace(before=()), data)[0]
         jax.tree.map(np.testing.assert_array_equal, reported, last)
-        _, receipt = estimator.propose(draw, renewed, point, data, lambda *a: 0.0)
-        memory = estimator.commit(receipt, renewed)
+        _, update = estimator.propose(draw, renewed, point, data, lambda *a: 0.0)
+        memory = estimator.commit(update, renewed)

@@ -306,14 +306,14 @@ def test_every_estimator_goes_on_in_its_epoch(kind):
     model = ewsg.models.linear_regression()
     estimator = getattr(ewsg.gradients, kind)(model, batch_size=4, rows="epochs")
     data = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), {"x": X, "y": Y})
-    assert not estimator.exchangeable
-    assert not estimator.lists_batches
+    assert not estimator.law.exchangeable
+    assert not estimator.law.lists_batches
 
     @quick_jit
     def run(key, point):
         def step(memory, _):
-            estimate, receipt = estimator.propose(randomness, memory, point, data, no_weight)
-            return estimator.commit(receipt, memory), estimate.batch
+            estimate, update = estimator.propose(randomness, memory, point, data, no_weight)
+            return estimator.commit(update, memory), estimate.batch
 
         randomness = estimator.draw(key, data)
         return jax.lax.scan(step, estimator.init(key, point, data), length=6)[1]
@@ -335,8 +335,8 @@ def test_a_table_follows_rows_that_come_twice_where_epochs_meet(x64):
     @quick_jit
     def run(points):
         def step(memory, point):
-            estimate, receipt = estimator.propose((), memory, point, data, no_weight)
-            return estimator.commit(receipt, memory), estimate.batch[0]
+            estimate, update = estimator.propose((), memory, point, data, no_weight)
+            return estimator.commit(update, memory), estimate.batch[0]
 
         return jax.lax.scan(step, estimator.init(jax.random.key(0), points[0], data), points)
 

@@ -38,7 +38,7 @@ def estimates(name, model, law, batch_size, batches):
             randomness = estimator.draw(jax.random.key(0), data)
             randomness = randomness._replace(batch=rows) if name == "svrg" else rows
             estimate, _ = estimator.propose(randomness, memory, position, data, no_weight)
-            return flat(estimate.gradient), flat(estimator.probe(estimate, position, data))
+            return flat(estimate.gradient), flat(estimator.gradient_at(estimate, position, data))
 
         return jax.vmap(one)(jnp.asarray(batches, jnp.int32))
 

@@ -55,9 +55,9 @@ def results(name, strata):
         memory = estimator.init(jax.random.key(0), position, data)
 
         def one(words):
-            estimate, receipt = estimator.propose(words, memory, position, data, no_weight)
-            assert receipt == ()
-            probe = estimator.probe(estimate, elsewhere, data)
+            estimate, update = estimator.propose(words, memory, position, data, no_weight)
+            assert update == ()
+            probe = estimator.gradient_at(estimate, elsewhere, data)
             return ravel_pytree(estimate.gradient)[0], estimate.batch[0], ravel_pytree(probe)[0]
 
         return jax.vmap(one)(words)

@@ -181,9 +181,9 @@ def estimators_on_all_batches(name, kind):
             estimator = ESTIMATORS[kind](model.posterior, batch_size=law[0], **law[1])
 
             def one(randomness, estimator=estimator, batch_size=law[0]):
-                estimate, receipt = estimator.propose(randomness, memory, position, data, no_weight)
-                probe = estimator.probe(estimate, elsewhere, data)
-                return Outcomes(flat(estimate.gradient), flat(probe), estimator.commit(receipt, memory))
+                estimate, update = estimator.propose(randomness, memory, position, data, no_weight)
+                probe = estimator.gradient_at(estimate, elsewhere, data)
+                return Outcomes(flat(estimate.gradient), flat(probe), estimator.commit(update, memory))
 
             found.append(jax.vmap(one)(drawn(kind, randomness_of(law))))
         return found
@@ -748,7 +748,7 @@ def test_steps_report_what_evaluations_say_beforehand(name, chain_length):
     evaluations = kernel.evaluations(data)
     assert evaluations._replace(per_accepted=0)._asdict() == {
         "per_step": per_step,
-        "per_probe": N if name == "full" else 2,
+        "per_extra_gradient": N if name == "full" else 2,
         "at_init": at_init,
         "per_refresh": per_refresh,
         "refresh_every": every,

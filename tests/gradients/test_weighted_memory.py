@@ -65,7 +65,7 @@ class Wrapped(NamedTuple):
     @property
     def weight(self):
         state = self.dynamics.init(jax.random.key(0), jnp.asarray(POSITION))
-        return functools.partial(self.dynamics.weight, state._replace(momentum=jnp.asarray(MOMENTUM)))
+        return functools.partial(self.dynamics.log_weight, state._replace(momentum=jnp.asarray(MOMENTUM)))
 
     @property
     def log_weights(self):
@@ -204,8 +204,8 @@ def outcomes(name, chain_length, candidates):
 
     def one(numbers, log_uniforms):
         draw = ChainDraw(jax.tree.map(lambda x: x[numbers], w.randomness), log_uniforms)
-        estimate, receipt = estimator.propose(draw, w.memory, jnp.asarray(POSITION), data, w.weight)
-        return estimate, estimator.commit(receipt, w.memory)
+        estimate, update = estimator.propose(draw, w.memory, jnp.asarray(POSITION), data, w.weight)
+        return estimate, estimator.commit(update, w.memory)
 
     run = quick_jit(jax.vmap(one))
 
@@ -252,8 +252,8 @@ def test_exact_weights_of_reduced_gradients(x64, name):
 
     def one(log_uniform):
         draw = ChainDraw(None, log_uniform[None])
-        estimate, receipt = estimator.propose(draw, w.memory, jnp.asarray(POSITION), data, w.weight)
-        return estimate, estimator.commit(receipt, w.memory)
+        estimate, update = estimator.propose(draw, w.memory, jnp.asarray(POSITION), data, w.weight)
+        return estimate, estimator.commit(update, w.memory)
 
     p = index_chain.exact_law(w.log_weights)
     jumps = np.cumsum(p)[:-1]

@@ -321,6 +321,8 @@ class DoubledState(NamedTuple):
 class Doubled(ewsg.dynamics.Dynamics):
     bias_order = 1
 
+    step_size: Any
+
     def init(self, key, position):
         return DoubledState(position, jnp.int32(0))
 
@@ -328,7 +330,7 @@ class Doubled(ewsg.dynamics.Dynamics):
         keys = jax.random.split(key)
         return tuple(jax.random.normal(own, state.position.shape, state.position.dtype) for own in keys)
 
-    def move(self, noise, prepared, estimate, probe):
+    def apply(self, noise, prepared, estimate, gradient_at):
         h = self.step_size(prepared.step)
         moved = prepared.position - h * estimate.gradient + jnp.sqrt(h) * (noise[0] + noise[1])
         return DoubledState(moved, prepared.step + 1)

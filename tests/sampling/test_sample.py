@@ -59,7 +59,7 @@ def test_data_passes():
 
 def test_evaluations_at_the_start_count_once():
     """What `init` costs is in the budget and the totals of the run that makes it, not of one that goes on."""
-    kernel = altered(KERNEL, evaluations=lambda data: Evaluations(per_step=2, per_probe=2, at_init=6))
+    kernel = altered(KERNEL, evaluations=lambda data: Evaluations(per_step=2, per_extra_gradient=2, at_init=6))
     first = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, data_passes=5, num_chains=3)
     assert (first.num_steps, first.data_passes) == (12, 5.0)
     assert first.evaluations.tolist() == list(range(8, 31, 2))

@@ -3,7 +3,6 @@
 # The arguments are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
 
-import dataclasses
 from typing import Any
 
 import jax.numpy as jnp
@@ -140,9 +139,23 @@ dynamics(
     friction=1.0,
 )
 of(
-    "dynamics.mass_of",
-    ("a word", T, "inverse_mass", "'dense' (str)", POSITIVE, lambda: ewsg.dynamics.mass_of("dense")),
-    ("zero", V, "inverse_mass", "the eigenvalue 0", MASS, lambda: ewsg.dynamics.mass_of(np.zeros((2, 2)))),
+    "dynamics.in_metric",
+    (
+        "a word",
+        T,
+        "inverse_mass",
+        "'dense' (str)",
+        POSITIVE,
+        lambda: ewsg.dynamics.in_metric(ewsg.dynamics.langevin(0.1), "dense"),
+    ),
+    (
+        "zero",
+        V,
+        "inverse_mass",
+        "the eigenvalue 0",
+        MASS,
+        lambda: ewsg.dynamics.in_metric(ewsg.dynamics.langevin(0.1), np.zeros((2, 2))),
+    ),
 )
 of(
     "dynamics: an inverse mass that does not fit",
@@ -165,15 +178,10 @@ of(
     (
         "a dynamics that has none",
         V,
-        "mass",
-        "Preconditioned",
-        "None for",
-        lambda: ewsg.kernel(
-            dataclasses.replace(
-                ewsg.dynamics.preconditioned(0.1), mass=ewsg.dynamics.langevin(0.1, inverse_mass=2.0).mass
-            ),
-            ewsg.gradients.full(MODEL),
-        ).init(KEY, POINT, DATA),
+        "inverse_mass",
+        "got 2.0 (float)",
+        "1 for preconditioned",
+        lambda: ewsg.dynamics.in_metric(ewsg.dynamics.preconditioned(0.1), 2.0),
     ),
     (
         "noise_reduced",

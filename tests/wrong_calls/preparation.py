@@ -220,7 +220,7 @@ class Mine(ewsg.gradients.OfRows):
     def propose(self, randomness, memory, point, data, weight):
         raise NotImplementedError
 
-    def probe(self, estimate, position, data):
+    def gradient_at(self, estimate, position, data):
         raise NotImplementedError
 
     def evaluations(self, data):
