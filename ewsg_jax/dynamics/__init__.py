@@ -17,7 +17,6 @@ LangevinState, UnderdampedState, ThermostatState, PreconditionedState, Riemannia
     states.
 """
 
-from ewsg_jax.dynamics._euler import euler as euler
 from ewsg_jax.dynamics._exact import exact as exact
 from ewsg_jax.dynamics._langevin import LangevinState as LangevinState
 from ewsg_jax.dynamics._langevin import langevin as langevin
@@ -30,10 +29,11 @@ from ewsg_jax.dynamics._quasi_newton import QuasiNewtonState as QuasiNewtonState
 from ewsg_jax.dynamics._quasi_newton import quasi_newton as quasi_newton
 from ewsg_jax.dynamics._riemannian import RiemannianState as RiemannianState
 from ewsg_jax.dynamics._riemannian import riemannian as riemannian
-from ewsg_jax.dynamics._semi_implicit import semi_implicit as semi_implicit
 from ewsg_jax.dynamics._splitting import splitting as splitting
 from ewsg_jax.dynamics._thermostat import ThermostatState as ThermostatState
 from ewsg_jax.dynamics._thermostat import thermostat as thermostat
+from ewsg_jax.dynamics.explicit import euler as euler
+from ewsg_jax.dynamics.explicit import semi_implicit as semi_implicit
 from ewsg_jax.dynamics.mass import in_metric as in_metric
 from ewsg_jax.dynamics.protocol import Dynamics as Dynamics
 from ewsg_jax.dynamics.protocol import GradientAt as GradientAt

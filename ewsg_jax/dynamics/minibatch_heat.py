@@ -20,8 +20,7 @@ from ewsg_jax import _check, _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
-from ewsg_jax.dynamics._euler import drift_and_kick
-from ewsg_jax.dynamics._semi_implicit import kick_then_drift
+from ewsg_jax.dynamics.explicit import drift_and_kick, kick_then_drift
 from ewsg_jax.dynamics.protocol import GradientAt
 from ewsg_jax.dynamics.underdamped import (
     Scales,
