@@ -63,11 +63,8 @@ def synthetic() -> dict[str, jax.Array]:
 
 def small(name: str, response: Callable[[np.ndarray], np.ndarray]) -> dict[str, jax.Array]:
     """Return the rows of a file `name`.npz of the data folder: standardised features, an intercept, a response."""
-
-    def no_text(path: object) -> tuple[np.ndarray, np.ndarray]:
-        raise ValueError("it must be an npz file")
-
-    x, y = read(find((f"{name}.npz",), "It holds X and y, as the UCI archive has them."), name, no_text)
+    arrays = read(find((f"{name}.npz",), "It holds X and y, as the UCI archive has them."), name)
+    x, y = arrays["X"], arrays["y"]
     scaled = ewsg.datasets.standardisation(x)(x)
     scaled = np.column_stack([scaled, np.ones(len(scaled), np.float32)])
     return {"x": jnp.asarray(scaled, jnp.float32), "y": jnp.asarray(response(y.astype(np.float64)), jnp.float32)}

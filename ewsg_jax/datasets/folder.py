@@ -55,23 +55,23 @@ def find(names: tuple[str, ...], origin: str, given: Path | str | None = None) -
     raise FileNotFoundError(f"found no {' or '.join(names)} in {folder} ({set_by}). {origin}")
 
 
-def read(path: Path, what: str, read_text: Callable[[Path], XY]) -> XY:
-    """Return the arrays X and y of an npz file, or what another file is read as.
+def read(path: Path, what: str, read_text: Callable[[Path], XY] | None = None) -> dict[str, np.ndarray]:
+    """Return the arrays X and y, and feature_names where an npz file has them.
 
     Args:
         path: the file.
         what: the name of the data set, for the error message.
-        read_text: reads a file that is no npz.
+        read_text: reads X and y from a file that is no npz; None: there is no such file.
 
     Raises:
         ValueError: the file cannot be read.
     """
     try:
-        if path.suffix != ".npz":
-            return read_text(path)
+        if path.suffix != ".npz" and read_text is not None:
+            return dict(zip(("X", "y"), read_text(path), strict=True))
         with np.load(path) as arrays:
             if not {"X", "y"} <= set(arrays.files):
                 raise ValueError(f"{path} must hold arrays X and y; it holds {arrays.files}")
-            return arrays["X"], arrays["y"]
+            return {name: arrays[name] for name in ("X", "y", "feature_names") if name in arrays.files}
     except (EOFError, OSError, ValueError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} must hold {what}; it cannot be read: {_check.reason(error)}") from error

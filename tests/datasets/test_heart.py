@@ -1,16 +1,18 @@
 """Statlog heart from either of its files, and what is none; the real data where they are."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.datasets import _heart
+from ewsg_jax.datasets.table import SOURCES
 
 
 @pytest.fixture
 def small_heart(monkeypatch, tmp_path):
     """A folder, features and responses of the form of Statlog heart with 6 rows."""
-    monkeypatch.setattr(_heart, "NUM_ROWS", 6)
+    monkeypatch.setitem(SOURCES, "heart", dataclasses.replace(SOURCES["heart"], shape=(6, 13)))
     monkeypatch.setenv("EWSG_JAX_DATA", str(tmp_path))
     return tmp_path, np.arange(78.0).reshape(6, 13), np.array([0, 1, 0, 0, 1, 1])
 

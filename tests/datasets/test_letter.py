@@ -1,10 +1,12 @@
 """Letter recognition from either of its files, some letters, and what is none; the real data where they are."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.datasets import _letter
+from ewsg_jax.datasets.table import SOURCES
 
 TEXT = "ZADAZ"
 
@@ -12,7 +14,7 @@ TEXT = "ZADAZ"
 @pytest.fixture
 def small_letter(monkeypatch, tmp_path):
     """A folder, features and responses of the form of letter recognition with 5 rows."""
-    monkeypatch.setattr(_letter, "NUM_ROWS", 5)
+    monkeypatch.setitem(SOURCES, "letter", dataclasses.replace(SOURCES["letter"], shape=(5, 16)))
     monkeypatch.setenv("EWSG_JAX_DATA", str(tmp_path))
     return tmp_path, np.arange(80).reshape(5, 16), np.array([25, 0, 3, 0, 25])
 
@@ -55,7 +57,7 @@ def test_a_file_that_is_not_letter(small_letter, arrays, message):
 
 @pytest.mark.parametrize("letters", ["", "AA", "ab"])
 def test_letters_must_be_different_capitals(letters):
-    with pytest.raises(ValueError, match="letters must be a text of different capital letters"):
+    with pytest.raises(ValueError, match="letters must be a string of different capital letters"):
         ewsg.datasets.letter(letters=letters)
 
 

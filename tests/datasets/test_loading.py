@@ -1,12 +1,13 @@
 """Loading: what is there, and what is said where it is not."""
 
+import dataclasses
 import sys
 
 import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.datasets import _covertype
+from ewsg_jax.datasets.table import SOURCES
 
 
 def test_breast_cancer():
@@ -68,7 +69,7 @@ def test_default_folder_is_the_users_cache(monkeypatch, tmp_path):
 @pytest.fixture
 def small_covertype(monkeypatch, tmp_path):
     """A file of Covertype's form with 14 rows."""
-    monkeypatch.setattr(_covertype, "NUM_ROWS", 14)
+    monkeypatch.setitem(SOURCES, "covertype", dataclasses.replace(SOURCES["covertype"], shape=(14, 54)))
     monkeypatch.setenv("EWSG_JAX_DATA", str(tmp_path))
     x = np.arange(14 * 54, dtype=np.int16).reshape(14, 54)
     return tmp_path, x, np.arange(14, dtype=np.uint8) % 7 + 1
@@ -90,7 +91,7 @@ def test_covertype_from_npz_and_from_text(small_covertype):
     ("arrays", "message"),
     [
         ({"x": np.zeros(3)}, r"must hold arrays X and y; it holds \['x'\]"),
-        ({"X": np.zeros((3, 54)), "y": np.ones(3)}, "14 rows of 54 features.* got 3 rows"),
+        ({"X": np.zeros((3, 54)), "y": np.ones(3)}, r"14 rows of 54 features.* got X of shape \(3, 54\)"),
     ],
 )
 def test_a_file_that_is_not_covertype(small_covertype, arrays, message):

@@ -29,7 +29,7 @@ def test_what_is_not_there_or_none_is_told(monkeypatch, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"found no file .*other\.dat.*grouplens"):
         ewsg.datasets.movielens(tmp_path / "other.dat")
     np.savez(tmp_path / "movielens.npz", X=np.ones((2, 2), int), y=np.array([1.0, 9.0]))
-    with pytest.raises(ValueError, match="a person, a film and a rating of at most 5 a row"):
+    with pytest.raises(ValueError, match=r"a rating of at most 5 \(a person, a film and a rating a row\)"):
         ewsg.datasets.movielens()
     (tmp_path / "ratings.csv").write_text("userId,movieId\n1,x\n")
     with pytest.raises(ValueError, match="must hold MovieLens; it cannot be read"):

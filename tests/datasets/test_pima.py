@@ -1,16 +1,18 @@
 """Pima from either of its files, and what is none; the real data where they are."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.datasets import _pima
+from ewsg_jax.datasets.table import SOURCES
 
 
 @pytest.fixture
 def small_pima(monkeypatch, tmp_path):
     """A folder, features and responses of Pima's form with 6 rows."""
-    monkeypatch.setattr(_pima, "NUM_ROWS", 6)
+    monkeypatch.setitem(SOURCES, "pima", dataclasses.replace(SOURCES["pima"], shape=(6, 8)))
     monkeypatch.setenv("EWSG_JAX_DATA", str(tmp_path))
     return tmp_path, np.arange(48.0).reshape(6, 8), np.array([0, 1, 0, 0, 1, 1])
 

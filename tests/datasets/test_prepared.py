@@ -6,20 +6,19 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.datasets import prepared
+from ewsg_jax.datasets.table import SOURCES, checksum
 
 X, Y = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([0, 1, 1, 0], np.uint8)
 KINDS = ("float32", "uint8")
+PREPARED = [name for name, source in SOURCES.items() if source.checksum is not None]
 
 
 @pytest.fixture
 def small(monkeypatch, tmp_path):
     """A folder, and Parkinsons with four rows."""
     monkeypatch.setenv("EWSG_JAX_DATA", str(tmp_path))
-    known = dataclasses.replace(
-        prepared.PREPARED["parkinsons"], shape=(4, 3), kinds=KINDS, checksum=prepared.checksum(X, Y, KINDS)
-    )
-    monkeypatch.setitem(prepared.PREPARED, "parkinsons", known)
+    known = dataclasses.replace(SOURCES["parkinsons"], shape=(4, 3), dtypes=KINDS, checksum=checksum(X, Y, KINDS))
+    monkeypatch.setitem(SOURCES, "parkinsons", known)
     return tmp_path
 
 
@@ -44,7 +43,7 @@ def test_one_number_that_differs_is_told(small):
         ewsg.datasets.parkinsons()
 
 
-@pytest.mark.parametrize("name", prepared.PREPARED)
+@pytest.mark.parametrize("name", PREPARED)
 def test_a_missing_file_is_one_sentence(name, monkeypatch, tmp_path):
     monkeypatch.setenv("EWSG_JAX_DATA", str(tmp_path))
     with pytest.raises(FileNotFoundError) as error:
@@ -55,9 +54,9 @@ def test_a_missing_file_is_one_sentence(name, monkeypatch, tmp_path):
 
 
 @pytest.mark.real_data
-@pytest.mark.parametrize("name", prepared.PREPARED)
+@pytest.mark.parametrize("name", PREPARED)
 def test_the_real_one(name):
-    known, data = prepared.PREPARED[name], ewsg.datasets.load(name)
+    known, data = SOURCES[name], ewsg.datasets.load(name)
     assert data.x.shape == known.shape
     assert len(set(data.feature_names)) == known.shape[1]
     assert data.name == name

@@ -1,5 +1,6 @@
 """SUSY from each of its files and from OpenML, and what is none."""
 
+import dataclasses
 import gzip
 from types import SimpleNamespace
 
@@ -7,13 +8,13 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.datasets import _susy
+from ewsg_jax.datasets.table import SOURCES
 
 
 @pytest.fixture
 def small_susy(monkeypatch, tmp_path):
     """A folder, features and responses of the form of SUSY with 4 rows."""
-    monkeypatch.setattr(_susy, "NUM_ROWS", 4)
+    monkeypatch.setitem(SOURCES, "susy", dataclasses.replace(SOURCES["susy"], shape=(4, 18)))
     monkeypatch.setenv("EWSG_JAX_DATA", str(tmp_path))
     return tmp_path, np.arange(72, dtype=np.float32).reshape(4, 18) / 8, np.array([1, 0, 0, 1])
 

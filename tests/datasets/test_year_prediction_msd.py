@@ -1,16 +1,18 @@
 """YearPredictionMSD from each of its files, and what is none."""
 
+import dataclasses
 import zipfile
 
 import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.datasets import _year_prediction_msd as module
+from ewsg_jax.datasets.table import SOURCES
 
 
 def test_from_each_file(monkeypatch, tmp_path):
-    monkeypatch.setattr(module, "NUM_ROWS", 3)
+    known = dataclasses.replace(SOURCES["year_prediction_msd"], shape=(3, 90))
+    monkeypatch.setitem(SOURCES, "year_prediction_msd", known)
     monkeypatch.setenv("EWSG_JAX_DATA", str(tmp_path))
     x, y = np.arange(270, dtype=np.float32).reshape(3, 90) / 8, np.array([2001, 1999, 1980], np.float32)
     text = "\n".join(",".join(f"{value:g}" for value in [year, *row]) for year, row in zip(y, x, strict=True))
