@@ -37,6 +37,9 @@ def describe(value: Any) -> str:
         is_number = value.shape == () and jnp.issubdtype(value.dtype, np.number)
         known = is_number and not isinstance(value, jax.ShapeDtypeStruct) and not is_traced(value)
         return f"{text} that holds {value}" if known else text
+    known = numeric.summary(value)
+    if known is not None:
+        return known
     text = " ".join(repr(value).split())
     return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"
 

@@ -27,16 +27,29 @@ SPARSE = (
     "with values 0"
 )
 LIBRARIES = {
-    "pandas": "take NumPy arrays out of it, such as {name: frame[name].to_numpy() for name in frame}, of "
-    "categories their codes, of columns with missing values .to_numpy(float, na_value=0) and where they are",
-    "polars": "take NumPy arrays out of it, such as {name: frame[name].to_numpy() for name in frame.columns}",
-    "pyarrow": "take NumPy arrays out of it with .to_numpy()",
+    "pandas": "take the NumPy array out of it with .to_numpy(), of categories their codes, of numbers of "
+    "which some are missing .to_numpy(float, na_value=0) and a column that says where they are",
+    "polars": "take the NumPy array out of it with .to_numpy()",
+    "pyarrow": "take the NumPy array out of it with .to_numpy()",
     "xarray": "take the NumPy array out of it with .values",
     "torch": "take the NumPy array out of it with .detach().cpu().numpy()",
     "tensorflow": "take the NumPy array out of it with .numpy()",
     "scipy": SPARSE,
 }
 """What to do with what other libraries hold numbers in."""
+TABLE = (
+    'take NumPy arrays out of it, such as data = {"x": table[[…]].to_numpy(), "y": table[…].to_numpy()} with the '
+    "names of columns; of categories take their codes (.cat.codes), of columns with missing values .to_numpy(float, "
+    "na_value=0) and a column that says where they are"
+)
+TABLES = {
+    "polars": TABLE.split(";")[0],
+    "pyarrow": "take NumPy arrays out of it, such as {name: table[name].to_numpy() for name in table.column_names}",
+    "xarray": "take NumPy arrays out of it, such as {name: table[name].values for name in table}",
+}
+"""What to do with tables of other libraries, TABLE where nothing else is known."""
+MOST_COLUMNS = 4
+"""Columns of a table that a message names."""
 
 
 def is_whole(value: Any) -> bool:
@@ -54,6 +67,8 @@ def way(value: Any) -> str | None:
         return SPARSE
     kind = getattr(getattr(value, "dtype", None), "kind", None)
     library = type(value).__module__.split(".")[0]
+    if columns_of(value) is not None:
+        return TABLES.get(library, TABLE)
     if library in LIBRARIES:
         is_text = library == "pandas" and str(getattr(value, "dtype", "")) in ("object", "str", "string")
         return TEXT if is_text else LIBRARIES[library]
@@ -66,6 +81,47 @@ def way(value: Any) -> str | None:
     if kind == "V" and getattr(value.dtype, "names", None):
         return "take it apart into one array a field, {name: x[name] for name in x.dtype.names}"
     return None
+
+
+def columns_of(value: Any) -> list[tuple[str, str]] | None:
+    """Return the names and dtypes of the columns of a table of another library, None where it is no table.
+
+    Tables of pandas and what looks like them (polars, modin, cuDF, Dask), of pyarrow and of xarray.
+    """
+    if isinstance(value, type):
+        return None
+    try:
+        if hasattr(value, "column_names") and hasattr(value, "schema"):
+            return [
+                (str(name), str(kind)) for name, kind in zip(value.column_names, value.schema.types, strict=True)
+            ]
+        if hasattr(value, "data_vars"):
+            return [(str(name), str(each.dtype)) for name, each in value.data_vars.items()]
+        if hasattr(value, "columns") and hasattr(value, "dtypes"):
+            return [(str(name), str(kind)) for name, kind in zip(value.columns, value.dtypes, strict=True)]
+    except Exception:
+        # A table that does not say what it holds is described as anything else.
+        return None
+    return None
+
+
+def summary(value: Any) -> str | None:
+    """Return what a table, a column or an array of another library is, without its content; None for others."""
+    kind = type(value).__name__
+    kind = f"an {kind}" if kind[0] in "AEIOU" else f"a {kind}"
+    columns = columns_of(value)
+    if columns is not None:
+        shown = ", ".join(f"{name} ({dtype})" for name, dtype in columns[:MOST_COLUMNS])
+        more = f", … ({len(columns)} in all)" if len(columns) > MOST_COLUMNS else ""
+        return f"{kind} with columns {shown}{more}" if columns else f"{kind} without columns"
+    if type(value).__module__.split(".")[0] not in LIBRARIES:
+        return None
+    shape = getattr(value, "shape", None) or ((len(value),) if hasattr(value, "__len__") else None)
+    dtype = getattr(value, "dtype", getattr(value, "type", None))
+    if not isinstance(shape, tuple) or dtype is None:
+        return None
+    named = "" if getattr(value, "name", None) is None else f" {value.name!r}"
+    return f"{kind}{named} of shape {tuple(shape)} and dtype {dtype}"
 
 
 def check(where: str, name: str, value: Any, rounding: bool = False) -> None:

@@ -189,6 +189,35 @@ def test_what_holds_no_numbers_is_answered_with_a_way(name, door):
         DOORS[door](GOOD | {"t": value})
 
 
+SECRET = "a cell that no message shows"
+FRAME = pd.DataFrame({"a": GOOD["y"], "b": [SECRET] * N} | {f"c{i}": 1 for i in range(9)})
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        (FRAME, r"data is a DataFrame with columns a \(float\d\d\), b \(\w+\), .*\(11 in all\)"),
+        ({"t": FRAME[["a", "b"]]}, r"data\['t'\] is a DataFrame with columns a \(float\d\d\), b \(\w+\):"),
+        ({"t": FRAME["a"]}, rf"data\['t'\] is a Series 'a' of shape \({N},\) and dtype float"),
+        ({"t": pd.Series([SECRET] * N)}, rf"data\['t'\] is a Series of shape \({N},\) and dtype"),
+        (FRAME.iloc[:, :0], "data is a DataFrame without columns"),
+    ],
+    ids=["a frame", "a part", "a column", "strings", "empty"],
+)
+def test_a_table_is_named_by_its_columns_not_its_cells(value, named):
+    with pytest.raises(TypeError, match=named) as told:
+        ewsg.sample(KEY, KERNEL, START, value, 4, progress=False)
+    said = str(told.value)
+    assert SECRET not in said
+    assert "to_numpy()" in said or "return_inverse" in said
+    assert len(said) < 600
+
+
+def test_every_argument_describes_a_table_so():
+    with pytest.raises(TypeError, match=r"got a DataFrame with columns a \(float"):
+        ewsg.sample(KEY, FRAME, START, GOOD, 4, progress=False)
+
+
 def test_holes_are_answered_with_two_ways():
     holes = GOOD | {"y": np.where(np.arange(N) % 5 == 0, np.nan, GOOD["y"])}
     with pytest.raises(ValueError, match=r"data\['y'\] holds 5 NaN.*a column that is 1.*check_data=False"):
