@@ -39,8 +39,8 @@ LIBRARIES = {
 """What to do with what other libraries hold numbers in."""
 TABLE = (
     'take NumPy arrays out of it, such as data = {"x": table[[…]].to_numpy(), "y": table[…].to_numpy()} with the '
-    "names of columns; of categories take their codes (.cat.codes), of columns with missing values .to_numpy(float, "
-    "na_value=0) and a column that says where they are"
+    "names of columns; of categories take their codes (.cat.codes), of columns with missing values "
+    ".to_numpy(float, na_value=0) and a column that says where they are"
 )
 TABLES = {
     "polars": TABLE.split(";")[0],

@@ -1,19 +1,26 @@
 """Whether positions lie where the posterior has a density: gradients alone do not say it.
 
 Where a prior is flat between walls, or a likelihood is -inf for some rows, the gradient outside is 0 or that of the
-inside. Chains that follow gradients go there without a sign.
+inside. Chains that follow gradients go there without a sign. So densities themselves are evaluated.
+
+outside: after a run, at some positions on some rows.
+outside_by_batches: for a check, at every draw on rows of its own.
+preparation.support.outside: before a run, on all rows, where by its structure a density can end.
+Outside: what each of them returns.
 """
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._types import Array, Data, Position, PyTree
+from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.compiling import QUICK
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.spread import Spread
 
 POSITIONS, MOST_NUMBERS = 256, 2**22
 """Positions of which log_prior is evaluated, at the most, and numbers in all of them."""
@@ -25,6 +32,10 @@ CURE = (
     "or least value"
 )
 """What helps against draws outside."""
+PART = 0.1
+"""Of the tolerance, what share of draws may lie outside: half a percent of a normal law is 2 % of its sd."""
+ROWS_AT_ONCE = 2**16
+"""Rows whose densities are evaluated together, of batches."""
 
 
 class Densities(NamedTuple):
@@ -45,7 +56,7 @@ class Densities(NamedTuple):
     @property
     def outside_prior(self) -> np.ndarray:
         """Whether log_prior of each position is -inf, infinite or NaN, shape (p,)."""
-        return ~np.isfinite(self.log_prior)
+        return is_outside(self.log_prior)
 
     @property
     def outside_likelihood(self) -> np.ndarray:
@@ -62,19 +73,66 @@ class Outside(NamedTuple):
 
     Attributes:
         prior: by log_prior, of all positions evaluated.
-        likelihood: by log_likelihood of a row, of those where it was evaluated.
+        likelihood: by log_likelihood, of those where it was evaluated.
+        share: where either is.
+        evaluated: positions at which the likelihood was evaluated.
+        data_passes: evaluations of the likelihood over all rows; 0 where some rows stand for all.
     """
 
-    prior: float
-    likelihood: float
+    prior: float = 0.0
+    likelihood: float = 0.0
+    share: float = 0.0
+    evaluated: int = 0
+    data_passes: float = 0.0
+
+    @classmethod
+    def of(
+        cls, prior: np.ndarray, likelihood: np.ndarray, at: np.ndarray | None = None, data_passes: float = 0.0
+    ) -> "Outside":
+        """Return the shares of what was found.
+
+        Args:
+            prior: whether each position is outside by log_prior, shape (p,).
+            likelihood: whether some of them are by log_likelihood, shape (m,).
+            at: which these are, shape (m,); None: the first.
+            data_passes: spent.
+        """
+        either = likelihood | prior[slice(len(likelihood)) if at is None else at]
+        shares = [float(each.mean()) if each.size else 0.0 for each in (prior, likelihood, either)]
+        return cls(*shares[:2], max(shares), len(likelihood), data_passes)
 
     def __bool__(self) -> bool:
         """Return whether there are any."""
         return self.prior > 0 or self.likelihood > 0
 
+    def matters(self, tolerance: float) -> bool:
+        """Return whether so much lies outside as moves standard deviations by a part of the tolerance."""
+        return self.share > PART * tolerance
+
+    @property
+    def what(self) -> str:
+        """Which function ends the support, in words, where values as good as -inf count too."""
+        if self.prior >= self.likelihood:
+            return "log_prior is -inf, or as good as" if self.prior else "the density is 0"
+        return "log_likelihood is -inf or NaN for some rows, or as good as -inf"
+
+    @property
+    def in_short(self) -> str:
+        """How much is outside and why, to go on from "of draws"."""
+        return f"{100 * self.share:.3g} % where {self.what}"
+
     def __str__(self) -> str:
         parts = ((self.prior, "log_prior is"), (self.likelihood, "log_likelihood of a row is"))
         return "; ".join(f"{100 * share:.3g} % of draws where {what} -inf or NaN" for share, what in parts if share)
+
+
+NONE = Outside()
+
+
+def is_outside(values: np.ndarray, far: float = np.inf) -> np.ndarray:
+    """Return which log densities are not finite, or lie `far` below the best of them."""
+    known = values[np.isfinite(values)]
+    return ~np.isfinite(values) | (values <= known.max(initial=-np.inf) - far)
 
 
 def outside(
@@ -94,7 +152,50 @@ def outside(
     order = np.concatenate([first, np.setdiff1d(places, first)])
     chosen = jax.tree.map(lambda x: np.asarray(x)[order], positions)
     found = densities(posterior, chosen, some_rows(data), evaluations)
-    return Outside(float(found.outside_prior.mean()), float(found.outside_likelihood.mean()))
+    return Outside.of(found.outside_prior, found.outside_likelihood)
+
+
+def outside_by_batches(
+    key: Key, posterior: Posterior, layout: Any, flat: np.ndarray, data: Data, batch_size: int
+) -> Outside:
+    """Return which share of positions have no density: the prior at each, the likelihood at each on some rows.
+
+    Args:
+        key: a typed PRNG key, for rows.
+        posterior: what should have been sampled.
+        layout: how d numbers are a position: has `tree` and `dtypes`; hashable.
+        flat: positions, shape (draws, d).
+        data: all n rows.
+        batch_size: rows for each position, at most; all rows where there are no more, else random ones for each.
+    """
+    n = num_rows(data)
+    count = min(n, batch_size)
+    numbers = None
+    if isinstance(data, Spread):
+        # One batch for all positions: rows are on devices of their own.
+        data = data.take(jax.random.choice(key, n, (count,), replace=False))
+    elif count < n:
+        numbers = jax.random.randint(key, (len(flat), count), 0, n)
+    together = max(1, min(ROWS_AT_ONCE // count, len(flat)))
+    places = jnp.asarray(flat, jnp.result_type(float, *layout.dtypes))
+    found = np.asarray(_are_finite(posterior, layout, together, places, numbers, data))
+    return Outside.of(~found[:, 0], ~found[:, 1])
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _are_finite(
+    posterior: Posterior, layout: Any, together: int, places: Array, numbers: Array | None, data: Data
+) -> Array:
+    """Return whether prior and likelihood are finite at places (draws, d), shape (draws, 2)."""
+
+    def at(part: tuple[Array, Array | None]) -> Array:
+        place, own = part
+        position = layout.tree(place)
+        rows = data if own is None else jax.tree.map(lambda x: x[own], data)
+        likelihood = jnp.all(jnp.isfinite(posterior.log_likelihoods(position, rows)))
+        return jnp.stack([jnp.all(jnp.isfinite(posterior.log_prior(position))), likelihood])
+
+    return jax.lax.map(at, (places, numbers), batch_size=together)
 
 
 @functools.lru_cache(maxsize=256)
@@ -138,9 +239,9 @@ def densities(posterior: Posterior, positions: PyTree, rows: Data, evaluations: 
 
     Numbers of positions and rows are made up to those of one program, which later calls share.
     """
-    count, num_rows = (jax.tree.leaves(tree)[0].shape[0] for tree in (positions, rows))
+    count, length = (jax.tree.leaves(tree)[0].shape[0] for tree in (positions, rows))
     most, few, rows_at_once = sizes(evaluations, positions)
-    used = evenly(num_rows, rows_at_once)
+    used = evenly(length, rows_at_once)
     places = np.minimum(np.arange(most), count - 1)
     chosen = jax.tree.map(lambda x: np.asarray(x)[places], positions)
     prior, likelihood = _evaluated(posterior, chosen, take_rows(rows, np.resize(used, rows_at_once)), few)

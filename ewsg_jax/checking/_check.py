@@ -28,7 +28,6 @@ from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.checking.kinetic import check_kernel, kinetic
 from ewsg_jax.checking.report import Corrected, Report
 from ewsg_jax.checking.rounds import Reckoning, nearer
-from ewsg_jax.checking.support import outside
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
@@ -40,7 +39,7 @@ from ewsg_jax.sampling.averages import mean_of, sd_of
 from ewsg_jax.sampling.convergence import array_statistics
 from ewsg_jax.sampling.coordinates import Names
 from ewsg_jax.sampling.spaced import evenly
-from ewsg_jax.support import Outside
+from ewsg_jax.support import Outside, outside_by_batches
 
 NEAR = 0.1
 """The distance from the target, no chance, above which draws are moved before they are corrected again."""
@@ -157,7 +156,7 @@ def check(
         widths = prior_widths(posterior, draws, float(temperature))
         bounds = widths if posterior.log_concave else None
         for_rows = jax.random.fold_in(key, MOST_NUMBERS * look + MOST_NUMBERS - 1)
-        beyond = outside(for_rows, posterior, draws, data, batch_size)
+        beyond = outside_by_batches(for_rows, posterior, draws.layout, draws.flat, data, batch_size)
         report = _judged(
             draws, whole, first, gradients, metric, bounds, beyond, float(tolerance), float(error_rate)
         )

@@ -15,9 +15,10 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import Layout, Of, vector
 from ewsg_jax.preparation.start import Start
-from ewsg_jax.preparation.support import NONE, Outside, not_finite, outside
+from ewsg_jax.preparation.support import not_finite, outside
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 from ewsg_jax.rows.named import Rows
+from ewsg_jax.support import NONE, Outside
 
 NUM_CHAINS, MOST_DRAWS, MOST_NUMBERS = 8, 4_000, 2**24
 """In what form draws come, how many of all together, and how many numbers."""
@@ -99,7 +100,7 @@ class Gaussian:
         """What may be taken from it, in words."""
         name = "the Gaussian at the mode"
         if self.outside.matters(self.tolerance):
-            return f"{name} is not right: of its draws {self.outside}"
+            return f"{name} is not right: of its draws {self.outside.in_short}"
         if self.report.corrected is None:
             return f"{name} cannot be corrected: {self.report.not_corrected}"
         if not (self.is_right or self.report.outcome == "right"):

@@ -71,7 +71,7 @@ class Search(Asked):
         if normal.outside.matters(tolerance):
             # No trial cures it: chains do not see where the density is 0.
             ended = self.by_law(for_places, normal, at_mode, for_trials)
-            return replace(ended, doubts=[f"of draws of the normal approximation {normal.outside}"])
+            return replace(ended, doubts=[f"of draws of the normal approximation {normal.outside.in_short}"])
         frame = at_mode.corrected(normal)
         ended = self.by_law(for_places, normal, frame, for_trials)
         others = 0 if ended.gaussian is None else elsewhere(self.posterior, frame, self.data)

@@ -17,11 +17,12 @@ from ewsg_jax.checking.draws import draws_of
 from ewsg_jax.planning.candidate import burn_in_of, steps_of
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import vector
-from ewsg_jax.preparation.support import NONE, Outside, outside
+from ewsg_jax.preparation.support import outside
 from ewsg_jax.rows import spread
 from ewsg_jax.rows.law import are_exchangeable
 from ewsg_jax.sampling import Samples, sample
 from ewsg_jax.sampling.convergence import CONVERGED
+from ewsg_jax.support import NONE, Outside
 
 NUM_CHAINS, ESS, FEWEST = 8, 300.0, 100.0
 """Chains of a trial, effective draws of all together that it is given steps for, and those that judge it."""
@@ -80,7 +81,7 @@ class Trial(NamedTuple):
         """Why it may not be trusted, in words; none where it is right, or without a bias in enough draws."""
         found = []
         if self.is_outside:
-            found.append(f"of the draws of its trial {self.outside}")
+            found.append(f"of the draws of its trial {self.outside.in_short}")
         if self.report is None:
             return [*found, f"its trial could not be judged: {self.why_not}"]
         if self.report.num_lost:

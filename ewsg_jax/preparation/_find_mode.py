@@ -32,7 +32,7 @@ from ewsg_jax.progress import Progress
 from ewsg_jax.rows import spread
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 from ewsg_jax.streams import Stream
-from ewsg_jax.support import CURE
+from ewsg_jax.support import CURE, NONE, Outside
 
 if TYPE_CHECKING:
     import optax
@@ -226,21 +226,21 @@ def _search(
         beyond = layout.tree(descent.beyond)
         both = jax.tree.map(lambda x, y: jnp.stack([x, jnp.asarray(y)]), mode.position, beyond)
         return mode._replace(distance=np.inf), _at_wall(descent, support.outside(posterior, both, data, chunk_size))
-    around = _around(posterior, mode, data, chunk_size) if mode.converged else support.NONE
+    around = _around(posterior, mode, data, chunk_size) if mode.converged else NONE
     if around.share >= AT_WALL:
         return mode._replace(converged=False, distance=np.inf), _at_wall(descent, around)
     return mode, (descent, "")
 
 
-def _at_wall(descent: newton.Descent, found: support.Outside) -> tuple[newton.Descent, str]:
+def _at_wall(descent: newton.Descent, found: Outside) -> tuple[newton.Descent, str]:
     """Return that a search ended at a wall, and what ends there, in words."""
     return descent._replace(end=End.WALL), found.what
 
 
-def _around(posterior: Posterior[P], mode: Mode[P], data: Data, chunk_size: int) -> support.Outside:
+def _around(posterior: Posterior[P], mode: Mode[P], data: Data, chunk_size: int) -> Outside:
     """Return how much of what lies nearest to a mode is where the density is 0."""
     if mode.curvature is None or not any(support.can_end(posterior, mode.position, data)):
-        return support.NONE
+        return NONE
     near = Start(mode.position, mode.inverse_mass, width=NEAREST).of_keys(
         jax.random.split(jax.random.key(0), NUM_NEAREST)
     )

@@ -19,13 +19,12 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import Of
 from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows, sum_over_rows
 from ewsg_jax.rows.padded import unpadded
+from ewsg_jax.support import Outside, is_outside
 
 FAR = 1e6
 """A log density so far below the best is that of a wall, such as `jnp.where(inside, 0.0, -1e30)`."""
 MOST_ROWS, FEWEST = 2**24, 64
 """Rows at which the likelihood is evaluated, and the positions that are looked at however many rows there are."""
-PART = 0.1
-"""Of the tolerance, what share of draws may lie outside: half a percent of a normal law is 2 % of its sd."""
 AT_ONCE = 16
 """Positions that are looked at together."""
 NEEDS_POSITIVE = {"log", "log1p", "sqrt", "rsqrt", "pow"}
@@ -46,42 +45,6 @@ KEEPS_POSITIVE = {
     *("stop_gradient", "expand_dims", "log1p", "select_n", "gather", "dynamic_slice", "rsqrt", "pow"),
 }
 CALLS = {"jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "remat2"}
-
-
-class Outside(NamedTuple):
-    """How many positions lie where the density is 0.
-
-    Attributes:
-        prior: the share of positions where log_prior is −inf, NaN or as good as −inf.
-        likelihood: the share of positions where the log likelihood of all rows is, of those that were evaluated.
-        share: of those where either is.
-        evaluated: positions at which the likelihood was evaluated; 0 where it cannot be 0 by its structure.
-        data_passes: evaluations of the likelihood, over all rows.
-    """
-
-    prior: float
-    likelihood: float
-    share: float
-    evaluated: int
-    data_passes: float
-
-    @property
-    def what(self) -> str:
-        """Which function ends the support, in words."""
-        if self.prior >= self.likelihood:
-            return "log_prior is -inf, or as good as" if self.prior else "the density is 0"
-        return "log_likelihood is -inf or NaN for some rows, or as good as -inf"
-
-    def matters(self, tolerance: float) -> bool:
-        """Return whether so much lies outside as moves standard deviations by a part of the tolerance."""
-        return self.share > PART * tolerance
-
-    def __str__(self) -> str:
-        """Return what was found, in words."""
-        return f"{100 * self.share:.3g} % where {self.what}"
-
-
-NONE = Outside(0.0, 0.0, 0.0, 0, 0.0)
 
 
 def can_end(posterior: Posterior, position: Position, data: Data) -> tuple[bool, bool]:
@@ -180,20 +143,17 @@ def outside(posterior: Posterior, positions: Position, data: Data, chunk_size: i
     """
     one = jax.tree.map(lambda x: x[0], positions)
     prior_ends, likelihood_ends = can_end(posterior, one, data)
-    count = jax.tree.leaves(positions)[0].shape[0]
-    is_out = np.zeros(count, bool)
+    count, none = jax.tree.leaves(positions)[0].shape[0], np.zeros(0, bool)
+    prior = np.zeros(count, bool)
     if prior_ends:
-        is_out |= _beyond(np.asarray(_priors(posterior, positions), np.float64))
-    prior = float(is_out.mean())
+        prior = is_outside(np.asarray(_priors(posterior, positions), np.float64), FAR)
     if not likelihood_ends:
-        return Outside(prior, 0.0, prior, 0, 0.0)
+        return Outside.of(prior, none)
     n = all_rows(data)
     some = np.unique(np.linspace(0, count - 1, max(FEWEST, min(count, MOST_ROWS // n))).astype(int))
     chosen = jax.tree.map(lambda x: x[some], positions)
     values = np.asarray(_likelihoods(posterior, chosen, data, chunk_size), np.float64)
-    found = _beyond(values)
-    share = float((found | is_out[some]).mean())
-    return Outside(prior, float(found.mean()), max(share, prior), len(some), float(len(some)))
+    return Outside.of(prior, is_outside(values, FAR), some, float(len(some)))
 
 
 def log_densities(
@@ -202,11 +162,6 @@ def log_densities(
     """Return −V at positions, a tree with one leading axis, float64."""
     likelihoods = np.asarray(_likelihoods(posterior, positions, data, chunk_size), np.float64)
     return np.asarray(_priors(posterior, positions), np.float64) + likelihoods
-
-
-def _beyond(values: np.ndarray) -> np.ndarray:
-    known = values[np.isfinite(values)]
-    return ~(values > known.max() - FAR) if known.size else np.ones(len(values), bool)
 
 
 @functools.partial(jax.jit, static_argnums=0, compiler_options=QUICK)

@@ -34,7 +34,7 @@ from ewsg_jax.sampling.request import Chains
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.starts import make_starts, num_chains_of, split
 from ewsg_jax.stacking.kernels import Stack
-from ewsg_jax.support import Outside, evenly
+from ewsg_jax.support import NONE, Outside, evenly
 
 SHARE = 1 / 200
 """Of the run's evaluations, those of log_likelihood that may be made here."""
@@ -182,7 +182,7 @@ def look(run: Run) -> Found | None:
     while True:
         alive = np.flatnonzero(run.alive & ~blown)
         if not alive.size:
-            return Found(Outside(0.0, 0.0), False, blown) if blown.any() else None
+            return Found(NONE, False, blown) if blown.any() else None
         norms = _norms(run.last)
         most, few, _ = support.sizes(run.evaluations, run.last)
         # A chain that blew up is among the farthest.
@@ -192,9 +192,7 @@ def look(run: Run) -> Found | None:
         found = support.densities(run.posterior, _put(parts), run.rows, run.evaluations)
         behind = 1 + len(farthest)
         likelihood = found.outside_likelihood[behind : behind + first]
-        outside = Outside(
-            float(found.outside_prior[behind:].mean()), float(likelihood.mean()) if likelihood.size else 0.0
-        )
+        outside = Outside.of(found.outside_prior[behind:], likelihood)
         starts_outside = bool(found.outside_prior[0] or found.outside_likelihood[0])
         new = _blown_up(run, farthest, norms, alive, found.potential(run.num_data))
         blown |= new
@@ -274,7 +272,7 @@ def _warn_outside(found: list[tuple[str, Found]]) -> None:
     outside = [one for one in found if one[1].outside]
     if not outside:
         return
-    name, worst = max(outside, key=lambda one: max(one[1].outside))
+    name, worst = max(outside, key=lambda one: max(one[1].outside.prior, one[1].outside.likelihood))
     more = f" ({len(outside)} of {len(found)} members have such draws)" if len(found) > 1 else ""
     started = "; they started there" if worst.starts_outside else ""
     warnings.warn(f"{name}{worst.outside}{more}{started}: {support.CURE}", RuntimeWarning, stacklevel=6)

@@ -7,7 +7,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.checking.draws import draws_of
-from ewsg_jax.checking.support import outside
+from ewsg_jax.support import outside_by_batches
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(11)
@@ -73,5 +73,7 @@ def test_shares_are_those_of_each_density():
     posterior = ewsg.Posterior(
         lambda w, row: jnp.where(w[1] > row[0], 0.0, -jnp.inf), lambda w: jnp.where(w[0] > 0, 0.0, -jnp.inf)
     )
-    found = outside(KEY, posterior, draws_of(ZERO, None, 10_000), jnp.asarray(ROWS), 100)
-    np.testing.assert_allclose(found, 1 - (ZERO > 0).mean((0, 1)))
+    draws = draws_of(ZERO, None, 10_000)
+    found = outside_by_batches(KEY, posterior, draws.layout, draws.flat, jnp.asarray(ROWS), 100)
+    np.testing.assert_allclose([found.prior, found.likelihood], 1 - (ZERO > 0).mean((0, 1)))
+    assert found.share == pytest.approx(1 - (ZERO > 0).all(-1).mean())

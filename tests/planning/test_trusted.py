@@ -12,7 +12,7 @@ from ewsg_jax.planning import elsewhere as room
 from ewsg_jax.planning.elsewhere import elsewhere
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.trial import Trial
-from ewsg_jax.preparation.support import NONE
+from ewsg_jax.support import NONE
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)

@@ -8,6 +8,7 @@ from scipy import stats
 
 import ewsg_jax as ewsg
 from ewsg_jax.preparation import support
+from ewsg_jax.support import NONE
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
@@ -160,7 +161,7 @@ def test_shares_are_those_of_the_law():
     assert found.evaluated == 20_000
     # Half a percent of a tolerance of 5 % matters.
     assert found.matters(0.05)
-    assert not support.NONE.matters(0.05)
+    assert not NONE.matters(0.05)
     inside = support.outside(posterior, jnp.full(7, 1.0), jnp.asarray([0.5]))
     assert (inside.prior, inside.likelihood, inside.share) == (0, 0, 0)
     nowhere = support.outside(posterior, jnp.full(7, 2.0), jnp.asarray([3.0]))
