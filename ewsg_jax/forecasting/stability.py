@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import products
 from ewsg_jax._module import Constant
 from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.compiling import UNOPTIMISED
@@ -22,10 +21,13 @@ from ewsg_jax.factors import Number
 from ewsg_jax.forecasting.step import at, names_of
 from ewsg_jax.gradients.covariance import Covariance
 from ewsg_jax.gradients.protocol import Estimate
+from ewsg_jax.preparation.lanczos import Recursion
 from ewsg_jax.preparation.programs import Layout, Of, product_with, vector
 
 NUM_PRODUCTS = 6
 """Products of the Hessian with vectors at each place, of Lanczos' method."""
+FINE = 1e-5
+"""Of the largest number of the method: what is below is rounding in float32."""
 BISECTIONS = 40
 
 
@@ -40,16 +42,16 @@ def largest_curvature(of: Of, mass: Mass | None, position: Position, places: np.
         data: the rows.
     """
     factor = Number(root=1.0) if mass is None else mass.factor
-    alphas, betas = jax.device_get(_lanczos(of, factor, position, jnp.asarray(places, jnp.float32), data))
-    largest = 0.0
-    for alpha, beta in zip(np.asarray(alphas, float), np.asarray(betas, float), strict=True):
-        # After a beta of nothing the rest is noise.
-        end = np.flatnonzero(~(beta > 1e-5 * np.abs(alpha).max()))
-        count = int(end[0]) + 1 if len(end) else len(alpha)
-        beside = beta[: count - 1]
-        matrix = np.diag(alpha[:count]) + np.diag(beside, 1) + np.diag(beside, -1)
-        largest = max(largest, float(np.linalg.eigvalsh(matrix)[-1]))
-    return largest
+    flat = ravel_pytree(position)[0]
+    start = np.asarray(jax.random.normal(jax.random.key(3), flat.shape, flat.dtype), float)
+    found = [Recursion(start, min(NUM_PRODUCTS, len(start)), FINE) for _ in places]
+    # All places together: the rows are read once for each product.
+    while not all(one.is_over for one in found):
+        vectors = np.stack([one.vector for one in found])
+        images = _images(of, factor, position, jnp.asarray(places, jnp.float32), vectors.astype(flat.dtype), data)
+        for one, image in zip(found, np.asarray(images, float), strict=True):
+            one.add(image)
+    return max(0.0, *(one.spectrum().largest for one in found))
 
 
 def in_mass(mass: Mass | None, curvature: np.ndarray, layout: Layout) -> float:
@@ -62,29 +64,15 @@ def in_mass(mass: Mass | None, curvature: np.ndarray, layout: Layout) -> float:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _lanczos(of: Of, factor: Any, position: Position, places: Array, data: Data) -> tuple[Array, Array]:
+def _images(of: Of, factor: Any, position: Position, places: Array, vectors: Array, data: Data) -> Array:
+    """Return Lᵀ∇²V L v at each place, of a vector each, shape (places, d)."""
     flat, unravel = ravel_pytree(position)
 
-    def of_place(place: Array) -> tuple[Array, Array]:
-        product = product_with(of, flat + place, data)
+    def at_place(place: Array, v: Array) -> Array:
+        moved = ravel_pytree(factor.times(unravel(v)))[0]
+        return ravel_pytree(factor.transposed(unravel(product_with(of, flat + place, data)(moved))))[0]
 
-        def image(v: Array) -> Array:
-            moved = ravel_pytree(factor.times(unravel(v)))[0]
-            return ravel_pytree(factor.transposed(unravel(product(moved))))[0]
-
-        def step(carry: tuple[Array, Array, Array], _: None) -> Any:
-            before, v, beta = carry
-            made = image(v) - beta * before
-            alpha = products.matmul(v, made)
-            made = made - alpha * v
-            length = jnp.linalg.norm(made)
-            return (v, made / jnp.maximum(length, 1e-30), length), (alpha, length)
-
-        first = jax.random.normal(jax.random.key(3), flat.shape, flat.dtype)
-        start = (jnp.zeros_like(flat), first / jnp.linalg.norm(first), jnp.zeros((), flat.dtype))
-        return jax.lax.scan(step, start, None, length=NUM_PRODUCTS)[1]
-
-    return jax.vmap(of_place)(places)
+    return jax.vmap(at_place)(places, vectors)
 
 
 def largest_step(dynamics: Dynamics, state: Any, curvature: float, noise: float) -> float:

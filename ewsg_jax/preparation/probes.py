@@ -13,6 +13,7 @@ import numpy as np
 from ewsg_jax import products
 from ewsg_jax._types import Array, Data
 from ewsg_jax.preparation.curvature import LEAST, Shape, Step
+from ewsg_jax.preparation.lanczos import tridiagonal
 from ewsg_jax.preparation.potential import Point, Potential
 from ewsg_jax.preparation.programs import Of, hessian_product, product_with
 
@@ -53,7 +54,7 @@ class Answer(NamedTuple):
         alpha, beta = self.lengths[: self.num_steps], self.ratios[: self.num_steps]
         diagonal = 1 / alpha + np.concatenate([[0.0], beta[:-1] / alpha[:-1]])
         beside = np.sqrt(beta[:-1]) / alpha[:-1]
-        return float(np.linalg.eigvalsh(np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1))[0])
+        return float(np.linalg.eigvalsh(tridiagonal(diagonal, beside))[0])
 
 
 class Probes:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.preparation.spectrum import lanczos
+from ewsg_jax.preparation.lanczos import lanczos
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(1)
