@@ -15,12 +15,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from matplotlib.figure import Figure
-from scipy.linalg import solve_discrete_lyapunov
 
 import ewsg_jax as ewsg
 from benchmarks.pages import epoch_laws, figures
 from benchmarks.pages.generated import as_table, renewed
 from benchmarks.pages.posterior_data import rounded
+from ewsg_jax.forecasting import law
 from ewsg_jax.rows.named import Rows
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -70,7 +70,7 @@ def measured(num_batches: int, kind: epoch_laws.Kind) -> tuple[float, float]:
         progress=False,
     )
     squares = np.mean((np.asarray(samples.position, float)[..., 0] - float(data.mean())) ** 2, axis=1)
-    alone = solve_discrete_lyapunov(step.matrix, step.noise)[0, 0]
+    alone = law.stationary_each(step.matrix, step.noise)[0][0, 0]
     heat = epoch_laws.covariance(step, "random")[0, 0] - alone
     return (squares.mean() - alone) / heat, squares.std(ddof=1) / CHAINS**0.5 / heat
 

@@ -1,9 +1,15 @@
-"""Which estimators have a forecast, and what of their noise it rests on."""
+"""Which estimators have a forecast, and what of their noise it rests on.
+
+SVRG and SAGA remember gradients of rows at points of some steps ago. The noise of an estimate is that of
+∇Vᵢ(θ) − ∇Vᵢ(w), with θ and w the points of two steps of the stationary chain. Of SVRG their distance in time is
+uniform on 0 … K − 1; of SAGA it differs from row to row, and is geometric.
+"""
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ewsg_jax._types import Data, PyTree
-from ewsg_jax.forecasting.anchors import Lags, geometric_lags, uniform_lags
 from ewsg_jax.gradients._control_variate import ControlVariate
 from ewsg_jax.gradients._exponentially_weighted import ExponentiallyWeighted
 from ewsg_jax.gradients._full import Full
@@ -15,6 +21,36 @@ from ewsg_jax.gradients.covariance import Structure
 from ewsg_jax.gradients.protocol import GradientEstimator, OfRows
 from ewsg_jax.gradients.with_covariance import WithCovariance
 from ewsg_jax.rows.gathering import num_rows
+
+NUM_LAGS = 16
+"""Distances in time that stand for all."""
+
+
+class Lags(NamedTuple):
+    """The law of the distance in time.
+
+    Attributes:
+        values: some of equal probability, whole numbers, shape (NUM_LAGS,) or fewer.
+        rate: of SAGA, the probability that a row is seen in a step; None where all rows have one anchor.
+    """
+
+    values: np.ndarray
+    rate: float | None = None
+
+
+def uniform_lags(period: int) -> Lags:
+    """Return those of SVRG: all of 0 … K − 1, or the middles of equal parts."""
+    if period <= NUM_LAGS:
+        return Lags(np.arange(period))
+    return Lags(np.floor((np.arange(NUM_LAGS) + 0.5) / NUM_LAGS * period).astype(int))
+
+
+def geometric_lags(rate: float) -> Lags:
+    """Return those of SAGA, 1, 2, …, the middles of parts of equal probability."""
+    if rate >= 1:
+        return Lags(np.ones(1, int), rate)
+    middles = (np.arange(NUM_LAGS) + 0.5) / NUM_LAGS
+    return Lags(np.ceil(np.log1p(-middles) / np.log1p(-rate)).astype(int), rate)
 
 
 class Known(NamedTuple):

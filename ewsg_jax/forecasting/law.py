@@ -1,4 +1,9 @@
-"""The stationary law of z' = A z + noise: its covariance, and how long its coordinates remember."""
+"""The stationary law of z' = A z + noise: its covariance, how long z is remembered, z beside z some steps ago.
+
+Matrices may be stacks, shape (…, m, m): a law for each.
+"""
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -8,29 +13,87 @@ FORGOTTEN = 1e-12
 
 
 def stationary(matrix: np.ndarray, noise: np.ndarray) -> np.ndarray | None:
-    """Return P = A P Aᵀ + Q, by doubling; None where A does not forget.
+    """Return P = A P Aᵀ + Q; None where A does not forget.
 
     Args:
         matrix: A, shape (m, m).
         noise: Q, shape (m, m).
     """
+    found, is_law = stationary_each(matrix, noise)
+    return found if is_law else None
+
+
+def stationary_each(matrix: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return P = A P Aᵀ + Q of each, by doubling, and whether it is one: whether A forgets.
+
+    Args:
+        matrix: A, shape (…, m, m).
+        noise: Q, shape (…, m, m).
+    """
     power, total = matrix, noise
     with np.errstate(all="ignore"):
         for _ in range(MOST_DOUBLINGS):
-            total = total + power @ total @ power.T
+            total = total + power @ total @ power.swapaxes(-1, -2)
             power = power @ power
-            size = float(np.abs(power).max())
-            if not np.isfinite(size):
-                return None
-            if size < FORGOTTEN:
-                return (total + total.T) / 2
-    return None
+            size = np.abs(power).max((-1, -2))
+            # A stack is over when each of it has forgotten, or never will.
+            if np.all((size < FORGOTTEN) | ~np.isfinite(size)):
+                break
+        return (total + total.swapaxes(-1, -2)) / 2, size < FORGOTTEN
 
 
 def autocorrelation_times(matrix: np.ndarray, covariance: np.ndarray, count: int) -> np.ndarray:
-    """Return 1 + 2 Σ ρ(lag) over all lags, of the first `count` coordinates."""
-    sums = np.linalg.solve(np.eye(len(matrix)) - matrix, matrix @ covariance)
-    return 1 + 2 * np.diag(sums)[:count] / np.diag(covariance)[:count]
+    """Return 1 + 2 Σ ρ(lag) over all lags, of the first `count` coordinates, shape (…, count)."""
+    sums = np.linalg.solve(np.eye(matrix.shape[-1]) - matrix, matrix @ covariance)
+    diagonals = (np.diagonal(each, axis1=-2, axis2=-1)[..., :count] for each in (sums, covariance))
+    of_sums, of_covariance = diagonals
+    return 1 + 2 * of_sums / of_covariance
+
+
+def of_squares(matrix: np.ndarray) -> np.ndarray:
+    """Return A ⊗ A: of a normal law squares have the squared autocorrelations."""
+    size = matrix.shape[-1] ** 2
+    return np.einsum("...ij,...kl->...ikjl", matrix, matrix).reshape(*matrix.shape[:-2], size, size)
+
+
+def pairs(
+    matrix: np.ndarray, covariance: np.ndarray, lags: Sequence[int] | np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return draws of z now and of z `lag` steps ago, each (count', m), count' a multiple of the lags."""
+    size = len(matrix)
+    each = max(2, -(-count // len(lags)))
+    now, then = [], []
+    for number, lag in enumerate(lags):
+        power = np.linalg.matrix_power(matrix, int(lag))
+        both = normal(number, each, 2 * size)
+        before = both[:, :size] @ root(covariance)
+        since = both[:, size:] @ root(covariance - power @ covariance @ power.T)
+        then.append(before)
+        now.append(before @ power.T + since)
+    return np.concatenate(now), np.concatenate(then)
+
+
+def uniformly(matrix: np.ndarray, covariance: np.ndarray, count: int) -> np.ndarray:
+    """Return E[z wᵀ], w as long before z as any of 0 … count − 1 steps, each as probable."""
+    eye = np.eye(len(matrix))
+    ages = np.linalg.solve(eye - matrix, eye - np.linalg.matrix_power(matrix, count)) / count
+    return ages @ covariance
+
+
+def geometrically(matrix: np.ndarray, covariance: np.ndarray, rate: float) -> np.ndarray:
+    """Return E[z wᵀ], w as long before z as a renewal of this rate: Σ rate (1 − rate)^(lag − 1) A^lag P."""
+    return rate * matrix @ np.linalg.solve(np.eye(len(matrix)) - (1 - rate) * matrix, covariance)
+
+
+def own_anchors(matrix: np.ndarray, covariance: np.ndarray, rate: float) -> np.ndarray:
+    """Return E[(z − w)(z − w)ᵀ] for one anchor of a geometric age, less that for the mean of all such anchors.
+
+    Rows that have anchors of their own differ from their mean less than from any one.
+    """
+    across = geometrically(matrix, covariance, rate)
+    with_mean = rate**2 * covariance + rate * (1 - rate) * (across + across.T)
+    mean = with_mean / (1 - (1 - rate) ** 2)
+    return covariance - mean
 
 
 def root(covariance: np.ndarray) -> np.ndarray:

@@ -13,9 +13,10 @@ from ewsg_jax._module import Constant
 from ewsg_jax._types import Data, Position
 from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.factors import Diagonal, Factor, Number, factor_of
-from ewsg_jax.forecasting import batches, law, single, stability
+from ewsg_jax.forecasting import batches, law, stability
 from ewsg_jax.forecasting.known import known
 from ewsg_jax.forecasting.result import Forecast
+from ewsg_jax.forecasting.step import Each, at_rest, stationary_each, step_of
 from ewsg_jax.forecasting.target import PLACES
 from ewsg_jax.gradients.protocol import GradientEstimator
 from ewsg_jax.pair import Pair
@@ -36,20 +37,20 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
     dynamics, mass = without_metric(kernel.dynamics)
     told, layout = known(kernel.estimator, data), Layout.of(mode.position)
     has_matrix = dynamics.needs_covariance or getattr(dynamics, "covariance", None) is not None
-    if not dynamics.translates or has_matrix or "thermostat" in single.at_rest(dynamics, step)._fields:
+    if not dynamics.translates or has_matrix or "thermostat" in at_rest(dynamics, step)._fields:
         raise _too_many(f"the dynamics {type(dynamics).__name__}")
     if told.lags is not None or told.chain_length is not None:
         raise _too_many(f"the estimator {type(kernel.estimator).__name__}")
     factor, curvature = _coordinates(kernel, mode)
     temperature = float(getattr(dynamics, "temperature", Constant(value=1.0))(jnp.int32(step)))
-    alone = single.step_of(dynamics, kernel.estimator.posterior, step, data)
+    alone = step_of(dynamics, kernel.estimator.posterior, step, data)
     variance = temperature / curvature
 
-    def law_of(variance: np.ndarray) -> single.Each:
+    def law_of(variance: np.ndarray) -> Each:
         heat = np.zeros_like(curvature)
         if told.estimator is not None and np.isfinite(variance).all():
             heat = _heat(kernel, told.estimator, mode, step, factor, variance, data)
-        return single.stationary_each(alone, curvature, heat)
+        return stationary_each(alone, curvature, heat)
 
     each = law_of(variance)
     for _ in range(ROUNDS - 1):
@@ -74,7 +75,7 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
         direction_ratios=(float(ratio.min()), float(ratio.max())),
         curvature_seen=(np.nan, np.nan),
         step_size=float(dynamics.step_size_at(jnp.int32(step))),
-        largest_step=stability.largest_step(dynamics, single.at_rest(dynamics, step), steepest, 0.0),
+        largest_step=stability.largest_step(dynamics, at_rest(dynamics, step), steepest, 0.0),
         passes_per_step=evaluations.per_step / n,
         passes_at_start=evaluations.at_init / n,
         by=f"{told.by}, coordinate by coordinate",

@@ -10,7 +10,7 @@ import numpy as np
 from ewsg_jax._module import Constant
 from ewsg_jax._types import Data
 from ewsg_jax.dynamics.mass import with_step_size, without_metric
-from ewsg_jax.forecasting import anchors, batches, law, stability
+from ewsg_jax.forecasting import batches, law, stability
 from ewsg_jax.forecasting.batches import Noise, Weighing
 from ewsg_jax.forecasting.known import Known, known
 from ewsg_jax.forecasting.step import (
@@ -113,7 +113,7 @@ class Near:
         if told.lags is None:
             draws = law.normal(11, points, len(self.scale)) @ law.root(covariance)
         else:
-            draws, then = anchors.pairs(matrix, covariance, told.lags, points)
+            draws, then = law.pairs(matrix, covariance, told.lags.values, points)
         gradients = batches.estimates(
             told.estimator,
             self.mode.position,
@@ -127,7 +127,7 @@ class Near:
         made = batches.noise_of(whole, draws, self.weighing(before), slope, not listed)
         if told.lags is None or told.lags.rate is None:
             return made
-        own = wanted @ anchors.own_anchors(matrix, covariance, told.lags.rate) @ wanted.T
+        own = wanted @ law.own_anchors(matrix, covariance, told.lags.rate) @ wanted.T
         # A row has its own anchor in common with itself.
         share = (1 - 1 / num_rows(self.data)) / told.estimator.batch_size  # type: ignore[attr-defined]
         more = share * self.hessian @ own @ self.hessian

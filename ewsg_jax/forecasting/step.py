@@ -16,6 +16,8 @@ from jax.flatten_util import ravel_pytree
 from ewsg_jax._types import Array, Data, Position, PyTree
 from ewsg_jax.compiling import UNOPTIMISED
 from ewsg_jax.dynamics import Dynamics
+from ewsg_jax.dynamics.mass import without_metric
+from ewsg_jax.forecasting import law
 from ewsg_jax.gradients.covariance import Covariance, Structure
 from ewsg_jax.gradients.protocol import Estimate
 from ewsg_jax.posterior import Posterior
@@ -178,3 +180,72 @@ def as_reported(matrix: np.ndarray, structure: Structure) -> Covariance:
         return Covariance(jnp.asarray(np.diag(matrix)))
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     return Covariance(jnp.asarray(np.maximum(values, 0)), jnp.asarray(vectors))
+
+
+# A coordinate that moves by itself, in coordinates in which the mass is 1.
+
+
+class Each(NamedTuple):
+    """The law of coordinates that move by themselves.
+
+    Attributes:
+        variance: of the position's coordinates, shape (d,); infinite where there is no law.
+        time: over which they forget, in steps, shape (d,).
+        square_time: over which their squares do.
+        matrix: A of each, shape (d, m, m).
+        covariance: of each z, shape (d, m, m).
+    """
+
+    variance: np.ndarray
+    time: np.ndarray
+    square_time: np.ndarray
+    matrix: np.ndarray
+    covariance: np.ndarray
+
+
+def at_rest(dynamics: Dynamics, step: int) -> Any:
+    """Return the state of one coordinate, without a mass."""
+    return state_at(without_metric(dynamics)[0], jnp.zeros(1), step, None)
+
+
+def step_of(dynamics: Dynamics, posterior: Posterior, step: int, data: Data) -> AffineStep:
+    """Return the step of one coordinate, in the coordinates of the mass."""
+    plain, _ = without_metric(dynamics)
+    with jax.enable_x64(True):
+        state = at_rest(plain, step)
+        size = sum(name in state._fields for name in ("position", "momentum"))
+        made, _ = maps(plain, posterior, state, (), np.zeros((1, size + 1)), data)
+        return AffineStep(*(np.asarray(part, float)[0] for part in made))
+
+
+def steps_of(dynamics: list[Dynamics], posterior: Posterior, data: Data) -> list[AffineStep]:
+    """Return the steps of one coordinate by dynamics that differ in their numbers, which are no schedules."""
+    with jax.enable_x64(True):
+        state = at_rest(dynamics[0], 0)
+        size = sum(name in state._fields for name in ("position", "momentum"))
+        every = jax.tree.map(lambda *numbers: np.stack(numbers), *(one.hoisted() for one in dynamics))
+        made = maps_of_each(every, posterior, state, np.zeros((1, size + 1)), data)
+        parts = [np.asarray(part, float)[:, 0] for part in made]
+    return [AffineStep(*each) for each in zip(*parts, strict=True)]
+
+
+def stationary_each(step: AffineStep, curvature: np.ndarray, heat: np.ndarray) -> Each:
+    """Return the law of coordinates of these curvatures, with gradients of these variances.
+
+    Args:
+        step: of one coordinate.
+        curvature: shape (d,).
+        heat: shape (d,).
+    """
+    matrix = step.matrix + curvature[:, None, None] * (step.gradient @ step.wanted)
+    noise = step.noise @ step.noise.T + heat[:, None, None] * (step.gradient @ step.gradient.T)
+    covariance, is_law = law.stationary_each(matrix, noise)
+    tame = np.where(is_law[:, None, None], matrix, 0.0)
+    with np.errstate(all="ignore"):
+        time = law.autocorrelation_times(tame, covariance, 1)[:, 0]
+        square_time = law.autocorrelation_times(law.of_squares(tame), law.of_squares(covariance), 1)[:, 0]
+
+    def known(found: np.ndarray) -> np.ndarray:
+        return np.where(is_law, found, np.inf)
+
+    return Each(known(covariance[:, 0, 0]), known(time), known(square_time), matrix, covariance)

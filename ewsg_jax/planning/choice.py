@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array, Data
-from ewsg_jax.forecasting.anchors import own_anchors
+from ewsg_jax.forecasting.law import own_anchors
 from ewsg_jax.gradients.protocol import Evaluations
 from ewsg_jax.planning.candidate import Candidate, Spent, Wanted, burn_in_of, steps_of
 from ewsg_jax.planning.frame import Frame

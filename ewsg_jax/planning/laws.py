@@ -5,9 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ewsg_jax._types import Data
-from ewsg_jax.forecasting import single
-from ewsg_jax.forecasting.anchors import geometrically
-from ewsg_jax.forecasting.step import AffineStep
+from ewsg_jax.forecasting.law import geometrically, uniformly
+from ewsg_jax.forecasting.step import AffineStep, stationary_each, steps_of
 from ewsg_jax.planning.ways import Way
 from ewsg_jax.posterior import Posterior
 
@@ -52,9 +51,7 @@ class Law(NamedTuple):
 
     def apart_uniformly(self, period: float) -> float:
         """Return E(θ − ω)², ω the position up to `period` steps ago, each age as probable."""
-        eye, count = np.eye(len(self.matrix)), max(1, round(period))
-        ages = np.linalg.solve(eye - self.matrix, eye - np.linalg.matrix_power(self.matrix, count)) / count
-        return self._apart(ages @ self.covariance)
+        return self._apart(uniformly(self.matrix, self.covariance, max(1, round(period))))
 
     def apart_geometrically(self, rate: float) -> float:
         """Return E(θ − ω)², ω the position that many steps ago that a renewal of such a rate has."""
@@ -75,7 +72,7 @@ def laws(way: Way, posterior: Posterior, data: Data, steepest: float) -> list[La
     """
     frictions = FRICTIONS if way.has_friction else (0.0,)
     numbers = [(float(h), friction) for friction in frictions for h in STEPS]
-    steps = single.steps_of([way.dynamics_of(*each) for each in numbers], posterior, data)
+    steps = steps_of([way.dynamics_of(*each) for each in numbers], posterior, data)
     found = [_law(step, *each, steepest) for step, each in zip(steps, numbers, strict=True)]
     return [law for law in found if law is not None]
 
@@ -83,7 +80,7 @@ def laws(way: Way, posterior: Posterior, data: Data, steepest: float) -> list[La
 def _law(step: AffineStep, step_size: float, friction: float, steepest: float) -> Law | None:
     """Return the law, None where chains leave."""
     wall = max(1.0, steepest) / STABLE**2
-    each = single.stationary_each(step, np.array([1.0, 1.0, wall]), np.array([0.0, 1.0, 0.0]))
+    each = stationary_each(step, np.array([1.0, 1.0, wall]), np.array([0.0, 1.0, 0.0]))
     if not np.isfinite(each.variance).all():
         return None
     time = max(float(each.time[0]), float(each.square_time[0]), 1.0)
