@@ -18,7 +18,6 @@ from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Kernel, KernelState, Randomness
 from ewsg_jax._module import Constant
 from ewsg_jax._types import Array, Data, Key
-from ewsg_jax.diagnostics.ratios import each, largest
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.gradients import OfRows
 from ewsg_jax.pair import Pair
@@ -33,6 +32,8 @@ DRAWS, FEWEST = 1024, 16
 MOST_EVALUATIONS = 20_000_000
 MOST_CHAINS, MOST_NUMBERS = 64, 1024
 """Chains, and coordinates, evenly spaced, that are taken."""
+MOST_DENSE = 512
+"""Coordinates up to which directions are evaluated, too."""
 
 
 class GradientNoise(NamedTuple):
@@ -96,11 +97,11 @@ def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> Gr
     shared = shares_memory(kernel, state)
     length = sum(x[0].size for x in jax.tree.leaves(state.position))
     places = jnp.asarray(evenly(length, min(length, MOST_NUMBERS)))
-    batch, noise = _moved(key, kernel, state, jnp.asarray(chains), places, data, count, shared)
+    batch, noise = single_steps(key, kernel, state, jnp.asarray(chains), places, data, count, shared)
     batch, noise = (np.asarray(x, np.float64).swapaxes(0, 1) for x in (batch, noise))
     rounding = 4 * float(jnp.finfo(jnp.result_type(*jax.tree.leaves(state.position))).eps)
     least = rounding * np.abs(batch).max((0, 1))
-    worst, all_of_them = largest(batch, noise, least), each(batch, noise, least)
+    worst, all_of_them = largest_ratio(batch, noise, least), ratios(batch, noise, least)
     if worst is None or all_of_them is None:
         return GradientNoise(None, None, "a step has no noise, or is not finite")
     of_position = float(kernel.dynamics.heat_of(jnp.max(jnp.asarray(state.step))))  # pyright: ignore
@@ -128,7 +129,7 @@ def _unknown(kernel: Any, state: KernelState, data: Data) -> str:
 
 
 @jax.jit(static_argnums=(6, 7))
-def _moved(
+def single_steps(
     key: Key,
     kernel: Kernel,
     states: KernelState,
@@ -159,3 +160,54 @@ def _moved(
         return jax.lax.map(both, jax.random.split(many, count))
 
     return jax.lax.map(of_chain, (jax.random.split(key, chains.shape[0]), chains))
+
+
+# The largest ratio of two variances, estimated without taking the largest of many estimates.
+
+
+def largest_ratio(batch: np.ndarray, noise: np.ndarray, least: np.ndarray | float = 0.0) -> float | None:
+    """Return the largest ratio of two variances over coordinates and directions, None where there is no noise.
+
+    Half of the values say where it is largest, and the other half how large it is there: the largest of many
+    estimates would be so by chance.
+
+    Args:
+        batch: values (draw, chain, d), the mean of each chain of no meaning.
+        noise: likewise.
+        least: standard deviation of noise, shape (d,), below which it is rounding, and the coordinate left out.
+    """
+    spread = np.sqrt(np.mean(np.var(noise, axis=0, ddof=1), axis=0))
+    moves = spread > least
+    if not moves.any() or not (np.isfinite(batch).all() and np.isfinite(noise).all()):
+        return None
+    # Of the chains where there are some, else of their values.
+    axis = 1 if batch.shape[1] > 1 else 0
+    parts = (np.array_split(values[..., moves], 2, axis) for values in (batch, noise))
+    halves = [(_off(by_batch), _off(by_noise)) for by_batch, by_noise in zip(*parts, strict=True)]
+    found = []
+    for look, judge in ((0, 1), (1, 0)):
+        by_batch, by_noise = halves[look]
+        scale = np.sqrt(np.maximum(np.mean(by_noise**2, axis=0), np.finfo(float).tiny))
+        relative = by_batch / scale
+        places = [np.eye(1, len(scale), int(np.argmax(np.mean(relative**2, axis=0))))[0]]
+        if len(scale) <= MOST_DENSE:
+            places.append(np.linalg.svd(relative, full_matrices=False)[2][0])
+        along = np.stack(places, axis=1) / scale[:, None]
+        of_batch, of_noise = (np.mean((rows @ along) ** 2, axis=0) for rows in halves[judge])
+        found.append(of_batch / of_noise)
+    return float(np.max(np.mean(found, axis=0)))
+
+
+def ratios(batch: np.ndarray, noise: np.ndarray, least: np.ndarray | float = 0.0) -> np.ndarray | None:
+    """Return the ratio of the variances of each coordinate that moves; arguments and None as of `largest_ratio`."""
+    by_batch, by_noise = (np.mean(np.var(values, axis=0, ddof=1), axis=0) for values in (batch, noise))
+    moves = np.sqrt(by_noise) > least
+    if not moves.any() or not (np.isfinite(by_batch).all() and np.isfinite(by_noise).all()):
+        return None
+    return by_batch[moves] / by_noise[moves]
+
+
+def _off(values: np.ndarray) -> np.ndarray:
+    """Return values (draw, chain, d) less each chain's mean, of the right variance, one below the other."""
+    count = len(values)
+    return (values - values.mean(0)).reshape(-1, values.shape[2]) * np.sqrt(count / (count - 1))

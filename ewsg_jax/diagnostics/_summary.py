@@ -1,22 +1,30 @@
-"""Mean, standard deviation, R-hat, effective sample size and Monte Carlo error of every coordinate."""
+"""Mean, standard deviation, R-hat, effective sample size and Monte Carlo error of every coordinate.
 
+As a table, for pandas and in a file of comma-separated values; and how far two such summaries are apart.
+"""
+
+import csv
+import io
 import math
+import numbers
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax.diagnostics import table
+from ewsg_jax import _check, optional
+from ewsg_jax.files import path_of, write_whole
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.convergence import CONVERGED, array_statistics
 from ewsg_jax.sampling.coordinates import Names, coordinates, with_digits
 
 FEWEST_DRAWS = 4
 """Draws a chain must have to be split and compared with itself."""
+COORDINATE = "coordinate"
+"""What the column of names is called."""
 MOST_ROWS = 12
 """Rows that the table prints."""
 MOST_COORDINATES = 10_000
@@ -78,7 +86,7 @@ class Summary:
     def columns(self) -> dict[str, np.ndarray]:
         """Return all numbers by their names, shape (coordinate,) each; a quantile is called `5%` and the like."""
         names = ("mean", "sd", "mcse", "rhat", "ess_bulk", "ess_tail")
-        quantiles = zip(map(table.percent, self.probabilities), self.quantiles, strict=True)
+        quantiles = zip(map(_percent, self.probabilities), self.quantiles, strict=True)
         return {name: getattr(self, name) for name in names} | dict(quantiles)
 
     def to_pandas(self) -> Any:
@@ -87,7 +95,7 @@ class Summary:
         Raises:
             ImportError: pandas is not installed.
         """
-        return table.to_pandas(self.names, self.columns())
+        return _to_pandas(self.names, self.columns())
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write all columns to a file of comma-separated values, UTF-8, a line for each coordinate.
@@ -99,11 +107,11 @@ class Summary:
             TypeError: the path is none.
             OSError: the file cannot be written.
         """
-        table.to_csv(path, self.names, self.columns())
+        _to_csv(path, self.names, self.columns())
 
     def __str__(self) -> str:
         width = max(map(len, self.names))
-        asked = "".join(f" {table.percent(p):>9}" for p in self.probabilities)
+        asked = "".join(f" {_percent(p):>9}" for p in self.probabilities)
         titles = f"{'mean':>9} {'sd':>9} {'mcse':>9} {'R-hat':>7} {'ESS bulk':>9} {'ESS tail':>9}{asked}"
         lines = [f"{'':{width}}  {titles}"]
         shown = self.worst()
@@ -148,7 +156,7 @@ def summary(samples: Samples, names: Names = None, *, quantiles: Sequence[float]
     """
     if names is not None:
         _check.texts("names", names)
-    probabilities = table.probabilities_of(quantiles)
+    probabilities = _probabilities_of(quantiles)
     check_size(samples)
     draws, own_names = coordinates(samples, names)
     statistics = array_statistics()
@@ -236,3 +244,121 @@ def _notes(samples: Samples, draws: np.ndarray, rhat: np.ndarray) -> list[str]:
     if samples.interrupted:
         notes.append("the run was interrupted")
     return notes
+
+
+@dataclass(frozen=True, eq=False)
+class Distance:
+    """Means and standard deviations of a run against a reference, coordinate by coordinate.
+
+    Attributes:
+        mean: (mean − reference mean) / reference sd, shape (coordinate,).
+        sd_ratio: sd / reference sd, shape (coordinate,).
+        monte_carlo: the root mean square of `mean` that the Monte Carlo errors of both runs alone would give;
+            NaN where they are unknown.
+    """
+
+    mean: np.ndarray
+    sd_ratio: np.ndarray
+    monte_carlo: float
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute standardised difference of means."""
+        return float(np.max(np.abs(self.mean)))
+
+    @property
+    def root_mean_square(self) -> float:
+        """The root mean square of the standardised differences of means."""
+        return float(np.sqrt(np.mean(np.square(self.mean))))
+
+    def __str__(self) -> str:
+        low, middle, high = np.quantile(self.sd_ratio, [0, 0.5, 1])
+        return (
+            f"means off by {self.root_mean_square:.3f} sd (root mean square, Monte Carlo error alone: "
+            f"{self.monte_carlo:.3f}), at most {self.largest:.3f} sd; ratio of sds {middle:.3f} (median), "
+            f"{low:.3f} to {high:.3f}"
+        )
+
+
+def distance(run: Summary, reference: Summary) -> Distance:
+    """Compare the summary of a run with that of a reference run of the same posterior.
+
+    Args:
+        run: what `summary` gave for the run.
+        reference: what `summary` gave for the reference.
+
+    Raises:
+        TypeError: an argument is no summary.
+        ValueError: the two do not have the same coordinates.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> data = jax.random.normal(jax.random.key(0), (50, 2))
+        >>> def run(seed):
+        ...     kernel = ewsg.uld(ewsg.models.gaussian_location(), 5e-2, friction=10.0)
+        ...     return ewsg.sample(jax.random.key(seed), kernel, jnp.zeros(2), data, 4_000, num_chains=4)
+        >>> one, other = (ewsg.diagnostics.summary(run(seed)) for seed in (1, 2))
+        >>> bool(ewsg.diagnostics.distance(one, other).largest < 0.2)
+        True
+    """
+    _check.instance("run", run, Summary, "what ewsg_jax.diagnostics.summary returns")
+    _check.instance("reference", reference, Summary, "what ewsg_jax.diagnostics.summary returns")
+    if run.names != reference.names:
+        raise ValueError(
+            f"run and reference must have the same coordinates; got {len(run.names)} and {len(reference.names)}, "
+            f"beginning with {run.names[0]!r} and {reference.names[0]!r}"
+        )
+    with np.errstate(all="ignore"):
+        error = np.sqrt(np.mean((np.square(run.mcse) + np.square(reference.mcse)) / np.square(reference.sd)))
+        return Distance((run.mean - reference.mean) / reference.sd, run.sd / reference.sd, float(error))
+
+
+def _probabilities_of(quantiles: Any) -> np.ndarray:
+    """Check and return the probabilities of quantiles.
+
+    Raises:
+        TypeError, ValueError: they are no different numbers from 0 to 1.
+    """
+    takes = "quantiles must be a list of different probabilities, from 0 to 1"
+    if isinstance(quantiles, str) or not isinstance(quantiles, Collection):
+        raise TypeError(f"{takes}; got {_check.describe(quantiles)}")
+    for each in quantiles:
+        if isinstance(each, bool) or not isinstance(each, numbers.Real):
+            raise TypeError(f"{takes}; got {_check.describe(each)} in it")
+        if not 0 <= float(each) <= 1:
+            raise ValueError(f"{takes}; got {each} in it")
+    probabilities = np.array(list(quantiles), np.float64)
+    if len(np.unique(probabilities)) < len(probabilities):
+        raise ValueError(f"{takes}; got {_check.describe(quantiles)}")
+    return probabilities
+
+
+def _percent(probability: float) -> str:
+    """Return what the quantile of a probability is called: 5% for 0.05."""
+    return f"{100 * probability:.10g}%"
+
+
+def _to_pandas(names: Sequence[str], columns: dict[str, np.ndarray]) -> Any:
+    """Return a DataFrame of columns, a row for each name.
+
+    Raises:
+        ImportError: pandas is not installed.
+    """
+    pd = optional.module("pandas", "to_pandas")
+    return pd.DataFrame(columns, index=pd.Index(names, name=COORDINATE))
+
+
+def _to_csv(path: Any, names: Sequence[str], columns: dict[str, np.ndarray]) -> None:
+    """Write columns to a file, a line for each name.
+
+    Raises:
+        TypeError: the path is none.
+        OSError: the file cannot be written.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([COORDINATE, *columns])
+    for name, *row in zip(names, *columns.values(), strict=True):
+        # Python's shortest text that is read back as the same number.
+        writer.writerow([name, *map(float, row)])
+    write_whole(path_of(path), lambda file: file.write(text.getvalue().encode()))

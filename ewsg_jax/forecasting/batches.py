@@ -99,6 +99,19 @@ def estimates(
     return jax.lax.map(of_point, (keys, points, anchors), batch_size=together)
 
 
+def differences(estimator: GradientEstimator, position: Position, points: Array, data: Data) -> Array:
+    """Return how two drawn batches differ at each point, shape (points, d): half of its square is the noise of one.
+
+    Args:
+        estimator: what is estimated by.
+        position: the mode.
+        points: where, less the mode, shape (points, d).
+        data: the rows.
+    """
+    found = estimates(estimator, position, points, None, 2, data)
+    return found[:, 0] - found[:, 1]
+
+
 def anchored(estimator: GradientEstimator, anchor: Position) -> SVRGMemory:
     """Return the memory of SVRG with an anchor. Its full gradient is the same for all batches, and is left out."""
     assert isinstance(estimator, SVRG)

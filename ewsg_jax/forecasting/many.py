@@ -120,8 +120,7 @@ def _heat(
         return flat * spread / vector(mode.sd)
 
     places = np.stack([moved(draw) for draw in law.normal(11, NUM_POINTS, len(variance))])
-    gradients = batches.estimates(estimator, position, jnp.asarray(places, jnp.float32), None, 2, data)
-    differences = np.asarray(gradients[:, 0] - gradients[:, 1])
+    differences = np.asarray(batches.differences(estimator, position, jnp.asarray(places, jnp.float32), data))
     turned = [vector(factor.transposed(jax.tree.map(jnp.asarray, layout.tree(row)))) for row in differences]
     return np.mean(np.square(turned), axis=0) / 2
 

@@ -36,8 +36,7 @@ def noise_of(estimator: GradientEstimator, batch_size: int, frame: Frame, places
         places: of the posterior, less the center, at each of which two batches are compared, shape (places, d).
         data: the rows.
     """
-    found = batches.estimates(estimator, frame.center, places, None, 2, data)
-    differences = found[:, 0] - found[:, 1]
+    differences = batches.differences(estimator, frame.center, places, data)
     coordinates = batch_size * np.mean(frame.weighed(differences) ** 2, axis=0) / 2
     largest, (count, d) = float(coordinates.max()), differences.shape
     if d <= count // 4:
