@@ -98,8 +98,10 @@ class Outside(NamedTuple):
             data_passes: spent.
         """
         either = likelihood | prior[slice(len(likelihood)) if at is None else at]
-        shares = [float(each.mean()) if each.size else 0.0 for each in (prior, likelihood, either)]
-        return cls(*shares[:2], max(shares), len(likelihood), data_passes)
+        of_prior, of_likelihood, of_either = (
+            float(each.mean()) if each.size else 0.0 for each in (prior, likelihood, either)
+        )
+        return cls(of_prior, of_likelihood, max(of_prior, of_either), len(likelihood), data_passes)
 
     def __bool__(self) -> bool:
         """Return whether there are any."""

@@ -30,7 +30,7 @@ def stationary_each(matrix: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, 
         matrix: A, shape (…, m, m).
         noise: Q, shape (…, m, m).
     """
-    power, total = matrix, noise
+    power, total, size = matrix, noise, np.abs(matrix).max((-1, -2))
     with np.errstate(all="ignore"):
         for _ in range(MOST_DOUBLINGS):
             total = total + power @ total @ power.swapaxes(-1, -2)
@@ -39,7 +39,7 @@ def stationary_each(matrix: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, 
             # A stack is over when each of it has forgotten, or never will.
             if np.all((size < FORGOTTEN) | ~np.isfinite(size)):
                 break
-        return (total + total.swapaxes(-1, -2)) / 2, size < FORGOTTEN
+        return (total + total.swapaxes(-1, -2)) / 2, np.asarray(size < FORGOTTEN)
 
 
 def autocorrelation_times(matrix: np.ndarray, covariance: np.ndarray, count: int) -> np.ndarray:
