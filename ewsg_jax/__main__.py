@@ -5,10 +5,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.papers import command as papers
 from ewsg_jax.experiments import processes
 from ewsg_jax.experiments.config import MOST_SEED, ConfigError
 from ewsg_jax.experiments.run import make_ready, run
-from ewsg_jax.reproduction import command as papers
 
 USAGE_ERROR = 2
 INTERRUPTED = 130

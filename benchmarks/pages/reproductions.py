@@ -8,10 +8,8 @@ from typing import Any
 
 from benchmarks.pages.checks import DOCS
 from benchmarks.pages.generated import as_table, renewed
-from ewsg_jax.reproduction.command import spelled
-from ewsg_jax.reproduction.registry import EXPERIMENTS
-from ewsg_jax.reproduction.running import PICTURE
-from ewsg_jax.reproduction.settings import stored
+from benchmarks.papers.command import EXPERIMENTS, spelled
+from benchmarks.papers.running import PICTURE, stored
 
 PAGE, SCRIPT = DOCS / "reproduction.md", "benchmarks/pages/reproductions.py"
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.papers.gaussian_mse import Settings as Mse
+from benchmarks.papers.running import settings_of
 from ewsg_jax.__main__ import main
 from ewsg_jax.experiments.config import load
-from ewsg_jax.reproduction.gaussian_mse import Settings as Mse
-from ewsg_jax.reproduction.settings import settings_of
 from tests.wrong_calls.table import POSITIVE, SHAPED, C, of
 
 CONFIG = """

@@ -1,0 +1,140 @@
+"""`python -m ewsg_jax reproduce`: one of the papers' experiments, all of them, or the list.
+
+All experiments by their names.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from benchmarks.papers import (
+    blr_vr,
+    bnn,
+    convergence,
+    covertype,
+    gaussian,
+    gaussian_mse,
+    hmc,
+    linear_gaussian,
+    lognormal,
+    matrix_factorisation,
+    misspecified,
+    mnist,
+    mnist_chains,
+    rates,
+    regimes,
+    theorems,
+)
+from benchmarks.papers.experiment import Experiment
+from benchmarks.papers.running import SCALES, Scale, run, stored, text_of
+from ewsg_jax import optional
+from ewsg_jax.experiments.files import Folder
+
+EXPERIMENTS: dict[str, Experiment] = {
+    each.name: each
+    for each in (
+        *gaussian.EXPERIMENTS,
+        gaussian_mse.EXPERIMENT,
+        convergence.EXPERIMENT,
+        linear_gaussian.EXPERIMENT,
+        matrix_factorisation.EXPERIMENT,
+        *mnist.EXPERIMENTS,
+        mnist_chains.EXPERIMENT,
+        covertype.EXPERIMENT,
+        lognormal.EXPERIMENT,
+        rates.EXPERIMENT,
+        regimes.EXPERIMENT,
+        *hmc.EXPERIMENTS,
+        blr_vr.EXPERIMENT,
+        misspecified.EXPERIMENT,
+        theorems.EXPERIMENT,
+        bnn.EXPERIMENT,
+    )
+}
+
+
+ALL = "all"
+
+
+def add_command(commands: Any) -> None:
+    """Add the command to those of the command line."""
+    command = commands.add_parser("reproduce", help="make an experiment of the papers again")
+    which = command.add_mutually_exclusive_group(required=True)
+    which.add_argument(
+        "experiment",
+        nargs="?",
+        choices=[*EXPERIMENTS, ALL],
+        metavar="ID",
+        help="its name, as --list has it, or all",
+    )
+    which.add_argument("--list", action="store_true", help="all experiments, with what is known of them")
+    command.add_argument("--scale", choices=SCALES, default="quick", help="quick (default), or the paper's: full")
+    command.add_argument(
+        "--output",
+        type=Path,
+        metavar="FOLDER",
+        help="where results go (default: results/ID-SCALE), of all in folders",
+    )
+
+
+def main(chosen: argparse.Namespace) -> int:
+    """Carry the command out; return 0, or 1 where of all experiments one cannot be made.
+
+    Raises:
+        ConfigError, ImportError, OSError: a configuration, a package or data are not as they must be.
+    """
+    if chosen.list:
+        print(listed())
+        return 0
+    if chosen.experiment != ALL:
+        name = chosen.experiment
+        make(name, chosen.scale, chosen.output or Path("results") / f"{name}-{chosen.scale}")
+        return 0
+    without = 0
+    for name in EXPERIMENTS:
+        try:
+            make(name, chosen.scale, (chosen.output or Path("results")) / f"{name}-{chosen.scale}")
+        except (ImportError, OSError) as error:
+            print(f"\n{name}: not made: {error}\n", flush=True)
+            without = 1
+    return without
+
+
+def make(name: str, scale: Scale, path: Path) -> None:
+    """Run an experiment, or what is left of it, and print what came of it."""
+    # Not found missing at the end, when the figure is drawn.
+    optional.module("matplotlib.figure", "python -m ewsg_jax reproduce", extra="run")
+    result = run(EXPERIMENTS[name], text_of(name), scale, Folder(path), lambda text: print(text, flush=True))
+    print(told(result, path), flush=True)
+
+
+def told(result: dict[str, Any], path: Path) -> str:
+    """Return what came of an experiment, in words."""
+    lines = [f"\n{result['experiment']}: {result['verdict']} ({result['source']})"]
+    for claim in result["claims"]:
+        beside = " (beside)" if claim.get("beside") else ""
+        lines.append(f"  {claim['verdict']}: {claim['claim']}{beside}\n    {claim['shown']}")
+    return "\n".join([*lines, f"  {result['seconds']:.0f} s, {result['evaluations']:.3g} gradients, in {path}/\n"])
+
+
+def listed() -> str:
+    """Return a line for each experiment: its name and source, what it took, and the last verdict that is stored."""
+    lines, name_width = [], max(map(len, EXPERIMENTS))
+    source_width = max(len(experiment.source) for experiment in EXPERIMENTS.values())
+    for name, experiment in EXPERIMENTS.items():
+        found = stored(name)
+        took = "not run" if found is None else f"{found['verdict']} ({found['scale']}, {spelled(found['seconds'])})"
+        lines.append(f"{name:{name_width}}  {experiment.source:{source_width}}  {took}")
+    return "\n".join(lines)
+
+
+def spelled(seconds: float) -> str:
+    """Return a time in words.
+
+    Example:
+        >>> spelled(75.0)
+        '1 min'
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
