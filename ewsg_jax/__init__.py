@@ -14,7 +14,7 @@ halve: how wrong a step size is, from runs at h and h/2 with one noise, and what
 diagnostics: what a run is worth.
 find_mode, forecast, cluster, from_sgd: before a run.
 datasets: real data.
-module, static, hyperparameters, method, saved_as, Need: for parts of your own.
+module, static, hyperparameters, Schedule, method, saved_as, Need: for parts of your own.
 Kernel, KernelState, Info, Randomness: what a kernel is and returns.
 Samples, StackedSamples, Stack, StackedData, Moments, Mode, Forecast, Plan, Report, Halved, SGDMatch, Method: what
 functions return, and the record of a method.
@@ -34,6 +34,7 @@ from ewsg_jax._kernel import Info as Info
 from ewsg_jax._kernel import Kernel as Kernel
 from ewsg_jax._kernel import KernelState as KernelState
 from ewsg_jax._kernel import Randomness as Randomness
+from ewsg_jax._module import Schedule as Schedule
 from ewsg_jax._module import hyperparameters as hyperparameters
 from ewsg_jax._module import module as module
 from ewsg_jax._module import static as static

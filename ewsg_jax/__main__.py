@@ -1,15 +1,17 @@
 """The command line: `python -m ewsg_jax run configs/quickstart.toml`, `python -m ewsg_jax reproduce --list`."""
 
 import argparse
+import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.papers import command as papers
+import ewsg_jax
 from ewsg_jax.experiments import processes
 from ewsg_jax.experiments.config import MOST_SEED, ConfigError
 from ewsg_jax.experiments.run import make_ready, run
 
+REPRODUCE = "reproduce"
 USAGE_ERROR = 2
 INTERRUPTED = 130
 MOST_PROCESSES = 10_000
@@ -35,20 +37,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="N",
         help="share the chains of each run among N processes: begun on this machine, or those of a cluster's job",
     )
-    papers.add_command(commands)
+    # It has a parser of its own, which is not in the package.
+    commands.add_parser(REPRODUCE, add_help=False, help="make an experiment of the papers again, in a checkout")
     words = list(sys.argv[1:] if arguments is None else arguments)
-    chosen = parser.parse_args(words)
     try:
-        return _reproduce(chosen) if chosen.command == "reproduce" else _run(chosen, words)
+        return _reproduce(words[1:]) if words[:1] == [REPRODUCE] else _run(parser.parse_args(words), words)
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
-def _reproduce(chosen: argparse.Namespace) -> int:
+def _reproduce(words: Sequence[str]) -> int:
+    """Carry the papers' command out, which lies beside the package in a checkout of the repository."""
+    checkout = Path(ewsg_jax.__file__).resolve().parent.parent
+    if not (checkout / "benchmarks" / "papers").is_dir():
+        missing = f"needs a checkout of the repository, with the folder benchmarks/papers; {checkout} is none"
+        return _refuse(REPRODUCE, FileNotFoundError(missing))
+    if sys.path[:1] != [str(checkout)]:
+        # Before the working directory, which may have a folder `benchmarks` too.
+        sys.path.insert(0, str(checkout))
     try:
-        return papers.main(chosen)
+        return importlib.import_module("benchmarks.papers.command").main(words)
     except (ImportError, OSError, ConfigError) as error:
-        return _refuse(chosen.experiment, error)
+        return _refuse(" ".join([REPRODUCE, *words]), error)
 
 
 def _run(chosen: argparse.Namespace, words: Sequence[str]) -> int:

@@ -136,7 +136,21 @@ class Constant(Part):
 
 @module
 class Schedule(Part):
-    """A function of the step."""
+    """A function of the step; the base class of a schedule of your own whose numbers kernels of a stack differ by.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> @ewsg.module
+        ... class Falling(ewsg.Schedule):
+        ...     function: object = ewsg.static(default=None)
+        ...     first: float
+        ...     def __call__(self, step):
+        ...         return self.first / (1.0 + step)
+        >>> posterior = ewsg.models.gaussian_location()
+        >>> kernels = [ewsg.sgld(posterior, Falling(first=h), batch_size=5) for h in (0.1, 0.2)]
+        >>> ewsg.stack(kernels)[1].dynamics.step_size(3)
+        0.05
+    """
 
     function: Callable[[Array], Any] = static()
 

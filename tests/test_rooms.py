@@ -36,7 +36,6 @@ ORDER = [
     ["diagnostics"],
     ["planning"],
     ["experiments"],
-    ["reproduction"],
     ["__main__"],
 ]
 """From what everything stands on to what nothing stands on; rooms of one line do not know each other."""

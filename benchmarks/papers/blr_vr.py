@@ -20,12 +20,8 @@ from benchmarks.papers import metrics
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel, numbers
 from benchmarks.papers.predicting import Budget, Problem, folds, kernel_of, measured, run, scores, short
-from ewsg_jax import datasets, models
-from ewsg_jax._kernel import Kernel
-from ewsg_jax.experiments.config import Method, method_of
-from ewsg_jax.experiments.tables import ConfigError, at_least
-from ewsg_jax.methods import uld
-from ewsg_jax.stacking import stack
+from ewsg_jax import Kernel, datasets, models, stack, uld
+from ewsg_jax.experiments import ConfigError, Method, at_least, method_of
 
 POSTERIOR = models.logistic_regression(prior_scale=0.1**0.5)
 METRIC, FULL, FOLDS = "log_likelihood", "full gradient", 5

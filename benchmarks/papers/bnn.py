@@ -24,16 +24,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.papers import metrics
+from benchmarks.papers.annotations import Data
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Panel
 from benchmarks.papers.networks import Network, Outputs, Perceptron, classes, numbers, start_of
 from benchmarks.papers.predicting import Budget, Problem, ends, kernel_of, line, numbers_of, run, scores, short
-from ewsg_jax import datasets
-from ewsg_jax._types import Data
-from ewsg_jax.experiments.config import Method, method_of
-from ewsg_jax.experiments.tables import ConfigError, above_zero, at_least
-from ewsg_jax.rows.gathering import num_rows
-from ewsg_jax.stacking import stack
+from ewsg_jax import datasets, stack
+from ewsg_jax.experiments import ConfigError, Method, above_zero, at_least, method_of
+from ewsg_jax.rows import all_rows
 
 REGRESSION, CLASSIFICATION = ("protein", "music"), ("letter", "susy")
 SOURCES = {"protein": "protein", "music": "year_prediction_msd", "letter": "letter", "susy": "susy"}
@@ -147,7 +145,7 @@ def of_method(name: str, label: str, settings: Settings, _: Parts) -> Numbers:
     """Return a method's curve on a data set, at the options that are best on the rows to choose by."""
     problem, choose, source = posed(name, settings.num_rows, settings.noise_scale)
     method, budget = settings.named[label], Budget(settings.data_passes, settings.num_repeats, settings.ensemble)
-    options = grid(method, settings, num_rows(problem.train))
+    options = grid(method, settings, all_rows(problem.train))
     kernels = [kernel_of(method, problem.posterior, **each) for each in options]
     key = jax.random.key(0)
     runs = list(run(key, stack(kernels), problem, budget))
@@ -159,7 +157,7 @@ def of_method(name: str, label: str, settings: Settings, _: Parts) -> Numbers:
         "data": name,
         "label": label,
         "source": source,
-        "rows": num_rows(problem.train),
+        "rows": all_rows(problem.train),
         "options": {key: short(value) for key, value in options[best].items()},
         "unstable": [bool(not samples.is_finite.all()) for samples in runs],
         "evaluations": sum(int(samples.gradient_evaluations) for samples in runs),

@@ -1,9 +1,7 @@
-"""`python -m ewsg_jax reproduce`: one of the papers' experiments, all of them, or the list.
-
-All experiments by their names.
-"""
+"""All experiments by their names, and `python -m ewsg_jax reproduce`: one of them, all of them, or the list."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +25,7 @@ from benchmarks.papers import (
 )
 from benchmarks.papers.experiment import Experiment
 from benchmarks.papers.running import SCALES, Scale, run, stored, text_of
-from ewsg_jax import optional
-from ewsg_jax.experiments.files import Folder
+from ewsg_jax.experiments import Folder, require_matplotlib
 
 EXPERIMENTS: dict[str, Experiment] = {
     each.name: each
@@ -56,9 +53,16 @@ EXPERIMENTS: dict[str, Experiment] = {
 ALL = "all"
 
 
-def add_command(commands: Any) -> None:
-    """Add the command to those of the command line."""
-    command = commands.add_parser("reproduce", help="make an experiment of the papers again")
+def main(words: Sequence[str]) -> int:
+    """Carry the command out; return 0, or 1 where of all experiments one cannot be made.
+
+    Args:
+        words: those after `python -m ewsg_jax reproduce`.
+
+    Raises:
+        ConfigError, ImportError, OSError: a configuration, a package or data are not as they must be.
+    """
+    command = argparse.ArgumentParser(prog="ewsg_jax reproduce", description="The papers' experiments, made again.")
     which = command.add_mutually_exclusive_group(required=True)
     which.add_argument(
         "experiment",
@@ -75,14 +79,7 @@ def add_command(commands: Any) -> None:
         metavar="FOLDER",
         help="where results go (default: results/ID-SCALE), of all in folders",
     )
-
-
-def main(chosen: argparse.Namespace) -> int:
-    """Carry the command out; return 0, or 1 where of all experiments one cannot be made.
-
-    Raises:
-        ConfigError, ImportError, OSError: a configuration, a package or data are not as they must be.
-    """
+    chosen = command.parse_args(words)
     if chosen.list:
         print(listed())
         return 0
@@ -103,7 +100,7 @@ def main(chosen: argparse.Namespace) -> int:
 def make(name: str, scale: Scale, path: Path) -> None:
     """Run an experiment, or what is left of it, and print what came of it."""
     # Not found missing at the end, when the figure is drawn.
-    optional.module("matplotlib.figure", "python -m ewsg_jax reproduce", extra="run")
+    require_matplotlib("python -m ewsg_jax reproduce")
     result = run(EXPERIMENTS[name], text_of(name), scale, Folder(path), lambda text: print(text, flush=True))
     print(told(result, path), flush=True)
 

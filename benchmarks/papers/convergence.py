@@ -13,15 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.papers.annotations import Array
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.gaussian_mse import NEAR, slope
-from ewsg_jax import methods
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Array
-from ewsg_jax.experiments.tables import at_least
-from ewsg_jax.posterior import Posterior
-from ewsg_jax.sampling import sample
+from ewsg_jax import Kernel, Posterior, methods, sample
+from ewsg_jax.experiments import at_least
 
 START, SURE, ROUNDING = 3.0, 5.0, 1e-4
 """θ₀, at rest; the standard errors within which a mean is what it is said to be, and the least that one is."""

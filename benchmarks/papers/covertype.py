@@ -17,14 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.papers import metrics
+from benchmarks.papers.annotations import Data
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel, numbers
 from benchmarks.papers.predicting import Budget, Problem, folds, kernel_of, measured, scores, short, tuned
-from ewsg_jax import datasets, models
-from ewsg_jax._types import Data
-from ewsg_jax.experiments.config import Method, method_of
-from ewsg_jax.experiments.tables import ConfigError, above_zero, at_least
-from ewsg_jax.sampling import sample
+from ewsg_jax import datasets, models, sample
+from ewsg_jax.experiments import ConfigError, Method, above_zero, at_least, method_of
 
 DIMENSION, TEST_FRACTION, PASSES = 54, 0.2, 1.0
 ACCURACY, LOG_LIKELIHOOD = "accuracy", "log_likelihood"

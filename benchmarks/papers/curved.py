@@ -13,12 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.papers.annotations import Array
 from benchmarks.papers.experiment import Numbers
-from ewsg_jax import dynamics, gradients
-from ewsg_jax._types import Array
-from ewsg_jax.pair import kernel
-from ewsg_jax.posterior import Posterior
-from ewsg_jax.sampling import sample
+from ewsg_jax import Posterior, dynamics, gradients, kernel, sample
 
 SLOPE, PRECISION, TRUST = 2.0, 4.0, 20.0
 """Of y on tanh x; 1 / Var(y | x); λ, with M = 2 and γ_H = 1."""

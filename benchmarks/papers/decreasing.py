@@ -8,12 +8,9 @@ their Table 1 would never leave its start.
 from collections.abc import Sequence
 from typing import Any
 
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._module import Schedule, module, static
-from ewsg_jax._types import Array, P
-from ewsg_jax.experiments.config import Method
-from ewsg_jax.methods import METHODS
-from ewsg_jax.posterior import Posterior
+from benchmarks.papers.annotations import Array
+from ewsg_jax import METHODS, Kernel, Posterior, Schedule, module, static
+from ewsg_jax.experiments import Method
 
 POWER = 0.51
 
@@ -36,12 +33,12 @@ class Decreasing(Schedule):
 
 def kernels(
     method: Method,
-    posterior: Posterior[P],
+    posterior: Posterior,
     firsts: Sequence[float],
     num_rows: int,
     power: float = POWER,
     **more: Any,
-) -> list[Kernel[P]]:
+) -> list[Kernel]:
     """Return a method's kernels with these first steps.
 
     pSGLD's first step and damping are read as of the gradient of the sum, the library's are of the mean: both are

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ewsg_jax import pictures
+from ewsg_jax.experiments import COLOURS, blank
+from ewsg_jax.experiments import png as encoded
 
 PALETTE = 96
 """Colours of a stored picture."""
@@ -41,7 +42,7 @@ def png(shown: Sequence[Panel], note: str = "") -> bytes:
     """Return panels side by side as a PNG, with a text below; a method has one colour in all of them."""
     width = 0.6 + 4.2 * len(shown)
     lines = [part for line in note.splitlines() for part in textwrap.wrap(line, int(17 * width))]
-    figure = pictures.blank(width, 3.6 + 0.13 * len(lines))
+    figure = blank(width, 3.6 + 0.13 * len(lines))
     if lines:
         figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=7)
     of = list(dict.fromkeys(line.of or line.label for panel in shown for line in panel.lines if not line.is_guide))
@@ -49,9 +50,9 @@ def png(shown: Sequence[Panel], note: str = "") -> bytes:
         for line in panel.lines:
             style = {"color": "#888888", "linestyle": ":", "linewidth": 1.0}
             if not line.is_guide:
-                again, colour = divmod(of.index(line.of or line.label), len(pictures.COLOURS))
+                again, colour = divmod(of.index(line.of or line.label), len(COLOURS))
                 dashes = "--" if again or line.is_dashed else "-"
-                style = {"color": pictures.COLOURS[colour], "linestyle": dashes, "linewidth": 1.4}
+                style = {"color": COLOURS[colour], "linestyle": dashes, "linewidth": 1.4}
             axis.plot(line.x, numbers(line.y), label=line.label or None, **style)
             if line.low:
                 axis.fill_between(
@@ -64,7 +65,7 @@ def png(shown: Sequence[Panel], note: str = "") -> bytes:
             _spaced(axis)
         axis.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
         axis.legend(frameon=False, fontsize=8)
-    return pictures.png(figure, 90, PALETTE)
+    return encoded(figure, 90, PALETTE)
 
 
 def _spaced(axis: Any) -> None:

@@ -17,18 +17,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.papers.annotations import Array, Key
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel, numbers
 from benchmarks.papers.predicting import JUDGED, short, worst
-from ewsg_jax import models
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Array, Key
-from ewsg_jax.checking import check
-from ewsg_jax.experiments.config import Method, method_of
-from ewsg_jax.experiments.tables import at_least
-from ewsg_jax.methods import METHODS
-from ewsg_jax.sampling import Samples, sample
-from ewsg_jax.stacking import stack
+from ewsg_jax import METHODS, Kernel, Samples, check, models, sample, stack
+from ewsg_jax.experiments import Method, at_least, method_of
 
 NUM_ROWS = 50
 """The cᵢ."""

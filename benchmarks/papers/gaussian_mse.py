@@ -13,14 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.papers.annotations import Array, Key
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.gaussian import MODEL, NUM_ROWS, rows_of
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Array, Key
-from ewsg_jax.experiments.tables import at_least
-from ewsg_jax.methods import ewsg, uld
-from ewsg_jax.sampling import moments, sample
+from ewsg_jax import Kernel, ewsg, moments, sample, uld
+from ewsg_jax.experiments import at_least
 
 NEAR = 0.25
 """How far a slope may be from the one that is claimed."""

@@ -23,19 +23,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.papers import curved
+from benchmarks.papers.annotations import Array, Data, Key
 from benchmarks.papers.decreasing import POWER, kernels
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel, numbers
 from benchmarks.papers.predicting import worst
-from ewsg_jax import models
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Array, Data, Key
-from ewsg_jax.checking import check
-from ewsg_jax.experiments.config import Method, method_of
-from ewsg_jax.experiments.tables import ConfigError, at_least
-from ewsg_jax.posterior import Posterior
-from ewsg_jax.sampling import Samples, sample
-from ewsg_jax.stacking import stack
+from ewsg_jax import Kernel, Posterior, Samples, check, models, sample, stack
+from ewsg_jax.experiments import ConfigError, Method, at_least, method_of
 
 
 @dataclass(frozen=True)

@@ -22,17 +22,11 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import gammaln
 
+from benchmarks.papers.annotations import Array, Key
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel, numbers
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Array, Key
-from ewsg_jax.checking import check
-from ewsg_jax.experiments.config import Method, method_of
-from ewsg_jax.experiments.tables import ConfigError, above_zero, at_least
-from ewsg_jax.methods import METHODS, saga_ld
-from ewsg_jax.posterior import Posterior
-from ewsg_jax.sampling import StackedSamples, sample
-from ewsg_jax.stacking import stack, stack_data
+from ewsg_jax import METHODS, Kernel, Posterior, StackedSamples, check, saga_ld, sample, stack, stack_data
+from ewsg_jax.experiments import ConfigError, Method, above_zero, at_least, method_of
 
 
 def _log_likelihood(position: Array, row: Array) -> Array:

@@ -32,17 +32,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.papers import metrics
+from benchmarks.papers.annotations import Array, Data, Key
 from benchmarks.papers.decreasing import POWER, kernels
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Panel
+from benchmarks.papers.networks import NormalPrior
 from benchmarks.papers.predicting import Budget, Problem, better, ends, line, numbers_of, run
-from ewsg_jax._types import Array, Data, Key
-from ewsg_jax.experiments.config import Method, method_of
-from ewsg_jax.experiments.tables import ConfigError, at_least
-from ewsg_jax.models.priors import normal_prior
-from ewsg_jax.posterior import Posterior
-from ewsg_jax.sampling import Samples
-from ewsg_jax.stacking import stack
+from ewsg_jax import Posterior, Samples, stack
+from ewsg_jax.experiments import ConfigError, Method, at_least, method_of
 
 RARE = 1e-6
 """Probability that is left out beyond either end of the values."""
@@ -112,7 +109,7 @@ class _LogLikelihood:
 
 def model(noise: StableNoise) -> Posterior[Factors]:
     """Return the posterior of the factors; data: {"row": (n,), "column": (n,), "y": (n,)}."""
-    return Posterior(_LogLikelihood(noise), normal_prior(1.0), check_values=_any_values)
+    return Posterior(_LogLikelihood(noise), NormalPrior(1.0), check_values=_any_values)
 
 
 def _any_values(factors: Factors, entries: Data) -> None:

@@ -21,15 +21,12 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
+from benchmarks.papers.annotations import Array, Key
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.predicting import Problem, checked, short
-from ewsg_jax import methods, models
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Array, Key
-from ewsg_jax.experiments.tables import above_zero, at_least
-from ewsg_jax.sampling import Samples, sample
-from ewsg_jax.stacking import stack
+from ewsg_jax import Kernel, Samples, methods, models, sample, stack
+from ewsg_jax.experiments import above_zero, at_least
 
 POSTERIOR = models.normal()
 LAGS = (1, 2, 5, 10, 20, 50, 100, 200, 500)

@@ -28,6 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.papers import metrics
+from benchmarks.papers.annotations import Array, Data
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Panel
 from benchmarks.papers.networks import Convolutional, LogProbabilities, Network, Perceptron, classes, start_of
@@ -44,13 +45,8 @@ from benchmarks.papers.predicting import (
     scores,
     short,
 )
-from ewsg_jax import datasets
-from ewsg_jax._types import Array, Data
-from ewsg_jax.experiments.config import Method, method_of
-from ewsg_jax.experiments.tables import ConfigError, at_least
-from ewsg_jax.preparation import cluster
-from ewsg_jax.sampling import Samples
-from ewsg_jax.stacking import stack
+from ewsg_jax import Samples, cluster, datasets, stack
+from ewsg_jax.experiments import ConfigError, Method, at_least, method_of
 
 NUM_TRAINING, SIDE, CLUSTERS = 60_000, 28, 10
 """Rows of MNIST's training set, of which the first are; pixels; k of k-means for CP-SGHMC."""

@@ -29,10 +29,8 @@ from benchmarks.papers.mnist import (
     trained,
 )
 from benchmarks.papers.predicting import Problem, ends, numbers_of, run, short
-from ewsg_jax import methods
-from ewsg_jax._kernel import Kernel
-from ewsg_jax.experiments.tables import ConfigError
-from ewsg_jax.stacking import stack
+from ewsg_jax import Kernel, methods, stack
+from ewsg_jax.experiments import ConfigError
 
 LABELS = ("EWSG", "SGHMC")
 STEPS = {"paper": "h = 10/(b(M + 1))", "tuned": "tuned steps"}

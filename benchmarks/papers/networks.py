@@ -1,6 +1,7 @@
 """Networks of flax as posteriors: their weights are the position, each with the prior N(0, s²)."""
 
 import functools
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -8,10 +9,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import optional
-from ewsg_jax._types import Array, Data, Key, PyTree
-from ewsg_jax.models.priors import normal_prior
-from ewsg_jax.posterior import Posterior
+from benchmarks.papers.annotations import Array, Data, Key, PyTree
+from ewsg_jax import Posterior
 
 
 @dataclass(frozen=True)
@@ -78,13 +77,28 @@ def pooled(image: Array) -> Array:
 Network = Perceptron | Convolutional
 
 
+@dataclass(frozen=True)
+class NormalPrior:
+    """The log density of N(0, s² I), up to its constant."""
+
+    scale: float
+
+    def __call__(self, position: PyTree) -> Array:
+        """Return it at a tree of arrays."""
+        squares = [jnp.sum(jnp.square(x)) for x in jax.tree.leaves(position)]
+        return -0.5 * self.scale**-2 * sum(squares, jnp.float32(0.0))
+
+
 def flax() -> Any:
     """Return `flax.nnx`.
 
     Raises:
         ImportError: flax is not installed.
     """
-    return optional.module("flax.nnx", "the experiment of a network")
+    try:
+        return importlib.import_module("flax.nnx")
+    except ImportError as error:
+        raise ImportError("the experiment of a network needs flax: pip install 'ewsg_jax[networks]'") from error
 
 
 @functools.cache
@@ -142,12 +156,12 @@ class _OfNumber:
 
 def classes(network: Network, prior_scale: float = 1.0) -> Posterior[PyTree]:
     """Return the posterior of a network's weights, of rows {"x": (n, …), "y": (n,) classes}."""
-    return Posterior(_OfClass(network), normal_prior(prior_scale), check_values=_any_values)
+    return Posterior(_OfClass(network), NormalPrior(prior_scale), check_values=_any_values)
 
 
 def numbers(network: Network, noise_scale: float, prior_scale: float = 1.0) -> Posterior[PyTree]:
     """Return the posterior of a network's weights, of rows {"x": (n, …), "y": (n,)} with normal noise."""
-    return Posterior(_OfNumber(network, noise_scale), normal_prior(prior_scale))
+    return Posterior(_OfNumber(network, noise_scale), NormalPrior(prior_scale))
 
 
 def _any_values(weights: PyTree, rows: Data) -> None:

@@ -26,21 +26,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.papers.annotations import Array, Data, Key, Position
 from benchmarks.papers.experiment import Claim, Numbers
 from benchmarks.papers.figures import Line, numbers
 from benchmarks.papers.metrics import Metric, Predict
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Array, Data, Key, Position
-from ewsg_jax.checking import Report, check
-from ewsg_jax.experiments import counted
-from ewsg_jax.experiments.config import Method, Run
-from ewsg_jax.experiments.tables import ConfigError, above_zero, at_least
-from ewsg_jax.methods import METHODS
-from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import num_rows
-from ewsg_jax.sampling import Samples, sample
-from ewsg_jax.sampling.budget import steps_reaching, steps_within
-from ewsg_jax.stacking import stack
+from ewsg_jax import METHODS, Kernel, Posterior, Report, Samples, check, sample, stack
+from ewsg_jax.experiments import ConfigError, Method, above_zero, at_least, steps_of_passes
+from ewsg_jax.rows import all_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,15 +190,6 @@ def _scored(predictions: Array, rows: Data, score: Callable[[Array, Data], Array
     return jax.vmap(score, (0, None))(predictions, rows)
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """What `counted` wants to know."""
-
-    label: str
-    kernel: Kernel
-    num_chains: int
-
-
 def kernel_of(method: Method, posterior: Posterior, **changed: Any) -> Kernel:
     """Return a method's kernel of a posterior, with its own options or some of them changed."""
     return METHODS[method.name].build(posterior, **{**method.options, **changed})
@@ -227,16 +210,10 @@ def run(key: Key, kernel: Kernel, problem: Problem, budget: Budget, **options: A
     Raises:
         ConfigError: the budget allows no step.
     """
-    cost, n = kernel.evaluations(problem.train), num_rows(problem.train)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        if cost.counted:
-            wanted = Run(budget.num_chains, budget.data_passes, budget.burn_in_passes)
-            plan = _Plan(repr(kernel), kernel, budget.num_chains)
-            num_steps, burn_in = counted.steps(key, plan, problem, wanted)
-        else:
-            num_steps = steps_within(cost, n, budget.data_passes)
-            burn_in = steps_reaching(cost, n, budget.burn_in_passes)
+        start, data, passes = problem.start, problem.train, (budget.data_passes, budget.burn_in_passes)
+        num_steps, burn_in = steps_of_passes(key, kernel, start, data, budget.num_chains, *passes)
         if num_steps <= burn_in:
             raise ConfigError(f"{kernel!r}: {budget.data_passes:g} passes keep no draw")
         thin = max(1, (num_steps - burn_in) // budget.num_draws)
@@ -294,7 +271,7 @@ def folds(problem: Problem, count: int, seed: int, num_used: int | None = None) 
         seed: of the cut.
         num_used: how many of them are judged by, all by default; 1 is a single validation split.
     """
-    n = num_rows(problem.train)
+    n = all_rows(problem.train)
     order = np.random.default_rng(seed).permutation(n)
     found = []
     for part in np.array_split(order, count)[:num_used]:

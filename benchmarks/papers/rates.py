@@ -23,18 +23,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.papers.annotations import Array
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.gaussian_mse import NEAR, slope
 from benchmarks.papers.quadratic_laws import Law, langevin, saga, svrg, underdamped
-from ewsg_jax import dynamics, gradients, models
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Array
-from ewsg_jax.experiments.tables import ConfigError, above_zero, at_least
-from ewsg_jax.forecasting import Forecast, forecast
-from ewsg_jax.methods import cv_ld, cv_uld, ld, saga_ld, sgld, svrg_ld, uld
-from ewsg_jax.pair import kernel
-from ewsg_jax.preparation import Mode, find_mode
+from ewsg_jax import (
+    Forecast,
+    Kernel,
+    Mode,
+    cv_ld,
+    cv_uld,
+    dynamics,
+    find_mode,
+    forecast,
+    gradients,
+    kernel,
+    ld,
+    models,
+    saga_ld,
+    sgld,
+    svrg_ld,
+    uld,
+)
+from ewsg_jax.experiments import ConfigError, above_zero, at_least
 
 FRICTION = 2.0
 NOISY = ("SGLD", "SGULD")

@@ -27,21 +27,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.papers.annotations import Data, Key
 from benchmarks.papers.decreasing import Decreasing
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.metrics import log_likelihood
 from benchmarks.papers.predicting import Problem, checked
-from ewsg_jax import datasets, models
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Data, Key
-from ewsg_jax.experiments.config import Method, method_of
-from ewsg_jax.experiments.tables import ConfigError, above_zero, at_least
-from ewsg_jax.methods import METHODS, saga_ld, uld
-from ewsg_jax.posterior import Posterior
-from ewsg_jax.preparation import find_mode
-from ewsg_jax.sampling import moments, sample
-from ewsg_jax.stacking import stack
+from ewsg_jax import METHODS, Kernel, Posterior, datasets, find_mode, models, moments, saga_ld, sample, stack, uld
+from ewsg_jax.experiments import ConfigError, Method, above_zero, at_least, method_of
 
 NUM_DRAWS, FRICTION = 1_500, 2.0
 FOREVER, FALL = 1e12, 1 / 3

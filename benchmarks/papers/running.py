@@ -11,43 +11,27 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-import ewsg_jax
 from benchmarks.papers import figures
 from benchmarks.papers.experiment import Experiment, Numbers, Parts, verdict_of
-from ewsg_jax.experiments.files import Folder, plain
-from ewsg_jax.experiments.metrics import device, versions
-from ewsg_jax.experiments.tables import ConfigError, build, from_toml, refuse_unknown
+from ewsg_jax.experiments import ConfigError, Folder, build, device, from_toml, plain, refuse_unknown, versions
 
 Scale = Literal["quick", "full"]
+CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+"""Configurations of the papers, and stored results."""
 SCALES: tuple[Scale, ...] = ("quick", "full")
 RESULT = "result.json"
 """What an experiment's result is called in its folder."""
 T = TypeVar("T")
 
 
-def folder() -> Path:
-    """Return where configurations lie: in the package where it was installed, else in the repository.
-
-    Raises:
-        FileNotFoundError: they are in neither.
-    """
-    package = Path(ewsg_jax.__file__).parent
-    for found in (package / "configs", package.parent / "configs"):
-        if (found / "papers").is_dir():
-            return found
-    raise FileNotFoundError(
-        f"the experiments' configurations are missing: there is no {package.parent}/configs/papers"
-    )
-
-
 def text_of(name: str) -> str:
     """Return the text of an experiment's configuration."""
-    return (folder() / "papers" / f"{name}.toml").read_text(encoding="utf-8")
+    return (CONFIGS / "papers" / f"{name}.toml").read_text(encoding="utf-8")
 
 
 def stored(name: str) -> dict[str, Any] | None:
     """Return the result of an experiment that is stored beside the configurations, None where there is none."""
-    path = folder() / "results" / name / RESULT
+    path = CONFIGS / "results" / name / RESULT
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 

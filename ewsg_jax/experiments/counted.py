@@ -1,4 +1,4 @@
-"""Steps within a budget for methods whose steps cost what they turn out to: a run ahead measures it.
+"""Passes over the data, turned into steps; where steps cost what they turn out to, a run ahead measures it.
 
 The randomness of a chain's step is a function of the key and the step's number, so the run ahead and the run proper
 are the same chains, and their steps cost the same.
@@ -6,7 +6,6 @@ are the same chains, and their steps cost the same.
 
 import math
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 
@@ -17,30 +16,10 @@ from ewsg_jax.experiments.tables import ConfigError
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.sampling import sample
-from ewsg_jax.sampling.budget import steps_within
+from ewsg_jax.sampling.budget import steps_reaching, steps_within
 
 CLOSE = 0.01
 """What part of the passes need not be run ahead."""
-
-
-class Chains(Protocol):
-    """What a plan says of its chains."""
-
-    @property
-    def label(self) -> str: ...
-    @property
-    def kernel(self) -> Kernel: ...
-    @property
-    def num_chains(self) -> int: ...
-
-
-class Sampled(Protocol):
-    """What is sampled."""
-
-    @property
-    def train(self) -> Data: ...
-    @property
-    def start(self) -> Position | Callable[[Key], Position]: ...
 
 
 def least_steps(label: str, cost: Evaluations, n: int, run: Run) -> int:
@@ -57,18 +36,36 @@ def least_steps(label: str, cost: Evaluations, n: int, run: Run) -> int:
     return max(1, steps_within(cost, n, run.data_passes))
 
 
-def steps(key: Key, plan: Chains, problem: Sampled, run: Run) -> tuple[int, int]:
-    """Return how many steps the budget allows, and how many of them are burn-in, by what steps cost as they run.
+def steps_of_passes(
+    key: Key,
+    kernel: Kernel,
+    start: Position | Callable[[Key], Position],
+    data: Data,
+    num_chains: int,
+    data_passes: float,
+    burn_in_passes: float = 0.0,
+) -> tuple[int, int]:
+    """Return how many steps a number of passes over the data allows, and how many of them are burn-in.
 
-    What a step costs drifts with the chain (the bright data of FlyMC grow as it leaves its centre), so that its
-    beginning does not say what the rest costs: the whole run is made ahead, without draws.
+    What a step of some methods costs drifts with the chain (the bright data of FlyMC grow as it leaves its centre),
+    so that its beginning does not say what the rest costs: the whole run is made ahead, without draws.
+
+    Args:
+        key: that of the run, a typed PRNG key.
+        kernel: the kernel, or a stack of kernels.
+        start: where chains start, as `ewsg_jax.sample` takes it.
+        data: all n rows.
+        num_chains: chains of the run.
+        data_passes: passes of each chain, the start and refreshes included.
+        burn_in_passes: passes that no draw is kept of.
 
     Raises:
         KeyboardInterrupt: an interrupt ended the run ahead.
     """
-    n = num_rows(problem.train)
-    at_most = plan.kernel.evaluations(problem.train)
-    burn_in, budget = run.burn_in_passes * n, run.data_passes * n
+    n, at_most = num_rows(data), kernel.evaluations(data)
+    if not at_most.counted:
+        return steps_within(at_most, n, data_passes), steps_reaching(at_most, n, burn_in_passes)
+    burn_in, budget = burn_in_passes * n, data_passes * n
     made, spent, per_step, state = [0], [float(at_most.at_init)], float(at_most.per_step), None
     for wanted in (burn_in, budget):
         while (left := wanted - spent[-1]) > CLOSE * wanted:
@@ -76,11 +73,11 @@ def steps(key: Key, plan: Chains, problem: Sampled, run: Run) -> tuple[int, int]
             count = max(1, math.ceil(0.7 * left / per_step))
             part = sample(
                 key,
-                plan.kernel,
-                problem.start if state is None else None,
-                problem.train,
+                kernel,
+                start if state is None else None,
+                data,
                 count if state is None else min(count, made[-1]),
-                num_chains=plan.num_chains,
+                num_chains=num_chains,
                 keep=None,
                 state=state,
                 progress=False,
@@ -88,7 +85,7 @@ def steps(key: Key, plan: Chains, problem: Sampled, run: Run) -> tuple[int, int]
             if part.interrupted:
                 raise KeyboardInterrupt
             # Evaluations of the start are in the first part's.
-            spent.append((0.0 if state is None else spent[-1]) + part.gradient_evaluations / plan.num_chains)
+            spent.append((0.0 if state is None else spent[-1]) + part.gradient_evaluations / num_chains)
             made.append(made[-1] + part.num_steps)
             per_step = max((spent[-1] - spent[-2]) / part.num_steps, budget / MOST_STEPS)
             state = part.state

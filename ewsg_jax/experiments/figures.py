@@ -14,13 +14,16 @@ MOST_MARGINALS = 12
 MOST_CHAINS = 4
 
 
-def require() -> None:
+def require_matplotlib(needed_by: str) -> None:
     """Refuse to begin where matplotlib is not installed.
+
+    Args:
+        needed_by: the command, for the message.
 
     Raises:
         ImportError: matplotlib is not installed.
     """
-    optional.module("matplotlib.figure", "python -m ewsg_jax run", extra="run")
+    optional.module("matplotlib.figure", needed_by, extra="run")
 
 
 def traces(experiment: Experiment, results: list[Result]) -> bytes:

@@ -121,7 +121,11 @@ def execute(
     key = jax.random.fold_in(jax.random.key(experiment.run.seed), _number(plan, experiment))
     run_key, heat_key = jax.random.split(key)
     if plan.kernel.evaluations(problem.train).counted:
-        num_steps, burn_in = counted.steps(run_key, plan, problem, experiment.run)
+        run = experiment.run
+        passes = run.data_passes, run.burn_in_passes
+        num_steps, burn_in = counted.steps_of_passes(
+            run_key, plan.kernel, problem.start, problem.train, plan.num_chains, *passes
+        )
         burn_in, thin = _kept(plan.label, num_steps, burn_in, experiment.run.num_draws)
         plan = dataclasses.replace(plan, num_steps=num_steps, burn_in=burn_in, thin=thin)
     moved = _sampled(run_key, plan, problem, checkpoint)

@@ -1,5 +1,6 @@
 """What an experiment samples: rows, posterior, coordinates and starting points."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,8 +11,12 @@ import numpy as np
 from ewsg_jax import datasets, models, products
 from ewsg_jax._types import Array, Key
 from ewsg_jax.experiments.config import Experiment
-from ewsg_jax.experiments.mode import Mode, find_mode
+from ewsg_jax.experiments.tables import ConfigError
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation import Mode, find_mode
+
+TOLERANCE = 1e-3
+"""Posterior standard deviations within which the mode is found."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,14 +63,14 @@ def prepare(experiment: Experiment) -> Problem:
 
     mode, root, matrix = None, None, None
     if model.coordinates == "curvature" or run.start == "mode":
-        mode = find_mode(rows, model.prior_scale)
+        mode = _mode(posterior, rows)
         # The normal approximation at the mode has the covariance H⁻¹ = root rootᵀ.
-        root = np.linalg.inv(np.linalg.cholesky(mode.hessian)).T
+        root = np.linalg.inv(np.linalg.cholesky(np.linalg.inv(np.asarray(mode.covariance)))).T
         words.append(
-            f"mode by Newton's method: {mode.num_steps} steps, {mode.data_passes} passes over the data "
+            f"mode by Newton's method: {mode.num_steps} steps, {mode.data_passes:g} passes over the data "
             "(not counted below)"
         )
-    centre = np.zeros(len(names)) if mode is None or run.start == "zero" else mode.weights
+    centre = np.zeros(len(names)) if mode is None or run.start == "zero" else np.asarray(mode.position, float)
     spread = None if root is None or run.start == "zero" else run.start_spread * root
     if model.coordinates == "curvature":
         assert root is not None
@@ -90,6 +95,25 @@ def prepare(experiment: Experiment) -> Problem:
         mode=mode,
         description=tuple(words),
     )
+
+
+def _mode(posterior: Posterior, rows: dict[str, np.ndarray]) -> Mode[Array]:
+    """Return the mode of a logistic regression.
+
+    Raises:
+        ConfigError: there is none: a flat prior on features that depend on each other.
+    """
+    key, start = jax.random.key(0), jnp.zeros(rows["x"].shape[1])
+    with warnings.catch_warnings():
+        # What the search says of a mode that it has not found is said below, with what to do in a configuration.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        mode = find_mode(key, posterior, start, rows, tolerance=TOLERANCE, progress=False)
+    if not np.isfinite(mode.distance):
+        raise ConfigError(
+            "model.prior_scale must be smaller: the posterior's curvature at its mode is not positive definite, "
+            "since features depend on each other and the prior is too flat"
+        )
+    return mode
 
 
 def _rows(experiment: Experiment) -> tuple[datasets.Dataset, datasets.Dataset, list[str]]:

@@ -61,7 +61,7 @@ def make_ready(path: Path, output: Path | None = None, seed: int | None = None) 
         experiment = parse(text)
     folder = Folder(output if output is not None else Path("results") / path.stem)
     try:
-        figures.require()
+        figures.require_matplotlib("python -m ewsg_jax run")
         problem = prepare(experiment)
         plans = plan(experiment, problem)
         before = folder.read_text("config.toml")

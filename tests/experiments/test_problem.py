@@ -9,7 +9,6 @@ import ewsg_jax as ewsg
 from ewsg_jax.experiments.config import parse
 from ewsg_jax.experiments.heat import Heat, measure
 from ewsg_jax.experiments.logistic import execute, plan
-from ewsg_jax.experiments.mode import find_mode
 from ewsg_jax.experiments.problem import prepare
 from ewsg_jax.experiments.report import in_words
 from ewsg_jax.experiments.tables import ConfigError
@@ -45,20 +44,15 @@ def rows():
     return {"x": x, "y": (generator.random(300) < 1 / (1 + np.exp(-2 * x[:, 0]))).astype(np.float32)}
 
 
-def test_the_mode_is_where_the_gradient_vanishes(rows):
-    posterior = ewsg.models.logistic_regression(prior_scale=0.7)
-    mode = find_mode(rows, 0.7)
-    gradient = posterior.gradient(jnp.asarray(mode.weights, jnp.float32), rows)
-    np.testing.assert_allclose(gradient, 0, atol=1e-3)
-    hessian = jax.hessian(lambda w: posterior.potential(w, rows))(jnp.asarray(mode.weights, jnp.float32))
-    np.testing.assert_allclose(mode.hessian, hessian, rtol=1e-4, atol=1e-3)
-    assert mode.data_passes >= mode.num_steps > 0
-
-
-def test_a_flat_prior_on_dependent_features_is_refused(rows):
-    doubled = {"x": np.hstack([rows["x"], np.zeros((300, 1), np.float32)]), "y": rows["y"]}
-    with pytest.raises(ValueError, match="not positive definite"):
-        find_mode(doubled, np.inf)
+def test_a_flat_prior_on_dependent_features_is_refused(monkeypatch):
+    """One column twice, and a prior so flat that float64 has no curvature between them."""
+    whole = ewsg.datasets.load("breast_cancer")
+    x = np.column_stack([whole.x[:, 0], whole.x[:, 0]])
+    twice = ewsg.datasets.Dataset(x, whole.y, ("mean_area", "again"), "twice", "made here")
+    monkeypatch.setattr(ewsg.datasets, "load", lambda name: twice)
+    text = TEXT.format(coordinates="features", start="mode", data="").replace('drop_columns = ["mean_area"]', "")
+    with pytest.raises(ConfigError, match="model.prior_scale must be smaller: .* not positive definite"):
+        prepare(parse(text.replace("prior_scale = 2.0", "prior_scale = inf")))
 
 
 def test_curvature_coordinates_are_the_same_posterior():
@@ -74,7 +68,7 @@ def test_curvature_coordinates_are_the_same_posterior():
         expected = float(plain.posterior.potential(w, plain.train))
         assert float(round_one.posterior.potential(phi, round_one.train)) == pytest.approx(expected, rel=1e-4)
     # The curvature at the mode is the identity there.
-    at_mode = np.linalg.solve(round_one.matrix, round_one.mode.weights).astype(np.float32)
+    at_mode = np.linalg.solve(round_one.matrix, np.asarray(round_one.mode.position)).astype(np.float32)
     hessian = jax.hessian(lambda p: round_one.posterior.potential(p, round_one.train))(at_mode)
     np.testing.assert_allclose(hessian, np.eye(len(plain.names)), atol=2e-3)
 
@@ -84,9 +78,9 @@ def test_starts_are_spread_around_the_mode(coordinates):
     made = problem(coordinates, "mode")
     starts = jax.vmap(made.start)(jax.random.split(jax.random.key(0), 4000))
     weights = np.asarray(made.to_weights(np.asarray(starts)), np.float64)
-    covariance = 4 * np.linalg.inv(made.mode.hessian)
+    covariance = 4 * np.asarray(made.mode.covariance)
     sd = np.sqrt(np.diag(covariance))
-    assert np.abs((weights.mean(0) - made.mode.weights) / sd).max() < 5 / np.sqrt(4000)
+    assert np.abs((weights.mean(0) - np.asarray(made.mode.position)) / sd).max() < 5 / np.sqrt(4000)
     np.testing.assert_allclose(weights.std(0) / sd, 1, atol=0.06)
 
 

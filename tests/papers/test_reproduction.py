@@ -3,7 +3,11 @@
 import dataclasses
 import functools
 import json
+import os
+import subprocess
+import sys
 import tomllib
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +19,14 @@ from benchmarks.papers import command, convergence, figures, gaussian, gaussian_
 from benchmarks.papers.command import EXPERIMENTS
 from benchmarks.papers.experiment import FAILS, HOLDS, IN_PART, Claim, Experiment, verdict_of
 from benchmarks.papers.figures import Line, Panel, png
-from benchmarks.papers.running import RESULT, SCALES, folder, run, settings_of, text_of, told
+from benchmarks.papers.running import CONFIGS, RESULT, SCALES, run, settings_of, text_of, told
 from ewsg_jax import pictures
 from ewsg_jax.__main__ import main
+from ewsg_jax.experiments import ConfigError
 from ewsg_jax.experiments.files import Folder
 from tests.oracles.gaussian import kl_divergence
 
-STORED = sorted((folder() / "results").glob(f"*/{RESULT}"))
+STORED = sorted((CONFIGS / "results").glob(f"*/{RESULT}"))
 
 
 # What is stored.
@@ -43,6 +48,30 @@ def test_a_stored_verdict_follows_from_stored_numbers(path):
 def test_every_configuration_is_one(name, scale):
     experiment = EXPERIMENTS[name]
     assert len(experiment.parts(settings_of(experiment.settings, text_of(name), scale))) > 1
+
+
+def test_a_scale_that_is_no_table_is_refused():
+    with pytest.raises(ConfigError, match="full must be a table of keys; got 7"):
+        settings_of(gaussian_mse.Settings, "full = 7", "full")
+
+
+def test_the_command_needs_a_checkout(monkeypatch, tmp_path, capsys):
+    """Of an installed wheel there is the package alone."""
+    monkeypatch.setattr(ewsg, "__file__", str(tmp_path / "ewsg_jax" / "__init__.py"))
+    assert main(["reproduce", "--list"]) == 2
+    assert "error: reproduce: needs a checkout of the repository, with the folder" in capsys.readouterr().err
+
+
+def test_the_command_works_from_a_folder_with_benchmarks_of_its_own(tmp_path):
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "__init__.py").write_text("raise ImportError('not these')")
+    command = [sys.executable, "-m", "ewsg_jax", "reproduce", "--list"]
+    paths = {"PYTHONPATH": str(Path(ewsg.__file__).parents[1])}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | paths, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == len(EXPERIMENTS)
 
 
 # How it is judged.

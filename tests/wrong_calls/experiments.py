@@ -160,7 +160,6 @@ of(
     ),
     ("not TOML", C, "TOML", "Expected", "valid", chosen("[full")),
     ("table", C, "ful", "unknown key 'ful'", "'full'", chosen("[ful]\n")),
-    ("a number", C, "full", "7", "a table of keys", chosen("full = 7")),
     ("chains", C, "num_chains", "1.5", "a whole number", chosen("[full]\nnum_chains = 1.5")),
     ("missing", C, "data_seeds", "missing", "data_seeds", chosen("[full]\nnum_chains = 9")),
 )
