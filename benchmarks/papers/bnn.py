@@ -28,7 +28,18 @@ from benchmarks.papers.annotations import Data
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Panel
 from benchmarks.papers.networks import Network, Outputs, Perceptron, classes, numbers, start_of
-from benchmarks.papers.predicting import Budget, Problem, ends, kernel_of, line, numbers_of, run, scores, short
+from benchmarks.papers.predicting import (
+    Budget,
+    Problem,
+    ends,
+    has_friction,
+    kernel_of,
+    line,
+    numbers_of,
+    run,
+    scores,
+    short,
+)
 from ewsg_jax import datasets, stack
 from ewsg_jax.experiments import ConfigError, Method, above_zero, at_least, method_of
 from ewsg_jax.rows import all_rows
@@ -123,15 +134,10 @@ class Settings:
         """The methods by their labels; steps and frictions are found for them."""
         found = {}
         for number, table in enumerate(self.methods, 1):
-            more = {"step_size": 1.0} | ({"friction": 1.0} if has_friction(str(table.get("name"))) else {})
+            more = {"step_size": 1.0} | ({"friction": 1.0} if has_friction(table.get("name")) else {})
             method = method_of(more | table, number)
             found[method.label] = method
         return found
-
-
-def has_friction(name: str) -> bool:
-    """Return whether a method has a momentum, by its name."""
-    return "hmc" in name
 
 
 def grid(method: Method, settings: Settings, n: int) -> list[dict[str, float]]:

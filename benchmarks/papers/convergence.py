@@ -13,11 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import ewsg_jax as ewsg
 from benchmarks.papers.annotations import Array
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.gaussian_mse import NEAR, slope
-from ewsg_jax import Kernel, Posterior, methods, sample
+from ewsg_jax import Kernel, Posterior, sample
 from ewsg_jax.experiments import at_least
 
 START, SURE, ROUNDING = 3.0, 5.0, 1e-4
@@ -68,8 +69,8 @@ def on(seed: int, settings: Settings) -> Numbers:
     for number, step in enumerate(settings.step_sizes):
         count, key = round(settings.time / step), jax.random.fold_in(jax.random.key(seed), number)
         kernels: dict[str, Kernel[Array]] = {
-            "SGHMC": methods.sghmc(posterior, step, **shared),
-            "EWSG": methods.ewsg(posterior, step, chain_length=1, **shared),
+            "SGHMC": ewsg.sghmc(posterior, step, **shared),
+            "EWSG": ewsg.ewsg(posterior, step, chain_length=1, **shared),
         }
         told: dict[str, Any] = {"step": step, "exact": exact(step, settings.friction, count)}
         for label, kernel in kernels.items():

@@ -29,8 +29,8 @@ from benchmarks.papers import metrics
 from benchmarks.papers.annotations import Data
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel, numbers
-from benchmarks.papers.predicting import Budget, Problem, folds, kernel_of, measured, short, tuned
-from ewsg_jax import METHODS, Mode, datasets, find_mode, forecast, models
+from benchmarks.papers.predicting import Budget, Problem, folds, has_friction, kernel_of, measured, short, tuned
+from ewsg_jax import Mode, datasets, find_mode, forecast, models
 from ewsg_jax.experiments import ConfigError, Method, above_zero, at_least, at_most, method_of
 
 REGRESSION = ("concrete", "airfoil", "parkinsons_updrs", "parkinsons_updrs, 21 features", "bike")
@@ -130,8 +130,8 @@ class Settings:
         """The methods by their labels; steps and frictions are found for them."""
         found = {}
         for number, table in enumerate(self.methods, 1):
-            has_friction = "hmc" in str(table.get("name"))
-            method = method_of({"step_size": 1.0} | ({"friction": 1.0} if has_friction else {}) | table, number)
+            more = {"step_size": 1.0} | ({"friction": 1.0} if has_friction(table.get("name")) else {})
+            method = method_of(more | table, number)
             found[method.label] = method
         return found
 
@@ -160,14 +160,9 @@ def posed(name: str) -> Posed:
     return Posed(problem, replace(problem, train=rows.chosen_by), mode, curvature)
 
 
-def has_momentum(method: Method) -> bool:
-    """Return whether a method has a momentum."""
-    return "langevin" not in METHODS[method.name].dynamics
-
-
 def candidates(method: Method, curvature: float, settings: Settings) -> list[dict[str, float]]:
     """Return the grid of a method."""
-    if not has_momentum(method):
+    if not has_friction(method.name):
         return [{"step_size": c / curvature} for c in settings.steps]
     root = curvature**0.5
     return [{"step_size": c / root, "friction": g * root} for c in settings.steps for g in settings.frictions]
@@ -202,13 +197,13 @@ def on(name: str, settings: Settings) -> Numbers:
         best = chosen["best"] or grid[0]
         told = measured(key, kernel_of(method, of.problem.posterior, **best), of.problem, budget)
         spent += chosen["evaluations"] + told.pop("evaluations")
-        unit = of.curvature**0.5 if has_momentum(method) else of.curvature
+        unit = of.curvature**0.5 if has_friction(method.name) else of.curvature
         found[label] = {
             "passes": [float(f"{x:.4g}") for x in told["passes"]],
             "mean": told[SCORE]["mean"],
             "step": short(best["step_size"] * unit),
             "friction": short(best["friction"] / unit) if "friction" in best else None,
-            "stable": stable(method, of, settings) if has_momentum(method) else None,
+            "stable": stable(method, of, settings) if has_friction(method.name) else None,
             "lost": told["lost"],
             "check": told["check"],
         }

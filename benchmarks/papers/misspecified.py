@@ -21,11 +21,12 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
+import ewsg_jax
 from benchmarks.papers.annotations import Array, Key
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.predicting import Problem, checked, short
-from ewsg_jax import Kernel, Samples, methods, models, sample, stack
+from ewsg_jax import Kernel, Samples, models, sample, stack
 from ewsg_jax.experiments import above_zero, at_least
 
 POSTERIOR = models.normal()
@@ -123,7 +124,7 @@ def ewsg(step_size: float, settings: Settings) -> Kernel[Array]:
     """Return EWSG."""
     rows = round(settings.batch_share * settings.num_rows)
     options: dict[str, Any] = {"friction": settings.friction, "batch_size": rows, "chain_length": 1}
-    return methods.ewsg(POSTERIOR, step_size, integrator="euler", **options)
+    return ewsg_jax.ewsg(POSTERIOR, step_size, integrator="euler", **options)
 
 
 def sampled(key: Key, kernel: Kernel[Array], start: Array, data: Array, steps: int, chains: int) -> Any:
@@ -159,12 +160,12 @@ def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
             n, (_, sd), best = len(data), exact(data), jnp.asarray(mode(data), jnp.float32)
             options: dict[str, Any] = {"num_resampled": n // REDRAWN, "target_acceptance": ACCEPTANCE}
             options |= {"adapt_steps": settings.burn_in, "center": best}
-            walk = methods.random_walk_metropolis(POSTERIOR, METROPOLIS * float(sd.min()))
+            walk = ewsg_jax.random_walk_metropolis(POSTERIOR, METROPOLIS * float(sd.min()))
             step = settings.flymc_start_step
             runs: dict[str, tuple[Kernel[Array], Array, int]] = {
                 "Metropolis": (walk, best, settings.metropolis_steps),
                 "FlyMC from the mode": (
-                    methods.flymc(POSTERIOR, step, capacity=max(50, n // 100), **options),
+                    ewsg_jax.flymc(POSTERIOR, step, capacity=max(50, n // 100), **options),
                     best,
                     settings.flymc_steps,
                 ),
@@ -172,7 +173,7 @@ def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
                 "EWSG, tuned": (ewsg(done["tuning"]["step_size"], settings), best, settings.ewsg_steps),
             }
             # One by one, so that each tells what it used.
-            from_afar = methods.flymc(POSTERIOR, step, capacity=n, **options), jnp.zeros(2), settings.flymc_steps
+            from_afar = ewsg_jax.flymc(POSTERIOR, step, capacity=n, **options), jnp.zeros(2), settings.flymc_steps
             runs |= {f"FlyMC {i}": from_afar for i in range(settings.flymc_runs)}
             found: Numbers = {}
             for number, (label, (kernel, start, steps)) in enumerate(runs.items()):

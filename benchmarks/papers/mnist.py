@@ -38,6 +38,7 @@ from benchmarks.papers.predicting import (
     Problem,
     better,
     ends,
+    has_friction,
     kernel_of,
     line,
     numbers_of,
@@ -159,14 +160,9 @@ def options_of(method: Method, num_rows: int, factor: float = 1.0, of: int = OF_
     options |= {"labels": "stratum", "num_strata": CLUSTERS} if method.name == "cp_sghmc" else {}
     if method.name == "psgld":
         return options | {"step_size": step / num_rows}
-    if not is_underdamped(method):
+    if not has_friction(method.name):
         return options | {"step_size": step * OF_SUM / num_rows}
     return options | in_unit(step, float(method.options["friction"]), num_rows, of)
-
-
-def is_underdamped(method: Method) -> bool:
-    """Return whether a method has a momentum, whose friction is printed too."""
-    return "friction" in method.options
 
 
 def for_rows(problem: Problem, rows: Data) -> Problem:
@@ -250,7 +246,7 @@ def of_method(label: str, settings: Settings, _: Parts) -> Numbers:
         found[which] = numbers_of(key, samples, problem, budget, which == "tuned" and label in settings.checked)
         along = scores(samples, for_rows(problem, part), budget)["error"]
         found[which]["training"] = {"mean": short(along.mean(0)), "last": short(along[:, -1])}
-    if is_underdamped(method):
+    if has_friction(method.name):
         of_sum = kernel_of(method, problem.posterior, **options_of(method, settings.num_rows, of=OF_SUM))
         all_samples.append(run(key, of_sum, problem, settings.short_budget))
         found["of_sum"] = numbers_of(key, all_samples[-1], problem, settings.short_budget, judged=False)

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
+import ewsg_jax as ewsg
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.mnist import (
@@ -29,7 +30,7 @@ from benchmarks.papers.mnist import (
     trained,
 )
 from benchmarks.papers.predicting import Problem, ends, numbers_of, run, short
-from ewsg_jax import Kernel, methods, stack
+from ewsg_jax import Kernel, stack
 from ewsg_jax.experiments import ConfigError
 
 LABELS = ("EWSG", "SGHMC")
@@ -59,8 +60,8 @@ def kernel_of(
     """Return the kernel of a cell with m = M + 1 candidates."""
     options: dict[str, Any] = in_unit(factor * 10 / (b * m), settings.friction, settings.num_rows, of)
     if label == "EWSG":
-        return methods.ewsg(problem.posterior, **options, batch_size=b, chain_length=m - 1)
-    return methods.sghmc(problem.posterior, **options, batch_size=b * m)
+        return ewsg.ewsg(problem.posterior, **options, batch_size=b, chain_length=m - 1)
+    return ewsg.sghmc(problem.posterior, **options, batch_size=b * m)
 
 
 def cell(b: int, m: int, settings: Settings, _: Parts) -> Numbers:

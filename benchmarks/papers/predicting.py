@@ -16,6 +16,7 @@ set.
 """
 
 import functools
+import inspect
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -188,6 +189,11 @@ def _added(total: Array, prediction: Array, log: bool) -> Array:
 @functools.partial(jax.jit, static_argnums=2)
 def _scored(predictions: Array, rows: Data, score: Callable[[Array, Data], Array]) -> Array:
     return jax.vmap(score, (0, None))(predictions, rows)
+
+
+def has_friction(name: Any) -> bool:
+    """Return whether a method, by its name, has a momentum and a friction of it; False where there is no such."""
+    return name in METHODS and "friction" in inspect.signature(METHODS[name].build).parameters
 
 
 def kernel_of(method: Method, posterior: Posterior, **changed: Any) -> Kernel:

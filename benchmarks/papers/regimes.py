@@ -32,7 +32,7 @@ from benchmarks.papers.decreasing import Decreasing
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.metrics import log_likelihood
-from benchmarks.papers.predicting import Problem, checked
+from benchmarks.papers.predicting import Problem, checked, has_friction
 from ewsg_jax import METHODS, Kernel, Posterior, datasets, find_mode, models, moments, saga_ld, sample, stack, uld
 from ewsg_jax.experiments import ConfigError, Method, above_zero, at_least, method_of
 
@@ -56,11 +56,10 @@ class Tried(Protocol):
 
 def kernel_of(method: Method, posterior: Posterior, curvature: float, step: float, over: float) -> Kernel:
     """Return a method's kernel at a step in units of 1/L, or of time where it has a momentum."""
-    record, unit = METHODS[method.name], 1 / curvature
-    has_friction = "langevin" not in record.dynamics
-    falling = Decreasing(first=step if has_friction else step * unit, over=over, power=FALL)
-    given = {"inverse_mass": unit, "friction": FRICTION} if has_friction else {}
-    return record.build(posterior, **{**method.options, **given, "step_size": falling})
+    unit, is_underdamped = 1 / curvature, has_friction(method.name)
+    falling = Decreasing(first=step if is_underdamped else step * unit, over=over, power=FALL)
+    given = {"inverse_mass": unit, "friction": FRICTION} if is_underdamped else {}
+    return METHODS[method.name].build(posterior, **{**method.options, **given, "step_size": falling})
 
 
 def run(

@@ -51,7 +51,7 @@ def test_a_flat_prior_on_dependent_features_is_refused(monkeypatch):
     twice = ewsg.datasets.Dataset(x, whole.y, ("mean_area", "again"), "twice", "made here")
     monkeypatch.setattr(ewsg.datasets, "load", lambda name: twice)
     text = TEXT.format(coordinates="features", start="mode", data="").replace('drop_columns = ["mean_area"]', "")
-    with pytest.raises(ConfigError, match="model.prior_scale must be smaller: .* not positive definite"):
+    with pytest.raises(ConfigError, match=r"model.prior_scale must be smaller: .* not positive definite"):
         prepare(parse(text.replace("prior_scale = 2.0", "prior_scale = inf")))
 
 
