@@ -3,8 +3,6 @@
 The log likelihood of held-out rows under a draw of each of many chains, from 0 on: its mean and its standard
 deviation over chains, pass by pass. Both have a limit, that of the posterior: a long run of the full gradient by
 symmetric splitting tells it. What the paper leaves open is told in the configuration.
-
-What is claimed of EWSG-VR on logistic regression, and Figure 5.
 """
 
 import functools

@@ -3,8 +3,6 @@
 V(θ) = ‖θ‖²/2s² − Σᵢ log p(yᵢ | xᵢ, θ), n = 464,809, one pass in batches of 50; 100 chains predict together. What
 the paper leaves open is told in the configuration. FlyMC is run for as many steps of 50 rows as make n: its bright
 rows come on top, and the sums of its bound take two passes before the first step.
-
-What is claimed of Covertype in one pass, with the paper's Table 1 beside, and Figure 2.
 """
 
 import functools

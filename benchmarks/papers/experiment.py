@@ -1,6 +1,6 @@
 """What an experiment is: parts that give numbers, claims that are read off them, and a figure.
 
-What a paper claims, and what becomes of it: rules that stand before the numbers they judge.
+The rules that judge what a paper claims stand before the numbers that they judge.
 """
 
 from collections.abc import Callable, Mapping, Sequence

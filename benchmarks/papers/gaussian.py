@@ -3,8 +3,6 @@
 Section 5.1 of Li, Wang, Zha & Tao, Figures 1a to 1c, and Figure 4: KL(target ‖ normal law fitted to independent
 chains), pass by pass. The paper draws the cᵢ once and does not say where chains start; here several data sets are
 drawn, and chains start at 0.
-
-What is claimed of a Gaussian in the plane, and the figures that show it.
 """
 
 import itertools

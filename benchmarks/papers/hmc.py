@@ -9,9 +9,7 @@ steps 1/L, or 1/√L with a momentum, of friction √L. Open in the paper: the g
 (not over draws here; curves are means over repeats, which come to the mean score of single draws of the
 posterior). It prints no numbers.
 
-The data of Li et al.: 70 % of the rows to train on, 10 % to choose by and 20 % to judge by.
-
-What is claimed of Hamiltonian methods with less variance, and the figures that show it.
+Of the rows 70 % are to train on, 10 % to choose by and 20 % to judge by.
 """
 
 import functools

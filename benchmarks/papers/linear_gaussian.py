@@ -6,10 +6,6 @@ schedule (`decreasing`), starts from the prior, and the error: that of the avera
 iterations so far, weighted by steps (the supplement's eq. 12), from the posterior's mean, in standard deviations of
 the posterior: ((θ̄ − μ)ᵀ Σ⁻¹ (θ̄ − μ) / D)^½, a root mean square over chains. SGRLD's metric is the posterior's
 precision AᵀA/σ² + I, which is what the Fisher information adds to the prior.
-
-What the configuration of `linear_gaussian` says.
-
-What is claimed of HAMCMC on a linear Gaussian model and off it, and the figure that shows it.
 """
 
 import functools

@@ -7,10 +7,6 @@ Here it is the mean square of averages over the second half of a run so far, of 
 coordinate, less their expectations, which are known. Steps are in units of 1/L, L = 2n/s² the largest curvature at
 the mode, and those of the underdamped method in time at u = 1/L. Chains start at (m + s, 2s), m and s the mean and
 the standard deviation of the rows; with control variates at their centre, whose search is paid for.
-
-A normal law in μ and σ under a flat prior: the posterior's exact moments, and the error of averages.
-
-What is claimed of data with a long tail, and the figure that shows it.
 """
 
 import warnings

@@ -7,8 +7,6 @@ freedom, and μ ~ N(x̄, σ²/n) given σ. What the paper leaves open is told in
 A row is bright with a probability of third order in the distance from the mode: of 3e-8 within the posterior, for a
 bound that is tight there. What FlyMC uses of the rows in a step is then the tenth that is drawn anew, whatever that
 finds; the paper's 10.9 % are as much, and rows that were bright on the way there.
-
-What is claimed of a normal law fitted to log-normal draws, and Figure 6.
 """
 
 import warnings

@@ -1,18 +1,9 @@
 """Methods that are judged by what they predict: runs at equal passes, and held-out scores along them.
 
-`measured` runs a kernel on a `problem` at a budget, and judges predictions by `metrics` and draws by `check`;
-`tuning` picks options for every method alike.
-
-What methods are run on, to be judged by what they predict, and how long.
-
-What a run's predictions are worth, and how far its draws are from the posterior.
-
-One tuner for every method alike: options from a list, by rows that are held out of the training rows.
-
-Methods compared by the scores with which they end, and along the way: claims and lines.
-
-Curves are what `predicting.measured` gives of each method, by label; there is one such dictionary for each data
-set.
+A `Problem` is what methods are run on, a `Budget` how long. `measured` runs a kernel, and judges predictions by
+`metrics` and draws by `check`. `tuned` picks options for every method alike, by held-out rows. Methods are compared
+by the scores with which they end: curves are what `measured` gives of each method, by label, one such dictionary for
+each data set.
 """
 
 import functools

@@ -8,11 +8,7 @@ Each power is judged by itself.
 Nothing is sampled. On the quadratic laws are exact (`quadratic_laws`); a method costs its evaluations in the time
 in which distances of means shrink by e, at the cheapest step and batch whose stationary law is within ε, W₂ being
 that of normal laws of these moments. Anchors of SVRG are renewed every n/b steps. On logistic regression costs
-are what `ewsg_jax.forecast` says of kernels at several steps (`logistic_rates`).
-
-What accuracies cost on logistic regression, by forecasts of kernels around the mode.
-
-What is claimed of the cost of an accuracy, and the figure that shows it.
+are what `ewsg_jax.forecast` says of kernels at several steps.
 """
 
 from collections.abc import Callable, Sequence

@@ -10,10 +10,6 @@ N(0, s² I), b is the same everywhere, and steps fall as t^(−1/3) or not at al
 largest curvature at the mode (of the underdamped method in time at u = 1/L). Chains start at 0; with control
 variates at the centre that SAGA finds in some passes, which count. Without SUSY there are rows of like shape, drawn
 from a logistic model: results and figure say so.
-
-Runs of a method at many steps and schedules, and when each level of an error is reached.
-
-What is claimed of how soon held-out levels are reached, and the figure that shows it.
 """
 
 import functools

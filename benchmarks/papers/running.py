@@ -1,6 +1,6 @@
 """An experiment, run: part after part, each kept as soon as it is there, then judged.
 
-An experiment's configuration: `configs/papers/NAME.toml`, at the paper's size or a quick one.
+Its configuration is `configs/papers/NAME.toml`, at the paper's size or a quick one.
 """
 
 import json

@@ -5,12 +5,8 @@ weights lessen the variance, E Δ < 0; to first order Δ = (h/2σ²) Cov(‖γr 
 to a step is averaged over the target of §5.1's Gaussian, θ ~ N(c̄, I/n) and r ~ N(0, I), by quadrature: how much
 energy a step adds, how much stiffer the force becomes, and how far it is pushed.
 
-Laws of one row under exponential weights, by enumeration: what they do to the mean and the noise of a gradient.
-
 All gradients gᵢ = n ∇Vᵢ(θ) of n rows are listed. With batches of one row the weight of row i is
 wᵢ = exp(h ‖γ r + gᵢ‖²/2σ²), σ² = 2γT and T = 1.
-
-What Theorems 4.1 and 4.2 claim, and beside them the mechanism of exponential weights; with their figure.
 """
 
 import itertools
