@@ -2,8 +2,8 @@
 
 A `Problem` is what methods are run on, a `Budget` how long. `measured` runs a kernel, and judges predictions by
 `metrics` and draws by `check`. `tuned` picks options for every method alike, by held-out rows. Methods are compared
-by the scores with which they end: curves are what `measured` gives of each method, by label, one such dictionary for
-each data set.
+by the scores with which they end: curves are what `measured` gives of each method, by label, one such dictionary
+for each data set.
 """
 
 import functools
