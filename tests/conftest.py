@@ -40,7 +40,7 @@ chunks.advance_small = chunks._jit()
 
 QUICK = re.compile(
     r"tests/(wrong_calls|methods|datasets|test_posterior|test_random|gradients/test_stratified|dynamics/test_weight|"
-    r"faults/test_faults.py::test_(names|mutant_can)|"
+    r"faults/test_faults.py::test_(names|fault_can)|"
     r"dynamics/test_stationary_law.py::test_full_gradient_in_one|"
     r"gradients/test_enumeration.py::test_(uniform|full)|"
     r"test_values.py::test_(?!a_kernel_is))"

@@ -1,7 +1,7 @@
 """Runs pytest in forks of one process that has imported what planted faults do not touch.
 
 The process makes no computation of its own and holds one thread, so that a fork of it is safe; JAX starts its threads
-in the fork. A request is one line of JSON on its standard input: the tree to run in, the test, and the files to write.
+in the fork. A request is one line of JSON on its standard input: the tree to run in, the tests, and the files to write.
 The answer is one line, the exit code.
 """
 
@@ -34,7 +34,7 @@ class Failures:
             self.found.append({"when": call.when, "kinds": kinds, "raised_in": inside[-1] if inside else None})
 
 
-def run(tree, test, output, raised, seconds):
+def run(tree, tests, output, raised, seconds, marker):
     """In the fork: pytest in that tree, its exit code."""
     signal.alarm(seconds)
     written = os.open(output, os.O_WRONLY | os.O_CREAT)
@@ -43,7 +43,7 @@ def run(tree, test, output, raised, seconds):
     os.chdir(tree)
     sys.path.insert(0, tree)
     failures = Failures(tree)
-    code = pytest.main(["-q", "-x", "-m", "", "-p", "no:cacheprovider", test], plugins=[failures])
+    code = pytest.main(["-q", "-x", "-m", marker, "-p", "no:cacheprovider", *tests], plugins=[failures])
     with open(raised, "w") as file:
         json.dump(failures.found, file)
     sys.stdout.flush()

@@ -1,124 +1,130 @@
-"""Every planted fault of the lists in this folder is found by the test it names.
+"""Every planted fault of the tables in this folder is found by the test it names.
 
 Each fault is made in a copy of the tree, and the named test is run there in a process of its own.
 """
 
-import compileall
-import json
-import os
+import ast
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests import faults, lists
-from tests.faults.mutant import Mutant
+from tests.faults import operators
+from tests.faults.judge import ROOT, Judge
+from tests.faults.tables import FAULTS, USUAL
 
-ROOT = Path(__file__).parents[2]
-MUTANTS = [mutant for module in lists.modules_of(faults, but=("mutant", "server")) for mutant in module.MUTANTS]
-QUICK = [m for m in MUTANTS if not m.sweep]
-IN_EVERY_RUN = QUICK[::12]
-"""Each takes a process of its own, and a second or more: a twelfth of the quick ones, from every list."""
-PARAMETERS = [pytest.param(m, id=m.name, marks=[] if m in IN_EVERY_RUN else [pytest.mark.sweep]) for m in MUTANTS]
-
-NO_PROGRAM, NO_VALUE = {"NameError", "SyntaxError", "ImportError"}, {"TypeError", "AttributeError"}
-"""What says that the snippet is no program, and, where it is raised in the file that is changed, that it makes no sense."""
-LONGEST = 600
-"""Seconds of one test."""
+PARAMETERS = [pytest.param(f, id=f.name, marks=[] if f.name in USUAL else [pytest.mark.sweep]) for f in FAULTS]
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory):
-    """A copy of all that tests read, compiled: one for all faults, each of which is taken out again."""
-    copy = tmp_path_factory.mktemp("tree")
-    for folder in ("ewsg_jax", "tests", "docs", "benchmarks", "notebooks", "configs"):
-        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "CITATION.cff"):
-        shutil.copy2(ROOT / name, copy)
-    compileall.compile_dir(copy / "ewsg_jax", quiet=1)
-    return copy
+def judge(tmp_path_factory):
+    """One copy of the tree and one process for all faults; each fault is taken out again."""
+    made = Judge(tmp_path_factory.mktemp("faults"))
+    yield made
+    made.close()
 
 
-@pytest.fixture(scope="module")
-def server():
-    """The process whose forks run the tests, with one thread."""
-    one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    quick = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    quick["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    # Without -P the names of the lists, `types` among them, would stand for modules of Python.
-    with subprocess.Popen(
-        [sys.executable, "-P", str(Path(__file__).with_name("server.py"))],
-        env=os.environ | one_thread | quick,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        yield process
-        process.stdin.close()
-
-
-@pytest.fixture
-def survives(tree, server, tmp_path):
-    """`survives(mutant)`: why the named test does not find the fault, or None where it does."""
-
-    def judge(mutant):
-        file, output, raised = tree / mutant.file, tmp_path / "output", tmp_path / "raised.json"
-        source = file.read_text()
-        assert source.count(mutant.before) == 1, f"{mutant.before!r} must stand once in {mutant.file}"
-        changed = source.replace(mutant.before, mutant.after)
-        if file.suffix == ".py":
-            compile(changed, mutant.file, "exec")
-        paths = {"tree": str(tree), "output": str(output), "raised": str(raised)}
-        file.write_text(changed)
-        try:
-            server.stdin.write(json.dumps({**paths, "test": mutant.test, "seconds": LONGEST}) + "\n")
-            server.stdin.flush()
-            code = server.stdout.readline().strip()
-        finally:
-            shutil.copy2(ROOT / mutant.file, file)
-        said = output.read_text()[-3000:]
-        # 1: tests ran and failed. Anything else is a test that passes, is missing or cannot be collected.
-        if code != "1":
-            return f"{mutant.test} did not fail ({code}):\n{said}"
-        failures = json.loads(raised.read_text())
-        if [failure["when"] for failure in failures] != ["call"]:
-            return f"an error is no failure:\n{said}"
-        senseless = NO_PROGRAM | (NO_VALUE if failures[0]["raised_in"] == mutant.file else set())
-        return f"the snippet cannot run:\n{said}" if senseless & set(failures[0]["kinds"]) else None
-
-    return judge
-
-
-@pytest.mark.parametrize("mutant", PARAMETERS)
-def test_mutant_is_killed(mutant, survives):
-    assert not (why := survives(mutant)), why
+@pytest.mark.parametrize("fault", PARAMETERS)
+def test_fault_is_killed(fault, judge):
+    file, source = operators.mutated(ROOT, fault.function, fault.operator)
+    verdict = judge.run(file, source, [f"tests/{fault.test}"])
+    assert verdict.why is None, verdict.why
 
 
 @pytest.mark.parametrize(
-    ("after", "test", "why"),
+    ("operator", "test", "why"),
     [
-        ("Diagonal(root=jax.tree.map(jnp.sqrt, (tree)))", "test_factors[tree]", r"did not fail \(0\)"),
-        ("Diagonal(root=tree)", "test_no_such_test", r"did not fail \(4\)"),
-        ("Diagonal(root=no_such_name)", "test_factors[tree]", "the snippet cannot run"),
-        ("Diagonal(root=jax.tree.map(jnp.sqrt))", "test_factors[tree]", "the snippet cannot run"),
-        ("Diagonal(root=tree)", "test_factors[tree]", None),
+        (operators.rename("jnp.sqrt", "(jnp.sqrt)", nth=1), "test_factors[tree]", r"no test failed \(0\)"),
+        (operators.drop_call("jnp.sqrt"), "test_no_such_test", r"no test failed \(4\)"),
+        (operators.rename("jnp.sqrt", "no_such_name", nth=1), "test_factors[tree]", "the fault cannot run"),
+        (operators.drop_argument("jax.tree.map", 1), "test_factors[tree]", "the fault cannot run"),
+        (operators.rename("jnp.sqrt", "jnp.abs", nth=1), "test_factors[tree]", None),
     ],
     ids=["no fault", "no test", "no name", "no argument", "a fault"],
 )
-def test_what_counts_as_found(survives, after, test, why):
-    before = "Diagonal(root=jax.tree.map(jnp.sqrt, tree))"
-    said = survives(Mutant("", "ewsg_jax/factors.py", before, after, f"tests/dynamics/test_mass.py::{test}"))
+def test_what_counts_as_found(judge, operator, test, why):
+    file, source = operators.mutated(ROOT, "factors.factor_of", operator)
+    said = judge.run(file, source, [f"tests/dynamics/test_mass.py::{test}"]).why
     assert re.search(why, said) if why else said is None
 
 
 def test_names_are_unique():
-    names = [mutant.name for mutant in MUTANTS]
+    names = [fault.name for fault in FAULTS]
     assert len(set(names)) == len(names)
+    assert set(names) >= USUAL
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_mutant_can_be_planted(mutant):
-    assert (ROOT / mutant.file).read_text().count(mutant.before) == 1
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_fault_can_be_planted(fault):
+    """Its function and its place are there, it is a program, and the file with its test has one of that name."""
+    file, source = operators.mutated(ROOT, fault.function, fault.operator)
+    assert ast.dump(ast.parse(source)) != ast.dump(ast.parse(file.read_text()))
+    test, _, name = fault.test.partition("::")
+    assert f"def {name.partition('[')[0]}(" in (ROOT / "tests" / test).read_text()
+
+
+SOURCE = '''
+def step(x, h: float = 2 * 3):
+    """The law: 2 * x."""
+    total = 1 + sqrt(x, 2)
+    total *= h
+    if not 0 < x <= h and x < 1:
+        raise ValueError(f"{x * h}")
+    return -h * (total - x), kick(total, x)
+'''
+
+
+@pytest.mark.parametrize(
+    ("operator", "was", "now"),
+    [
+        (operators.swap("-", "+"), "(total - x)", "(((total) + (x)))"),
+        (operators.swap("*", "/"), "2 * 3", "((2) / (3))"),
+        (operators.swap("*", "/", nth=1), "total *= h", "total /= h"),
+        (operators.comparison("<", "<="), "x < 1", "((x) <= (1))"),
+        (operators.negate("total - x"), "(total - x)", "((-(total - x)))"),
+        (operators.drop("1"), "1 + sqrt(x, 2)", "((sqrt(x, 2)))"),
+        (operators.drop("x < 1"), "not 0 < x <= h and x < 1", "((not 0 < x <= h))"),
+        (operators.drop_call("sqrt"), "sqrt(x, 2)", "(x)"),
+        (operators.drop_argument("sqrt", 1), "sqrt(x, 2)", "(sqrt(x))"),
+        (operators.swap_arguments("kick"), "kick(total, x)", "(kick(x, total))"),
+        (operators.constant(1, 0), "1 + sqrt", "(0) + sqrt"),
+        (operators.rename("x", "state.x"), "sqrt(x, 2)", "sqrt((state.x), 2)"),
+        (operators.assume("x < 1", True), "x < 1", "(True)"),
+        (operators.drop_statement("total *="), "total *= h", "pass"),
+    ],
+    ids=lambda part: part.label if isinstance(part, operators.Operator) else "",
+)
+def test_an_operator_changes_one_place(tmp_path, operator, was, now):
+    """Docstrings, annotations and messages are passed over, and every line keeps its number."""
+    (tmp_path / operators.PACKAGE / "room").mkdir(parents=True)
+    file = tmp_path / operators.PACKAGE / "room" / "file.py"
+    file.write_text(SOURCE)
+    found, source = operators.mutated(tmp_path, "room.step", operator)
+    assert SOURCE.count(was) == 1
+    assert (found, source) == (file, SOURCE.replace(was, now))
+
+
+@pytest.mark.parametrize(
+    ("name", "operator", "said"),
+    [
+        (
+            "room.leap",
+            operators.swap("+", "-"),
+            "must be one function of the package; got 'room.leap', which names none",
+        ),
+        ("step", operators.swap("+", "-"), r"got 'step', which names ewsg_jax.a.step, ewsg_jax.b.step"),
+        ("a.step", operators.swap("+", "-", nth=1), r"nth must be below 1, its places in a.step; got 1"),
+    ],
+    ids=["missing", "ambiguous", "no place"],
+)
+def test_a_wrong_fault_is_one_error(tmp_path, name, operator, said):
+    (tmp_path / operators.PACKAGE).mkdir()
+    for file in ("a.py", "b.py"):
+        (tmp_path / operators.PACKAGE / file).write_text(SOURCE)
+    with pytest.raises(LookupError, match=said):
+        operators.mutated(Path(tmp_path), name, operator)
+
+
+def test_rename_takes_names_alone():
+    with pytest.raises(ValueError, match="rename takes names"):
+        operators.rename("x", "x + 1")

@@ -1,0 +1,86 @@
+"""A copy of the tree in which faults are planted one after another, and the process that runs tests there."""
+
+import compileall
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+READ = ("ewsg_jax", "tests", "docs", "benchmarks", "notebooks", "configs")
+"""The folders that tests read; with them the files beside them."""
+NO_PROGRAM, NO_VALUE = {"NameError", "SyntaxError", "ImportError"}, {"TypeError", "AttributeError"}
+"""What says that the fault is no program, and, where it is raised in the file that is changed, that it makes no sense."""
+TIMED_OUT = -14
+"""The exit code of a test that the alarm ended."""
+
+
+class Verdict(NamedTuple):
+    """pytest's exit code, what it printed last, and why this does not count as found; no reason where it does."""
+
+    code: int
+    said: str
+    why: str | None
+
+
+class Judge:
+    """Plants one fault at a time and runs tests on it, in forks of one process that holds one thread."""
+
+    def __init__(self, folder: Path):
+        self.tree, self.output, self.raised = folder / "tree", folder / "output", folder / "raised.json"
+        for name in READ:
+            shutil.copytree(ROOT / name, self.tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "CITATION.cff"):
+            shutil.copy2(ROOT / name, self.tree)
+        compileall.compile_dir(self.tree / "ewsg_jax", quiet=1)
+        environment = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        environment |= {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        # -P: the modules of this folder must not stand for modules of Python.
+        process = subprocess.Popen(
+            [sys.executable, "-P", str(Path(__file__).with_name("server.py"))],
+            env=os.environ | environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.process, self.asked, self.answered = process, process.stdin, process.stdout
+
+    def close(self):
+        """End the process."""
+        self.asked.close()
+        self.process.wait()
+        self.answered.close()
+
+    def run(self, file: Path, source: str, tests: list[str], seconds: int = 600, marker: str = "") -> Verdict:
+        """With that source for the file: the tests in their order, to the first that fails."""
+        name = str(file.relative_to(ROOT))
+        compile(source, name, "exec")
+        for written in (self.output, self.raised):
+            written.unlink(missing_ok=True)
+        paths = {"tree": str(self.tree), "output": str(self.output), "raised": str(self.raised)}
+        (self.tree / name).write_text(source)
+        try:
+            request = {**paths, "tests": tests, "seconds": seconds, "marker": marker}
+            self.asked.write(json.dumps(request) + "\n")
+            self.asked.flush()
+            code = int(self.answered.readline())
+        finally:
+            shutil.copy2(ROOT / name, self.tree / name)
+        said = self.output.read_text()[-3000:]
+        return Verdict(code, said, self._why(code, said, name))
+
+    def _why(self, code, said, name):
+        # 1: tests ran and failed. Anything else is a test that passes, is missing or cannot be collected.
+        if code != 1:
+            return f"no test failed ({code}):\n{said}"
+        failures = json.loads(self.raised.read_text())
+        if [failure["when"] for failure in failures] != ["call"]:
+            return f"an error is no failure:\n{said}"
+        senseless = NO_PROGRAM | (NO_VALUE if failures[0]["raised_in"] == name else set())
+        return f"the fault cannot run:\n{said}" if senseless & set(failures[0]["kinds"]) else None
