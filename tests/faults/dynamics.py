@@ -64,6 +64,8 @@ FAULTS = [
           "dynamics/test_preconditioned.py::test_moves[False-None]"),
     Fault("the preconditioner takes no root", "Preconditioned.scale", drop_call("jnp.sqrt"),
           "dynamics/test_preconditioned.py::test_law_without_correction[0.7]"),
+    Fault("noise not preconditioned", "Preconditioned.move", drop("self.scale(m)", nth=3),
+          "dynamics/test_preconditioned.py::test_moves[False-1]"),
     Fault("the weight forgets Gamma", "Preconditioned.weight", rename("self.correction", "False"),
           "dynamics/test_adaptive.py::test_a_weighted_batch_is_chosen_by_the_typed_weights[corrected]"),
     Fault("the weight scales by G instead of its root", "Preconditioned.weight", drop_call("jnp.sqrt"),
