@@ -26,6 +26,9 @@ COMPARISON |= {ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "
 ELSEWHERE = {"kernel": ["test_contract.py", "test_uses.py"], "posterior": ["test_posterior.py"]}
 """The tests of rooms that have no folder of their own in `tests`."""
 
+FATES = {0: "survived", 1: "killed", 2: "killed", TIMED_OUT: "timed out"}
+"""By pytest's exit code; 2 is a module that cannot be imported. With any other the tests did not run."""
+
 
 def _only_raises(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.If) and all(isinstance(inner, ast.Raise) for inner in statement.body)
@@ -96,10 +99,19 @@ def tests_of(found: operators.Function, room: str) -> list[str]:
     return [str(file.relative_to(ROOT)) for file in files]
 
 
-def run(rooms: list[str], every: int, seed: int, seconds: int, most: int | None = None) -> dict:
-    """The fate of every K-th mutant of the rooms, and the share killed of each room."""
-    runs, counts = [], {room: Counter() for room in rooms}
-    chosen = []
+def summary(runs: list[dict], rooms: list[str], how: dict) -> dict:
+    """The fates counted by room, with the share killed of those that are known."""
+    shares = {}
+    for room in rooms:
+        count = Counter(entry["fate"] for entry in runs if entry["room"] == room)
+        known = count["killed"] + count["survived"]
+        shares[room] = {**count, "share_killed": count["killed"] / known if known else None}
+    return {"rooms": shares, **how, "mutants": runs}
+
+
+def run(rooms: list[str], every: int, seed: int, seconds: int, most: int | None, output: Path | None) -> dict:
+    """The fate of every K-th mutant of the rooms; the file is written after each, so that a run may be cut off."""
+    runs, chosen, how = [], [], {"seed": seed, "every": every, "seconds": seconds}
     for room in rooms:
         made = mutants(room)
         random.Random(seed).shuffle(made)
@@ -110,19 +122,16 @@ def run(rooms: list[str], every: int, seed: int, seconds: int, most: int | None 
             begun = time.monotonic()
             source = operators.planted(found, node, text)
             verdict = judge.run(found.file, source, tests_of(found, room), seconds, marker="not sweep")
-            fate = {0: "survived", TIMED_OUT: "timed out"}.get(verdict.code, "killed")
+            fate = FATES.get(verdict.code, "not run")
             line = found.file.read_text().splitlines()[node.lineno - 1].strip()
             taken = round(time.monotonic() - begun, 1)
             entry = {"room": room, "function": found.path, "operator": kind, "line": line, "new": text}
             runs.append({**entry, "fate": fate, "seconds": taken})
-            counts[room][fate] += 1
             print(f"{fate:9} {taken:6} s  {found.path}: {kind}: {line}", flush=True)
+            if output:
+                output.write_text(json.dumps(summary(runs, rooms, how), indent=1) + "\n")
         judge.close()
-    shares = {}
-    for room, count in counts.items():
-        known = count["killed"] + count["survived"]
-        shares[room] = {**count, "share_killed": count["killed"] / known if known else None}
-    return {"rooms": shares, "seed": seed, "every": every, "seconds": seconds, "mutants": runs}
+    return summary(runs, rooms, how)
 
 
 def main():
@@ -137,9 +146,9 @@ def main():
     known = {found.path.split(".")[1].lstrip("_") for found in operators.functions(ROOT)}
     if unknown := set(given.rooms) - known:
         parser.error(f"rooms must be of {', '.join(sorted(known))}; got {', '.join(sorted(unknown))}")
-    result = run(given.rooms, given.every, given.seed, given.seconds, given.most)
-    if given.output:
-        given.output.write_text(json.dumps(result, indent=1) + "\n")
+    if untested := [room for room in given.rooms if not (ROOT / "tests" / room).is_dir() and room not in ELSEWHERE]:
+        parser.error(f"rooms must have tests in tests/ROOM or in ELSEWHERE; got {', '.join(untested)}")
+    result = run(given.rooms, given.every, given.seed, given.seconds, given.most, given.output)
     print(json.dumps(result["rooms"], indent=1))
 
 
