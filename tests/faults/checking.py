@@ -59,7 +59,7 @@ FAULTS = [
           "forecasting/test_forecast.py::test_the_exact_law[location, sgrld, b=2-0.03125-0.06]"),
     Fault("forecast: passes of the fastest coordinate", "Forecast.passes", rename("np.max", "np.min"),
           "forecasting/test_forecast.py::test_the_exact_law[regression in 2-D, ld-0.125-1e-06]"),
-    Fault("forecast: coordinates of many without their noise", "forecasting.stationary_each", drop("heat[:, None, None] * (step.gradient @ step.gradient.T)"),
+    Fault("forecast: coordinates of many without their noise", "step.stationary_each", drop("heat[:, None, None] * (step.gradient @ step.gradient.T)"),
           "forecasting/test_forecast.py::test_many_numbers_with_batches"),
     Fault("forecast: gradients scaled the wrong way", "AffineStep.scaled", swap("*", "/", nth=1),
           "forecasting/test_forecast.py::test_scaled_steps_are_the_same_map"),
