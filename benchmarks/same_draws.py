@@ -103,10 +103,10 @@ def runs() -> Iterator[tuple[str, Any]]:
             yield f"{name}, {what}, a stack", lambda name=name, chosen=chosen: grid(name, chosen)
 
 
-def made_here() -> dict[str, np.ndarray]:
-    """Return all draws, by the names of their runs."""
+def made_here(only: str) -> dict[str, np.ndarray]:
+    """Return the draws, by the names of their runs: of those whose name holds a string."""
     found: dict[str, np.ndarray] = {}
-    for number, (name, run) in enumerate(runs()):
+    for number, (name, run) in enumerate(each for each in runs() if only in each[0]):
         try:
             position, evaluations = run()
         except (TypeError, ValueError) as error:
@@ -124,8 +124,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("store", "compare"))
     parser.add_argument("file", type=Path)
+    parser.add_argument("--only", default="", metavar="TEXT", help="runs whose name holds it")
     chosen = parser.parse_args()
-    found = made_here()
+    found = made_here(chosen.only)
     if chosen.what == "store":
         np.savez(chosen.file, **found)  # pyright: ignore[reportArgumentType]
         print(f"{sum(': ' not in name for name in found)} runs stored")
