@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _tree
-from ewsg_jax._kernel import Kernel, KernelState, Randomness
-from ewsg_jax._types import Array, Data, Key, PyTree
+from ewsg_jax._kernel import Kernel, KernelState
+from ewsg_jax._types import Data, Key
+from ewsg_jax.diagnostics._gradient_noise import single_steps
 from ewsg_jax.pair import Pair
 from ewsg_jax.sampling.starts import shares_memory
 
@@ -43,43 +43,17 @@ def measure(key: Key, kernel: Kernel, state: KernelState, data: Data) -> Heat:
     """
     if not kernel.uses_batches:
         return Heat(0.0, 0.0)
-    keys = jax.random.split(key, min(MOST_CHAINS, len(state.step)))
-    affordable = MOST_EVALUATIONS // (len(keys) * kernel.evaluations(data).per_step)
+    chains = jnp.arange(min(MOST_CHAINS, len(state.step)))
+    affordable = MOST_EVALUATIONS // (len(chains) * kernel.evaluations(data).per_step)
     num_draws = max(FEWEST_DRAWS, min(MOST_DRAWS, affordable))
-    measured = jax.jit(_variances, static_argnums=(1, 4, 5))
-    by_batch, by_noise = measured(keys, kernel, state, data, num_draws, shares_memory(kernel, state))
-    ratio = np.asarray(by_batch / by_noise, np.float64)
+    places = jnp.arange(sum(x[0].size for x in jax.tree.leaves(state.position)))
+    steps = single_steps(key, kernel, state, chains, places, data, num_draws, shares_memory(kernel, state))
+    # Variances over the draws, averaged over the chains.
+    by_batch, by_noise = (np.var(np.asarray(values, np.float64), axis=1).mean(axis=0) for values in steps)
+    with np.errstate(all="ignore"):
+        ratio = by_batch / by_noise
     if isinstance(kernel, Pair):
         ratio = ratio * float(kernel.dynamics.heat_of(jnp.max(state.step)))
     if not np.isfinite(ratio).all():
         return Heat(math.nan, math.nan)
     return Heat(float(np.median(ratio)), float(np.max(ratio)))
-
-
-def _variances(
-    keys: Array, kernel: Kernel, states: KernelState, data: Data, num_draws: int, shared_memory: bool
-) -> tuple[Array, Array]:
-    """Variances of the noisy coordinates over batches and over noises, averaged over the chains."""
-
-    def noisy(state: KernelState) -> Array:
-        part: PyTree = getattr(state.dynamics, "momentum", state.position)
-        return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(part)])
-
-    def of_chain(pair: tuple[Key, Array]) -> tuple[Array, Array]:
-        key, chain = pair
-        memory = states.memory if shared_memory else _tree.take(states.memory, chain)
-        state = states._replace(dynamics=_tree.take(states.dynamics, chain), memory=memory)
-        fixed = kernel.draw(key, state, data)
-
-        def moved(key: Key) -> tuple[Array, Array]:
-            drawn = kernel.draw(key, state, data)
-            by_batch, _ = kernel.transition(Randomness(drawn.batch, fixed.noise), state, data)
-            by_noise, _ = kernel.transition(Randomness(fixed.batch, drawn.noise), state, data)
-            return noisy(by_batch), noisy(by_noise)
-
-        # One at a time: a batch of rows for each draw at once would not fit.
-        values = jax.lax.map(moved, jax.random.split(jax.random.fold_in(key, 1), num_draws))
-        return jax.tree.map(lambda x: jnp.var(x, axis=0), values)
-
-    by_batch, by_noise = jax.lax.map(of_chain, (keys, jnp.arange(len(keys))))
-    return jnp.mean(by_batch, axis=0), jnp.mean(by_noise, axis=0)
