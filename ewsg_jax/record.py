@@ -44,7 +44,7 @@ class Method:
 
 
 METHODS: dict[str, Method] = {}
-"""Every named method, in the order of its lines in `ewsg_jax/methods/__init__.py`."""
+"""Every named method, in the order that `ewsg_jax/methods/__init__.py` gives; your own follow."""
 
 
 def method(

@@ -134,16 +134,6 @@ def test_pictures_of_numbers_say_them(of):
         assert picture.text["Description"] == of.caption(json.loads(of.NUMBERS.read_text()))
 
 
-@pytest.mark.parametrize("name", ewsg.METHODS)
-def test_methods_are_public_and_documented(name):
-    method = ewsg.METHODS[name]
-    assert getattr(ewsg, name) is method.build
-    for part in ("Targets", "Example:", "evaluations a step"):
-        assert part in " ".join(method.build.__doc__.split())
-    for dynamics in method.dynamics:
-        assert callable(getattr(ewsg.dynamics, "palindrome" if dynamics.isupper() else dynamics))
-
-
 @pytest.mark.parametrize("room", ["", *ewsg._ROOMS])
 def test_help_names_what_is_public(room):
     module = getattr(ewsg, room) if room else ewsg

@@ -86,8 +86,8 @@ def langevin(
         temperature: T > 0, likewise.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
         inverse_mass: C > 0, which multiplies the gradient, and its root the noise; by default 1: a number; a tree
-            of numbers like the position; a positive definite matrix (d, d) over the position raveled leaf after
-            leaf; or a `LowRank`.
+            of numbers like the position; a positive definite matrix (d, d) in `ravel_pytree` order; or a `LowRank`.
+            With the covariance of the posterior every direction has width 1.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind.

@@ -249,55 +249,51 @@ def flymc(
     temperature: Hyperparameter = 1.0,
     chunk_size: int = CHUNK_SIZE,
 ) -> Kernel[P]:
-    """Firefly Monte Carlo (Maclaurin & Adams 2015): random-walk Metropolis that looks at the bright data only.
+    """Firefly Monte Carlo (FlyMC): exact random-walk Metropolis that evaluates the bright data only.
 
-    Targets exp(−V/T) exactly, whatever the step size, as long as no step reports `overflow`. A step that does keeps
-    its bright set, which makes it exact for another law: that of θ and z given that at most `capacity` data are
-    bright, in which θ has a density ∝ exp(−V/T) P(at most `capacity` bright | θ). As many evaluations a step, of
-    Vᵢ, as there are bright data and selected dark ones, about nq of these; 2n at the start. Memory of two positions
-    and of what the bound sums up for all chains, and twice `capacity` numbers for each.
-
-    For many data and a posterior that is narrow around a centre, in few dimensions. Not where the bound is loose,
-    so that a good part of the data is bright; and not without the mode for the centre (`ewsg_jax.find_mode`). A
-    chain forgets more slowly than one of `random_walk_metropolis`: θ moves given z, and z by some data a step.
-    While `target_acceptance` adapts the step size a chain has no fixed law: keep what comes after `adapt_steps`.
+    Update: a random-walk Metropolis step θ* = θ + h ξ for θ given z, then a move of z, where zᵢ = 1 for bright
+        data; the density of both is p₀(θ)^(1/T) Πᵢ bᵢ^(1−zᵢ) (lᵢ − bᵢ)^zᵢ, lᵢ = Lᵢ(θ)^(1/T), bᵢ = Bᵢ(θ)^(1/T) its
+        bound.
+    Target: exp(−V/T) exactly, whatever the step size, as long as no step reports `overflow`. A step that does keeps
+        its bright set, which makes it exact for another law: that of θ and z given that at most `capacity` data are
+        bright, in which θ has a density ∝ exp(−V/T) P(at most `capacity` bright | θ). While `target_acceptance`
+        adapts the step size a chain has no fixed law: keep what comes after `adapt_steps`.
+    Cost: as many evaluations a step, of Vᵢ, as there are bright data and selected dark ones, about nq of these; 2n
+        at the start. Memory of two positions and of the bound's sums for all chains, and twice `capacity` numbers
+        for each.
+    When: many data and a posterior that is narrow around a centre, in few dimensions. Not where the bound is loose,
+        so that a good part of the data is bright; not without the mode for the centre (`ewsg_jax.find_mode`). A
+        chain forgets more slowly than one of `random_walk_metropolis`: θ moves given z, and z by some data a step.
+    Source: D. Maclaurin and R. P. Adams, Firefly Monte Carlo: exact MCMC with subsets of data, IJCAI 2015.
 
     Args:
-        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
-        step_size: h, the standard deviation of a proposal in each coordinate; a number, a traced scalar or a
-            schedule (a function of the step's number).
-        capacity: how many data may be bright at once. Every step takes the time of so many; the error that `init`
-            raises where they are too few says how many there are.
+        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, the standard deviation of a proposal per coordinate; a number, traced scalar or schedule
+            h(step).
+        capacity: how many data may be bright at once. Every step takes the time of that many; the error that `init`
+            raises where they are too few reports how many there are.
         resample_probability: q, with which a dark datum is selected to become bright, in (0, 1). Default 0.01.
-        proposal_capacity: how many data may be selected in a step; a whole number or a function of n. Default: nq +
+        proposal_capacity: how many data may be selected in a step, an integer or a function of n. Default: nq +
             6√(nq) + 8, which about one step in 10⁹ exceeds.
-        num_resampled: r: so many data, chosen uniformly, are drawn anew in each step, in the place of selecting
-            each with probability q; a whole number or a function of n. Default None: by `resample_probability`.
-        target_acceptance: bring the step size to this share of accepted proposals, in (0, 1), while the chain
-            burns in: `step_size` is then where it begins. Default None: `step_size` as it is.
-        adapt_steps: K ≥ 1, the steps that adapt, the first of a chain; burn in for at least as many. Default None,
+        num_resampled: r, an integer or a function of n: each step redraws the brightness of r uniform data, in the
+            place of selecting each with probability q. Default None: by `resample_probability`.
+        target_acceptance: adapt the step size to this share of accepted proposals, in (0, 1), while the chain burns
+            in, from `step_size` on. Default None: `step_size` as it is.
+        adapt_steps: K ≥ 1, the first steps of a chain, which adapt; burn in for at least as many. Default None,
             with `target_acceptance` alone.
-        bound: of the likelihood; default `posterior.bound`.
+        bound: of the likelihood. Default: `posterior.bound`.
         center: where the bound is tight, a tree like the position. None (default): the position given to `init`,
             which costs a centre and its sums for each chain where each has a start of its own.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default 4,096.
 
-    Returns:
-        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
-
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; the posterior has no bound and none is given; at
-            `init`, a centre that is not shaped like the position, a bound for another position, or more bright data
-            than `capacity`. Where `init` is traced, as in `sample`, the first step reports that as an overflow;
-            `sample` counts overflows (`samples.overflow`) and warns of them at its end.
+        TypeError, ValueError: an argument has the wrong type or value; the posterior has no bound and none is
+            given; at `init`, a centre that is not shaped like the position, a bound for another position, or more
+            bright data than `capacity`. Where `init` is traced, as in `sample`, the first step reports that as an
+            overflow; `sample` counts overflows (`samples.overflow`) and warns of them at its end.
 
-    References:
-        D. Maclaurin and R. P. Adams, Firefly Monte Carlo: exact MCMC with subsets of data, IJCAI 2015.
-
-    Example:
-        The numbers are for about 20 rows of unit scale; with more rows steps must be shorter.
-
+    Example: for about 20 rows of unit scale; with more rows, take shorter steps.
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
         >>> kernel = ewsg.flymc(ewsg.models.logistic_regression(), 1.0, capacity=4, resample_probability=0.5)
         >>> rows = {"x": jnp.ones((20, 1)), "y": jnp.ones(20)}

@@ -113,36 +113,29 @@ def random_walk_metropolis(
     temperature: Hyperparameter = 1.0,
     chunk_size: int = CHUNK_SIZE,
 ) -> Kernel[P]:
-    """Random-walk Metropolis: θ* = θ + h ξ, accepted with probability min(1, exp((V(θ) − V(θ*))/T)).
+    """Random-walk Metropolis: exact, with the potential of all data in every step.
 
-    Targets exp(−V/T) exactly, whatever the step size, up to the rounding of V: in float32 that of 10⁵ rows is known
-    to some 10⁻², so large data want float64. n evaluations a step, of Vᵢ, and n at the start; memory of two
-    positions.
-
-    For ground truth on small problems, and as the baseline that minibatches are to beat. Not for many dimensions:
-    the best h is about 2.4 σ/√d (σ a posterior standard deviation, the same in all directions), where a quarter
-    of the proposals is accepted, and a chain forgets in some d steps.
+    Update: θ* = θ + h ξ, accepted with probability min(1, exp((V(θ) − V(θ*))/T)).
+    Target: exp(−V/T) exactly, whatever the step size, up to the rounding of V: in float32 that of 10⁵ rows is known
+        to some 10⁻², so large data need float64.
+    Cost: n evaluations a step, of Vᵢ, and n at the start; memory of two positions.
+    When: ground truth on small problems, and as the baseline that minibatches are to beat. Not in many dimensions:
+        the best h is about 2.4 σ/√d (σ a posterior standard deviation, the same in all directions), where a quarter
+        of the proposals is accepted, and a chain forgets in some d steps.
+    Source: N. Metropolis, A. W. Rosenbluth, M. N. Rosenbluth, A. H. Teller and E. Teller, Equation of state
+        calculations by fast computing machines, Journal of Chemical Physics 21, 1953.
 
     Args:
-        posterior: what is sampled: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
-        step_size: h, the standard deviation of a proposal in each coordinate; a number, a traced scalar or a
-            schedule (a function of the step's number).
+        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, the standard deviation of a proposal per coordinate; a number, traced scalar or schedule
+            h(step).
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default 4,096.
 
-    Returns:
-        The kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.
-
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; at `init`, a start where the density is 0.
+        TypeError, ValueError: an argument has the wrong type or value; at `init`, a start where the density is 0.
 
-    References:
-        N. Metropolis, A. W. Rosenbluth, M. N. Rosenbluth, A. H. Teller and E. Teller, Equation of state
-            calculations by fast computing machines, Journal of Chemical Physics 21, 1953.
-
-    Example:
-        The numbers are for about 20 rows of unit scale; with more rows steps must be shorter.
-
+    Example: for about 20 rows of unit scale; with more rows, take shorter steps.
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
         >>> kernel = ewsg.random_walk_metropolis(ewsg.models.gaussian_location(), 0.5)
         >>> state = kernel.init(jax.random.key(0), jnp.zeros(1), jnp.ones((3, 1)))

@@ -163,7 +163,8 @@ def svrg(
         batch_size: b, rows per step.
         refresh_every: K, steps from one anchor to the next: a whole number, or a function of n that returns one.
             Default: ⌈n/b⌉.
-        option: how the anchor moves, `"I"` or `"II"`.
+        option: how the anchor moves: `"II"` (default), to the point where the gradient is evaluated; `"I"`, to that
+            of ℓ steps ago, ℓ uniform on 0 … K − 1, where the chain restarts.
         replace: as in `uniform`.
         rows: as in `uniform`.
         chunk_size: rows that a full gradient takes at once.

@@ -63,7 +63,9 @@ def uniform(posterior: Posterior[P], *, batch_size: int, replace: bool = True, r
             rows, and an epoch takes each of them once, in a new order each time; `"block_sweeps"`: each such
             order forward, then backwards, a new one for each pair (Paulin et al. 2024). Where b does not divide n
             the rows are a circle, each order cuts its blocks from where the last one ended, the first from a
-            uniform row: no row is left out more often than others, and estimates are unbiased.
+            uniform row: no row is left out more often than others, and estimates are unbiased. Or what
+            `ewsg_jax.rows.by_probability` or `leverage` returns, or a law of your own, an `ewsg_jax.rows.RowLaw` of
+            the same `batch_size`. With all but `"random"` `replace` must be True.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind; at `init`, a batch larger than n

@@ -1,30 +1,39 @@
-"""Every named system: a dynamics and an estimator, each in a file of its own with its record.
+"""Every named method: a dynamics and an estimator, with its record, a family a file.
 
-The order of these lines is that of `METHODS` and of the documentation's tables.
+All are called as `method(posterior, step_size, **options)` and return the kernel: give it to `ewsg_jax.sample`, or
+call its `init` and `step`.
 """
 
+from ewsg_jax.exact._flymc import flymc as flymc
+from ewsg_jax.exact._random_walk_metropolis import random_walk_metropolis as random_walk_metropolis
+from ewsg_jax.methods._adaptive import hamcmc as hamcmc
+from ewsg_jax.methods._adaptive import psgld as psgld
+from ewsg_jax.methods._adaptive import sgrld as sgrld
+from ewsg_jax.methods._langevin import ld as ld
+from ewsg_jax.methods._langevin import sgld as sgld
+from ewsg_jax.methods._underdamped import cp_sghmc as cp_sghmc
+from ewsg_jax.methods._underdamped import sghmc as sghmc
+from ewsg_jax.methods._underdamped import sgnht as sgnht
+from ewsg_jax.methods._underdamped import uld as uld
+from ewsg_jax.methods._variance_reduced import cv_ld as cv_ld
+from ewsg_jax.methods._variance_reduced import cv_uld as cv_uld
+from ewsg_jax.methods._variance_reduced import saga2nd_hmc as saga2nd_hmc
+from ewsg_jax.methods._variance_reduced import saga_hmc as saga_hmc
+from ewsg_jax.methods._variance_reduced import saga_ld as saga_ld
+from ewsg_jax.methods._variance_reduced import svrg2nd_hmc as svrg2nd_hmc
+from ewsg_jax.methods._variance_reduced import svrg_hmc as svrg_hmc
+from ewsg_jax.methods._variance_reduced import svrg_ld as svrg_ld
+from ewsg_jax.methods._weighted import ewsg as ewsg
+from ewsg_jax.methods._weighted import ewsg_ld as ewsg_ld
+from ewsg_jax.methods._weighted import ewsg_vr as ewsg_vr
+from ewsg_jax.methods._weighted import nc_sghmc as nc_sghmc
 from ewsg_jax.record import METHODS as METHODS
 from ewsg_jax.record import Method as Method
-from ewsg_jax.methods._ld import ld as ld
-from ewsg_jax.methods._uld import uld as uld
-from ewsg_jax.methods._sgld import sgld as sgld
-from ewsg_jax.methods._sghmc import sghmc as sghmc
-from ewsg_jax.methods._ewsg import ewsg as ewsg
-from ewsg_jax.methods._ewsg_ld import ewsg_ld as ewsg_ld
-from ewsg_jax.methods._ewsg_vr import ewsg_vr as ewsg_vr
-from ewsg_jax.methods._nc_sghmc import nc_sghmc as nc_sghmc
-from ewsg_jax.methods._sgnht import sgnht as sgnht
-from ewsg_jax.methods._psgld import psgld as psgld
-from ewsg_jax.methods._sgrld import sgrld as sgrld
-from ewsg_jax.methods._hamcmc import hamcmc as hamcmc
-from ewsg_jax.methods._cp_sghmc import cp_sghmc as cp_sghmc
-from ewsg_jax.methods._svrg_ld import svrg_ld as svrg_ld
-from ewsg_jax.methods._saga_ld import saga_ld as saga_ld
-from ewsg_jax.methods._cv_ld import cv_ld as cv_ld
-from ewsg_jax.methods._cv_uld import cv_uld as cv_uld
-from ewsg_jax.methods._svrg_hmc import svrg_hmc as svrg_hmc
-from ewsg_jax.methods._saga_hmc import saga_hmc as saga_hmc
-from ewsg_jax.methods._svrg2nd_hmc import svrg2nd_hmc as svrg2nd_hmc
-from ewsg_jax.methods._saga2nd_hmc import saga2nd_hmc as saga2nd_hmc
-from ewsg_jax.exact._random_walk_metropolis import random_walk_metropolis as random_walk_metropolis
-from ewsg_jax.exact._flymc import flymc as flymc
+
+# The order of `METHODS`, and so of the documents' tables: from the plain ones to those that build on them.
+_ORDER = (
+    "ld uld sgld sghmc ewsg ewsg_ld ewsg_vr nc_sghmc sgnht psgld sgrld hamcmc cp_sghmc svrg_ld saga_ld cv_ld cv_uld "
+    "svrg_hmc saga_hmc svrg2nd_hmc saga2nd_hmc random_walk_metropolis flymc"
+).split()
+for _name in _ORDER:
+    METHODS[_name] = METHODS.pop(_name)

@@ -11,7 +11,7 @@ from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Data
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.gradients.protocol import GradientEstimator
-from ewsg_jax.methods.underdamped import Integrator, underdamped
+from ewsg_jax.methods._underdamped import Integrator, underdamped
 from ewsg_jax.pair import kernel
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.posterior import Posterior

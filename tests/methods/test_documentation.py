@@ -1,6 +1,7 @@
-"""Every named method says by itself what it does, in the words that the methods share."""
+"""Every named method's docstring has what a reader needs, and agrees with its signature and its record."""
 
 import doctest
+import functools
 import inspect
 import re
 
@@ -9,112 +10,96 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from tests.methods.shared_text import ARGUMENTS, EXAMPLE, REFERENCES, RETURNS, VARIANTS, text_of
 
-SECTIONS = ["Args", "Returns", "Raises", "References", "Example"]
+SECTIONS = ["Update", "Target", "Cost", "When", "Source", "Args", "Raises", "Example"]
 EVERY_METHOD = pytest.mark.parametrize("method", ewsg.METHODS.values(), ids=list(ewsg.METHODS))
 
 
+def entries(text):
+    """Each `name: text` by its name; what follows is indented deeper. A text's spaces are one."""
+    found = re.findall(r"^(\w[\w, ]*):\s(.*(?:\n(?:[ ].*)?)*)", inspect.cleandoc("\n" + text), flags=re.MULTILINE)
+    assert len({name for name, _ in found}) == len(found)
+    return dict(found)
+
+
 def sections(method):
-    """The summary with what follows it, then each section by its name; in the order of the docstring."""
-    parts = re.split(r"^(\w+):$", inspect.getdoc(method.build), flags=re.MULTILINE)
-    return {"": parts[0], **dict(zip(parts[1::2], parts[2::2], strict=True))}
+    return entries(inspect.getdoc(method.build))
 
 
-def entries(section):
-    """The entries of a section, one from each line that is not indented deeper than the first; spaces as one."""
-    lines = inspect.cleandoc("\n" + section).split("\n")
-    text = "\n".join(" " + line.strip() if line.startswith(" ") else "\n" + line for line in lines)
-    return [" ".join(entry.split()) for entry in re.split(r"\n\n+", text) if entry.strip()]
+def arguments(method):
+    return {name: " ".join(text.split()) for name, text in entries(sections(method)["Args"]).items()}
 
 
-def test_entries_are_told_apart_by_their_indent():
-    assert entries("    one: a\n        and b\n    two:  c\n\n") == ["one: a and b", "two: c"]
+@functools.cache
+def example(name):
+    """The kernel that the example makes; it runs, and prints what it says."""
+    (parsed,) = doctest.DocTestFinder(recurse=False).find(ewsg.METHODS[name].build, name, globs={})
+    assert doctest.DocTestRunner().run(parsed, clear_globs=False).failed == 0
+    return parsed.globs["kernel"]
+
+
+def test_entries_end_where_the_next_begins():
+    assert entries("    one: a\n      and b:\n    two:\n      c\n\n") == {"one": "a\n  and b:\n", "two": "  c"}
 
 
 @EVERY_METHOD
 def test_sections(method):
-    found = sections(method)
-    assert list(found) == ["", *SECTIONS]
-    summary, blank, *update = found[""].strip().split("\n")
+    summary, blank, *_ = inspect.getdoc(method.build).split("\n")
     assert summary.endswith(".")
     assert not blank
-    assert update
-    assert "Targets" in found[""]
-    assert "rguments as in" not in method.build.__doc__
-    assert ">>> " in found["Example"]
+    assert list(sections(method)) == SECTIONS
+    assert all(text.strip() for text in sections(method).values())
+    assert list(entries(sections(method)["Raises"])) == ["TypeError, ValueError"]
 
 
 @EVERY_METHOD
-def test_arguments(method):
-    wanted = [f"{name}: {text_of(name, method)}" for name in inspect.signature(method.build).parameters]
-    assert entries(sections(method)["Args"]) == wanted
+def test_arguments_are_those_of_the_signature(method):
+    parameters = inspect.signature(method.build).parameters
+    texts = arguments(method)
+    assert list(texts) == list(parameters)
+    assert all(texts.values())
+    for name, parameter in parameters.items():
+        default = parameter.default
+        assert ("default" in texts[name].lower()) == (default is not parameter.empty), name
+        if isinstance(default, str):
+            assert f'`"{default}"` (default)' in texts[name]
+        elif isinstance(default, int | float) and not isinstance(default, bool):
+            number, unit = re.search(r"[Dd]efault,? ([\d.,e-]*\d)( GiB)?", texts[name]).groups()
+            assert float(number.replace(",", "")) * (2**30 if unit else 1) == default, name
 
 
 @EVERY_METHOD
-def test_defaults_are_told(method):
-    for name, parameter in inspect.signature(method.build).parameters.items():
-        text = text_of(name, method)
-        assert ("default" in text.lower()) == (parameter.default is not parameter.empty), name
-        if isinstance(parameter.default, str):
-            assert f'`"{parameter.default}"` (default)' in text
-        elif isinstance(parameter.default, int | float) and name != "memory_limit":
-            said = re.search(r"[Dd]efault,? ([\w.,-]*\w)|(\w+) \(default\)", text)
-            told = (said[1] or said[2]).replace(",", "").replace("replacement", "True")
-            assert (
-                float(told) == parameter.default
-                if told not in ("True", "False")
-                else told == str(parameter.default)
-            )
+def test_the_record_says_the_same(method):
+    found = {name: " ".join(text.split()) for name, text in sections(method).items()}
+    if method.bias == "none":
+        assert "exactly" in found["Target"]
+    else:
+        order = re.search(r"bias of order (h²?)", found["Target"])[1]
+        assert order in re.findall(r"h²?", method.bias)
+    if method.dynamics:
+        assert f"{method.evaluations.split(',')[0]} evaluations a step" in found["Cost"]
+        assert ("every K steps" in method.evaluations) == bool(re.search("every K steps|each reset", found["Cost"]))
+    assert all(word in found["Source"] for word in re.findall(r"\d+|\b[^\W\d_a-z]\w+", method.source))
 
 
 @EVERY_METHOD
-def test_what_is_returned_and_raised(method):
-    found = sections(method)
-    assert entries(found["Returns"]) == [RETURNS]
-    (raised,) = entries(found["Raises"])
-    assert raised.startswith("TypeError, ValueError: an argument is of the wrong kind")
-
-
-@EVERY_METHOD
-def test_references(method):
-    found = entries(sections(method)["References"])
-    assert found
-    assert len(set(found)) == len(found)
-    assert set(found) <= set(REFERENCES.values())
-
-
-def rows_of_the_example(method):
-    """The n that the example's numbers are for."""
-    said = entries(sections(method)["Example"])[0]
-    n = int(re.search(r"[\d,]+", said)[0].replace(",", ""))
-    assert said == EXAMPLE.format(n=n)
-    return n
-
-
-def example(method):
-    """The kernel that the example makes."""
-    (parsed,) = [
-        test
-        for test in doctest.DocTestFinder().find(method.build, method.name, globs={})
-        if test.name == method.name
-    ]
-    names = {}
-    for line in parsed.examples:
-        exec(line.source, names)
-        if "kernel" in names:
-            return names["kernel"]
-    raise AssertionError("no kernel")
+def test_what_it_names_exists(method):
+    text = inspect.getdoc(method.build)
+    for path in re.findall(r"`ewsg_jax\.([\w.]+)", text):
+        functools.reduce(getattr, path.split("."), ewsg)
+    others = set(re.findall(r"`(\w+)`", text)) - set(arguments(method))
+    assert {name for name in others if name.endswith(("ld", "mc", "ht"))} <= set(ewsg.METHODS)
 
 
 @EVERY_METHOD
 def test_the_step_of_the_example_goes_with_its_rows(method):
-    """Short enough there, by its stability and by the heat of its minibatches; too long with 30 times the rows.
+    """Short enough there, by stability and by the minibatch's gradient noise; too long with 30 times the rows.
 
     Rows of unit scale have curvatures 1 in Gaussian location, 1/4 in logistic regression, which are the variances
     of their gradients too.
     """
-    n, kernel = rows_of_the_example(method), example(method)
+    stated = re.match(r"for about ([\d,]+) rows of unit scale", sections(method)["Example"])
+    n, kernel = int(stated[1].replace(",", "")), example(method.name)
     one = 0.25 if "logistic" in repr(kernel) else 1.0
     h = float(kernel.step_size(jnp.int32(0)))
     if not method.dynamics:
@@ -132,21 +117,10 @@ def test_the_step_of_the_example_goes_with_its_rows(method):
         # The running mean of squares of g/n.
         scale = 1 / np.sqrt(one / of["batch_size"]) if method.name == "psgld" else 1.0
         underdamped = "friction" in of
-        heat = h * scale * variance / (2 * gamma if underdamped else 2)
+        excess = h * scale * variance / (2 * gamma if underdamped else 2)
         stable = h**2 * curvature if underdamped else h * scale * curvature
-        return max(stable, 0.0 if method.estimator in ("svrg", "saga", "control_variate", "full") else heat)
+        has_little_noise = method.estimator in ("svrg", "saga", "control_variate", "full")
+        return max(stable, 0.0 if has_little_noise else excess)
 
     assert worst(n) < 0.4
     assert worst(30 * n) > 0.4
-
-
-def test_no_shared_text_is_left_over():
-    documented = {
-        (name, text_of(name, method))
-        for method in ewsg.METHODS.values()
-        for name in inspect.signature(method.build).parameters
-    }
-    texts = set(ARGUMENTS.items()) | {(name, text) for name, own in VARIANTS.items() for text in own.values()}
-    assert texts == documented
-    cited = {entry for method in ewsg.METHODS.values() for entry in entries(sections(method)["References"])}
-    assert cited == set(REFERENCES.values())
