@@ -33,10 +33,10 @@ def documents() -> dict[Path, str]:
     )
     introduction = (
         "# Methods\n\nMade by `benchmarks/pages/methods.py` from the table `ewsg_jax.METHODS`.\n\n"
-        "n rows, d parameters, b batch size, M chain length, h step size, K steps between refreshes, r rank; γ friction, "
-        "T temperature, ξ standard normal noise, V = V₀ + Σᵢ Vᵢ the potential: −log prior and −log likelihood of each "
-        "row. Memory: numbers that the estimator keeps, for each chain where nothing else is said. Every method returns "
-        "a kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.\n\n"
+        "n rows, d parameters, b batch size, M chain length, h step size, K steps between refreshes, r rank; "
+        "γ friction, T temperature, ξ standard normal noise; V = V₀ + Σᵢ Vᵢ the potential, −log prior and −log "
+        "likelihood of each row. Memory: numbers that the estimator keeps, for each chain unless said otherwise. "
+        "Every method returns a kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.\n\n"
     )
     return {
         readme: renewed(readme.read_text(), "methods", "benchmarks/pages/methods.py", table(with_sources=False)),

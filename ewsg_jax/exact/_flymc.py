@@ -268,13 +268,12 @@ def flymc(
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
-        step_size: h > 0, the standard deviation of a proposal per coordinate; a number, traced scalar or schedule
-            h(step).
+        step_size: h > 0, a proposal's standard deviation per coordinate; a number, a traced scalar or a schedule.
         capacity: how many data may be bright at once. Every step takes the time of that many; the error that `init`
             raises where they are too few reports how many there are.
         resample_probability: q, with which a dark datum is selected to become bright, in (0, 1). Default 0.01.
-        proposal_capacity: how many data may be selected in a step, an integer or a function of n. Default: nq +
-            6√(nq) + 8, which about one step in 10⁹ exceeds.
+        proposal_capacity: how many data may be selected in a step, an integer or a function of n. Default:
+            nq + 6√(nq) + 8, which about one step in 10⁹ exceeds.
         num_resampled: r, an integer or a function of n: each step redraws the brightness of r uniform data, in the
             place of selecting each with probability q. Default None: by `resample_probability`.
         target_acceptance: adapt the step size to this share of accepted proposals, in (0, 1), while the chain burns

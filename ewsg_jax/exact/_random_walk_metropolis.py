@@ -127,8 +127,7 @@ def random_walk_metropolis(
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
-        step_size: h > 0, the standard deviation of a proposal per coordinate; a number, traced scalar or schedule
-            h(step).
+        step_size: h > 0, a proposal's standard deviation per coordinate; a number, a traced scalar or a schedule.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default 4,096.
 

@@ -31,9 +31,10 @@ from ewsg_jax.record import METHODS as METHODS
 from ewsg_jax.record import Method as Method
 
 # The order of `METHODS`, and so of the documents' tables: from the plain ones to those that build on them.
-_ORDER = (
-    "ld uld sgld sghmc ewsg ewsg_ld ewsg_vr nc_sghmc sgnht psgld sgrld hamcmc cp_sghmc svrg_ld saga_ld cv_ld cv_uld "
-    "svrg_hmc saga_hmc svrg2nd_hmc saga2nd_hmc random_walk_metropolis flymc"
-).split()
+_ORDER = [
+    "ld", "uld", "sgld", "sghmc", "ewsg", "ewsg_ld", "ewsg_vr", "nc_sghmc", "sgnht", "psgld", "sgrld", "hamcmc",
+    "cp_sghmc", "svrg_ld", "saga_ld", "cv_ld", "cv_uld", "svrg_hmc", "saga_hmc", "svrg2nd_hmc", "saga2nd_hmc",
+    "random_walk_metropolis", "flymc",
+]  # fmt: skip
 for _name in _ORDER:
     METHODS[_name] = METHODS.pop(_name)

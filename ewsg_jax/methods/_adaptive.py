@@ -48,7 +48,7 @@ def psgld(
         however small h.
     Cost: b evaluations a step, 2b with the correction; the dynamics keeps d numbers, or 2d.
     When: coordinates of very different scales, and predictions rather than exact uncertainties. For those, take the
-        correction and a `damping` of its own.
+        correction and a `damping` of your own.
     Source: C. Li, C. Chen, D. Carlson and L. Carin, Preconditioned stochastic gradient Langevin dynamics for deep
         neural networks, AAAI 2016.
 
@@ -57,12 +57,11 @@ def psgld(
         step_size: h > 0, half of the paper's ε; a number, a traced scalar or a schedule h(step).
         batch_size: b, rows in a batch.
         decay: α in [0, 1), a number or a scalar array: how much of the mean a step keeps. Default 0.99.
-        damping: λ > 0, a number or a scalar array, in units of (1/n) Σᵢ ∇Vᵢ. Default: 1e-5, the paper's. The
-            correction needs one given, about √(tr S/(bd)) with S = Cov(∇Vᵢ): see
-            `ewsg_jax.dynamics.preconditioned`.
-        correction: make the law tend to exp(−V/T) as h → 0, for a derivative along a ±1 vector. Default False.
+        damping: λ > 0, a number or a scalar array, in units of (1/n) Σᵢ ∇Vᵢ. Default: 1e-5, the paper's; to be
+            given with the correction, about √(tr S/(bd)), S = Cov(∇Vᵢ): see `ewsg_jax.dynamics.preconditioned`.
+        correction: make the law tend to exp(−V/T) as h → 0, by a derivative along a ±1 vector. Default False.
         replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which wants `replace=True`.
+        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs `replace=True`.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order).
 
@@ -111,7 +110,7 @@ def sgrld(
 
     Update: θ' = θ − h(G⁻¹ g − Γ) + √(2hT) L ξ, where L Lᵀ = G⁻¹, Γ = T∇·G⁻¹ and g is that of `sgld`. h is half of
         the paper's ε.
-    Target: exp(−V/T), with a bias of order h, of which the minibatch adds h·G⁻¹Cov(g)/2 to the temperature.
+    Target: exp(−V/T), with a bias of order h; the minibatch adds h·G⁻¹Cov(g)/2 to the temperature.
     Cost: b evaluations a step, and `inverse_metric` with its d derivatives; no memory.
     When: a metric is known, as for probabilities or scales. A dense one for few dimensions only.
     Source: S. Patterson and Y. W. Teh, Stochastic gradient Riemannian Langevin dynamics on the probability simplex,
@@ -120,21 +119,18 @@ def sgrld(
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
         step_size: h > 0, half of the paper's ε; a number, a traced scalar or a schedule h(step).
-        inverse_metric: `inverse_metric(position, data)` is G⁻¹: a tree like the position (diagonal) or an array (d,
-            d) in `ravel_pytree` order; differentiable and positive definite. Rows that it evaluates are not
-            counted.
+        inverse_metric: `inverse_metric(position, data)` is G⁻¹, differentiable and positive definite: a tree like θ
+            (diagonal), or an array (d, d) in `ravel_pytree` order. It sees all data, which is not counted.
         batch_size: b, rows in a batch.
-        divergence: `divergence(position, data)` is Σⱼ ∂ⱼ(G⁻¹)ᵢⱼ, a tree like the position. Default: by d
-            derivatives.
+        divergence: `divergence(position, data)` is Σⱼ ∂ⱼ(G⁻¹)ᵢⱼ, a tree like θ. Default: by d forward derivatives.
         replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which wants `replace=True`.
+        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs `replace=True`.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order).
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; at `init`, b > n where no row comes twice;
-            in a step, a function fails or returns another shape. A metric that is not positive definite makes the
-            state NaN.
+            in a step, a function fails or returns another shape. A metric that is not positive definite gives NaN.
 
     Example: for about 20 rows of unit scale; with more rows, take shorter steps.
         >>> import ewsg_jax as ewsg
@@ -180,8 +176,8 @@ def hamcmc(
     Update: θ_t = θ_{t−M} − h H g(θ_{t−M}) + √(2hT) S ξ, where S Sᵀ = H and H is the L-BFGS matrix of pairs (s, y):
         s the difference of two points M steps apart, y that of their gradients on one batch, plus λ s; g as in
         `sgld`.
-    Target: exp(−V/T), with a bias of order h where V is a quadratic, of which the minibatch adds h Sᵀ Cov(g) S/2 to
-        the temperature. Elsewhere a bias stays as h → 0 (see `ewsg_jax.dynamics.quasi_newton`).
+    Target: exp(−V/T), with a bias of order h where V is a quadratic; the minibatch adds h Sᵀ Cov(g) S/2 to the
+        temperature. Elsewhere a bias stays as h → 0 (see `ewsg_jax.dynamics.quasi_newton`).
     Cost: 2b evaluations a step; the dynamics keeps 2M − 1 points and the differences of gradients that it needs.
     When: nearly Gaussian posteriors whose scales differ much in directions that no diagonal resolves.
     Source: U. Şimşekli, R. Badeau, A. T. Cemgil and G. Richard, Stochastic quasi-Newton Langevin Monte Carlo, ICML
@@ -195,13 +191,11 @@ def hamcmc(
         memory_size: M ≥ 2: M chains run interleaved, and M − 1 pairs make H. Default 5.
         trust_region: λ > 0, added to the curvature of every pair, of the size of the posterior's curvature
             (1/variance). The default, 1, is for parameters of unit scale.
-        initial_scale: γ_H > 0, an inverse curvature: H is γ_H I before there are pairs and where they are silent.
-            Default 1.
+        initial_scale: γ_H > 0, an inverse curvature: H is γ_H I without pairs and where they are silent. Default 1.
         curvature_threshold: ε > 0, the least cosine of the angle between s and y of a pair in use. Default 1e-4.
-        blocks: `"whole"` (default): one H for the position; or `"leaves"`: one for each leaf, from its part of a
-            pair.
+        blocks: `"whole"` (default): one H for the position; `"leaves"`: one for each leaf, from its part of a pair.
         replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which wants `replace=True`.
+        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs `replace=True`.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order).
 

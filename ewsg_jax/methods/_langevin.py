@@ -86,7 +86,7 @@ def sgld(
     """Stochastic-gradient Langevin dynamics (SGLD): `ld` with b uniform rows a step.
 
     Update: θ' = θ − h g + √(2hT) ξ, where g = ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ).
-    Target: exp(−V/T), with a bias of order h, of which the minibatch adds h·Cov(g)/2 to the temperature.
+    Target: exp(−V/T), with a bias of order h; the minibatch adds h·Cov(g)/2 to the temperature.
     Cost: b evaluations a step, no memory.
     When: a run of few data passes, and as a baseline. Not on tall data at usual steps, where Cov(g) makes draws far
         too wide: take shorter steps or an estimator of less variance (`cv_ld`, `svrg_ld`, `saga_ld`).
@@ -97,7 +97,7 @@ def sgld(
         step_size: h > 0, multiplies ∇V of the whole sum; a number, a traced scalar or a schedule h(step).
         batch_size: b, rows in a batch.
         replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which wants `replace=True`.
+        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs `replace=True`.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.langevin`. Default 1.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order).

@@ -71,8 +71,8 @@ def uld(
 ) -> Kernel[P]:
     """Underdamped Langevin dynamics with the full gradient (ULD).
 
-    Update: integrates dθ = p dt, dp = −(∇V(θ) + γp) dt + √(2γT) dW. The default, semi-implicit Euler, is p' = (1 −
-        hγ) p − h ∇V(θ) + √(2hγT) ξ, θ' = θ + h p'.
+    Update: integrates dθ = p dt, dp = −(∇V(θ) + γp) dt + √(2γT) dW. The default, semi-implicit Euler, is
+        p' = (1 − hγ) p − h ∇V(θ) + √(2hγT) ξ, θ' = θ + h p'.
     Target: exp(−V/T), with a bias of order h, or h² with `"splitting"`, `"ABOBA"` and `"BAOAB"`.
     Cost: n evaluations a step, no memory.
     When: small data (`"BAOAB"` first), and as the reference of `sghmc` and `ewsg`. With large data a data pass buys
@@ -84,10 +84,9 @@ def uld(
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
         step_size: h > 0, time per step; a number, a traced scalar or a schedule h(step).
         friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
-        integrator: a scheme of `ewsg_jax.dynamics`: `"semi_implicit"` (default); `"euler"`, the papers';
+        integrator: a scheme of `ewsg_jax.dynamics`: `"semi_implicit"` (default); `"euler"`, as in the papers;
             `"splitting"`, of order h² with an exact gradient; `"ABOBA"` or `"BAOAB"` (`palindrome`), of order h²
-            and unbiased on Gaussians with an exact gradient; or `"exact"`, which solves the step for a frozen
-            gradient.
+            and unbiased on Gaussians with an exact gradient; or `"exact"`, exact for a frozen one.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         noise: `"gaussian"` (default); with the first two integrators also `"rademacher"` (±1: the same weak order).
         inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.semi_implicit`. Default 1.
@@ -133,15 +132,15 @@ def sghmc(
 ) -> Kernel[P]:
     """Stochastic-gradient Hamiltonian Monte Carlo (SGHMC): `uld` with b uniform rows a step.
 
-    Update: with the default integrator p' = (1 − hγ) p − h g(θ) + √(2hγT) ξ, θ' = θ + h p', where g = ∇V₀(θ) +
-        (n/b) Σ_{i∈I} ∇Vᵢ(θ). There is no estimate of the gradient's noise (B̂ = 0 in the first source). With
-        `integrator="euler"` it is SGULD of the second.
-    Target: exp(−V/T), with a bias of order h, of which the minibatch adds h·Cov(g)/(2γ) to the temperature.
+    Update: with the default integrator p' = (1 − hγ) p − h g(θ) + √(2hγT) ξ, θ' = θ + h p', where
+        g = ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ). There is no estimate of the gradient's noise (B̂ = 0 in the first
+        source). With `integrator="euler"` it is SGULD of the second.
+    Target: exp(−V/T), with a bias of order h; the minibatch adds h·Cov(g)/(2γ) to the temperature.
     Cost: b evaluations a step, no memory.
     When: a run of few data passes, and as a baseline. Not on tall data at usual steps, where Cov(g) makes draws far
         too wide: take shorter steps, `nc_sghmc`, or an estimator of less variance (`svrg2nd_hmc`, `saga2nd_hmc`).
-    Source: T. Chen, E. B. Fox and C. Guestrin, Stochastic gradient Hamiltonian Monte Carlo, ICML 2014. R. Li, X.
-        Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient MCMC methods via non-uniform
+    Source: T. Chen, E. B. Fox and C. Guestrin, Stochastic gradient Hamiltonian Monte Carlo, ICML 2014. R. Li,
+        X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient MCMC methods via non-uniform
         subsampling of gradients, Foundations of Data Science, eq. 3.
 
     Args:
@@ -151,7 +150,7 @@ def sghmc(
         batch_size: b, rows in a batch.
         integrator: `"semi_implicit"` (default), or another scheme that `ewsg_jax.uld` lists.
         replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which wants `replace=True`.
+        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs `replace=True`.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         noise: `"gaussian"` (default); with the first two integrators also `"rademacher"` (±1: the same weak order).
         inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.semi_implicit`. Default 1.
@@ -195,10 +194,9 @@ def sgnht(
 ) -> Kernel[P]:
     """Stochastic-gradient Nosé–Hoover thermostat (SGNHT): `sghmc` whose friction ζ adapts to the gradient noise.
 
-    Update: p' = (1 − hζ) p − h g(θ) + √(2hγT) ξ, θ' = θ + h p', ζ' = ζ + h(‖p'‖²/d − T), from ζ = γ, g as in
-        `sghmc`.
+    Update: p' = (1 − hζ) p − h g + √(2hγT) ξ, θ' = θ + h p', ζ' = ζ + h(‖p'‖²/d − T), ζ₀ = γ, g that of `sghmc`.
     Target: exp(−V/T), with a bias of order h. A minibatch noise of equal covariance at every θ and in every
-        direction is no part of the bias: ζ compensates it.
+        direction is no part of the bias: ζ, whose mean is γ without that noise, compensates it.
     Cost: b evaluations a step; the dynamics keeps a momentum and one number.
     When: minibatch noise of unknown size, alike in many directions, as with networks. Not where a few directions
         have far more noise than the others: the others then come out too narrow. Not for an exact gradient, where
@@ -209,11 +207,10 @@ def sgnht(
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
         step_size: h > 0, time per step; a number, a traced scalar or a schedule h(step).
-        friction: γ > 0 per unit of time, a number, traced scalar or schedule: ζ's start, its mean without such
-            noise.
+        friction: γ > 0 per unit of time, a number, traced scalar or schedule: where ζ starts.
         batch_size: b, rows in a batch.
         replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which wants `replace=True`.
+        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs `replace=True`.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.semi_implicit`. Default 1.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order).
@@ -267,12 +264,12 @@ def cp_sghmc(
 
     Update: that of `sghmc` with g = ∇V₀(θ) + Σ_c (n_c/b_c) Σ_{i∈I_c} ∇Vᵢ(θ), b_c rows from stratum c of n_c rows.
         The strata are found first, by k-means (`ewsg_jax.cluster`).
-    Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h, of which the minibatch adds h·Cov(g)/(2γ) to the
-        temperature. Cov(g) lacks the part of the plain gradient's covariance that lies between the clusters.
+    Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h; the minibatch adds h·Cov(g)/(2γ) to the temperature.
+        Cov(g) lacks the part of the plain gradient's covariance that lies between the clusters.
     Cost: b evaluations a step; memory of n row numbers for all chains.
     When: rows fall into groups whose gradients differ. The labels must not cost more than they save.
     Source: T. Fu and Z. Zhang, CPSG-MCMC: clustering-based preprocessing method for stochastic gradient MCMC,
-        AISTATS 2017. A comparison of R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic
+        AISTATS 2017. Compared in R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic
         gradient MCMC methods via non-uniform subsampling of gradients, Foundations of Data Science.
 
     Args:

@@ -41,8 +41,8 @@ def svrg_ld(
 ) -> Kernel[P]:
     """Langevin dynamics with anchored gradients (SVRG-LD).
 
-    Update: θ' = θ − h g + √(2hT) ξ, where g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(w)) + Σᵢ ∇Vᵢ(w). The anchor w
-        moves every K steps.
+    Update: θ' = θ − h g + √(2hT) ξ, g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(w)) + Σᵢ ∇Vᵢ(w), the anchor w moved
+        every K steps.
     Target: exp(−V/T), with a bias of order h, that of `ld`. Minibatches add order h², because the anchor is near.
     Cost: 2b evaluations a step and n every K steps; memory of two positions.
     When: several data passes are affordable. Where a run ends within a pass or two, `sgld` is cheaper.
@@ -56,7 +56,7 @@ def svrg_ld(
         refresh_every: K, steps from one anchor to the next; an integer or a function of n. Default: ⌈n/b⌉.
         option: how the anchor moves, `"II"` (default) or `"I"`, as in `ewsg_jax.gradients.svrg`.
         replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which wants `replace=True`.
+        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs `replace=True`.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.langevin`. Default 1.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order).
@@ -101,8 +101,7 @@ def saga_ld(
 ) -> Kernel[P]:
     """Langevin dynamics with a table of gradients (SAGA-LD).
 
-    Update: θ' = θ − h g + √(2hT) ξ, where g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − αᵢ) + Σᵢ αᵢ and αᵢ is the gradient
-        of row i when it was last drawn.
+    Update: θ' = θ − h g + √(2hT) ξ, g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − αᵢ) + Σᵢ αᵢ, αᵢ row i's last gradient.
     Target: exp(−V/T), with a bias of order h, that of `ld`. Minibatches add order h², because the table is recent.
     Cost: b evaluations a step and n at the start; memory of n numbers per linear predictor, or of n positions.
     When: linear models, where it costs what `sgld` does. Not networks, whose table is out of reach.
@@ -114,7 +113,7 @@ def saga_ld(
         step_size: h > 0, multiplies ∇V of the whole sum; a number, a traced scalar or a schedule h(step).
         batch_size: b, rows in a batch.
         replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which wants `replace=True`.
+        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs `replace=True`.
         memory_limit: bytes that the tables of all chains may take; a run that needs more is refused. Default 4 GiB.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.langevin`. Default 1.
@@ -159,10 +158,9 @@ def cv_ld(
 ) -> Kernel[P]:
     """Langevin dynamics with a control variate (CV-LD).
 
-    Update: θ' = θ − h g + √(2hT) ξ, where g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(c)) + Σᵢ ∇Vᵢ(c), c fixed.
-    Target: exp(−V/T), with a bias of order h: that of `ld`, and h·Cov(g)/2 added to the temperature by minibatches,
-        small where the posterior is narrow around the centre.
-    Cost: 2b evaluations a step, n at the start and those of `ewsg_jax.find_mode`; two positions for all chains.
+    Update: θ' = θ − h g + √(2hT) ξ, g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(c)) + Σᵢ ∇Vᵢ(c), the centre c fixed.
+    Target: exp(−V/T), with a bias of order h; batches add h·Cov(g)/2 to T, little if the posterior is narrow at c.
+    Cost: 2b evaluations a step, n at the start, and `ewsg_jax.find_mode`; memory of two positions for all chains.
     When: many data and one mode. Not where the posterior is wide or has several modes.
     Source: N. S. Chatterji, N. Flammarion, Y.-A. Ma, P. L. Bartlett and M. I. Jordan, On the theory of variance
         reduction for stochastic gradient Monte Carlo, ICML 2018.
@@ -173,7 +171,7 @@ def cv_ld(
         batch_size: b, rows in a batch.
         center: c, a tree like the position. None (default): the position given to `init`, where the chain starts.
         replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which wants `replace=True`.
+        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs `replace=True`.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.langevin`. Default 1.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order).
@@ -217,26 +215,25 @@ def cv_uld(
 ) -> Kernel[P]:
     """Underdamped Langevin dynamics, exact for a frozen gradient, with a control variate (CV-ULD).
 
-    Update: solves dθ = v dt, dv = −(γv + u g) dt + √(2γuT) dW over a time h with g frozen, where g is that of
-        `cv_ld`.
-    Target: exp(−V/T), with a bias of order h, a part of it from minibatches, small where the posterior is narrow
-        around the centre.
-    Cost: 2b evaluations a step, n at the start and those of `ewsg_jax.find_mode`; two positions for all chains.
+    Update: solves dθ = v dt, dv = −(γv + u g) dt + √(2γuT) dW over a time h with g frozen, where g = ∇V₀(θ) + (n/b)
+        Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(c)) + Σᵢ ∇Vᵢ(c), the centre c fixed.
+    Target: exp(−V/T), with a bias of order h; the minibatch's part is small for a posterior narrow around c.
+    Cost: 2b evaluations a step, n at the start, and `ewsg_jax.find_mode`; memory of two positions for all chains.
     When: as `cv_ld`, for posteriors of very different scales in different directions.
     Source: N. S. Chatterji, N. Flammarion, Y.-A. Ma, P. L. Bartlett and M. I. Jordan, On the theory of variance
-        reduction for stochastic gradient Monte Carlo, ICML 2018, Algorithm 3. X. Cheng, N. S. Chatterji, P. L.
-        Bartlett and M. I. Jordan, Underdamped Langevin MCMC: a non-asymptotic analysis, COLT 2018 (the integrator).
+        reduction for stochastic gradient Monte Carlo, ICML 2018, Algorithm 3. Integrator: X. Cheng,
+        N. S. Chatterji, P. L. Bartlett and M. I. Jordan, Underdamped Langevin MCMC: a non-asymptotic analysis, COLT
+        2018.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
         step_size: h > 0, time per step; a number, a traced scalar or a schedule h(step).
         batch_size: b, rows in a batch.
         friction: γ > 0 per unit of time; a number, a traced scalar or a schedule. Default 2, as published.
-        inverse_mass: u > 0, as in `ewsg_jax.dynamics.exact`. Default 1; published is 1/L, L the largest curvature
-            of V.
+        inverse_mass: u > 0, as in `ewsg_jax.dynamics.exact`. Default 1; published: 1/L, L the largest curvature.
         center: c, a tree like the position. None (default): the position given to `init`, where the chain starts.
         replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which wants `replace=True`.
+        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs `replace=True`.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
 
     Raises:
@@ -280,7 +277,8 @@ def svrg_hmc(
 ) -> Kernel[P]:
     """Underdamped Langevin dynamics, semi-implicit, with anchored gradients (SVRG-HMC).
 
-    Update: p' = (1 − hγ) p − h g(θ) + √(2hγT) ξ, θ' = θ + h p', where g is that of `svrg_ld`.
+    Update: p' = (1 − hγ) p − h g + √(2hγT) ξ, θ' = θ + h p', where g = ∇V₀(θ) + (n/b) Σ_{i∈I}
+        (∇Vᵢ(θ) − ∇Vᵢ(w)) + Σᵢ ∇Vᵢ(w). The anchor w moves every K steps.
     Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h, which on a quadratic falls on the momentum.
     Cost: 2b evaluations a step and n every K steps; memory of two positions.
     When: as `svrg_ld`. `svrg2nd_hmc` costs the same and has the smaller bias.
@@ -295,7 +293,7 @@ def svrg_hmc(
         refresh_every: K, steps from one anchor to the next; an integer or a function of n. Default: ⌈n/b⌉.
         option: how the anchor moves, `"II"` (default) or `"I"`, as in `ewsg_jax.gradients.svrg`.
         replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which wants `replace=True`.
+        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs `replace=True`.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.semi_implicit`. Default 1.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order).
@@ -343,7 +341,8 @@ def saga_hmc(
 ) -> Kernel[P]:
     """Underdamped Langevin dynamics, semi-implicit, with a table of gradients (SAGA-HMC).
 
-    Update: p' = (1 − hγ) p − h g(θ) + √(2hγT) ξ, θ' = θ + h p', where g is that of `saga_ld`.
+    Update: p' = (1 − hγ) p − h g + √(2hγT) ξ, θ' = θ + h p', where g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − αᵢ) + Σᵢ
+        αᵢ, αᵢ row i's last gradient.
     Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h, which on a quadratic falls on the momentum.
     Cost: b evaluations a step and n at the start; memory of n numbers per linear predictor, or of n positions.
     When: as `saga_ld`. `saga2nd_hmc` costs the same and has the smaller bias.
@@ -356,7 +355,7 @@ def saga_hmc(
         friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
         batch_size: b, rows in a batch.
         replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which wants `replace=True`.
+        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs `replace=True`.
         memory_limit: bytes that the tables of all chains may take; a run that needs more is refused. Default 4 GiB.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.semi_implicit`. Default 1.
@@ -404,8 +403,8 @@ def svrg2nd_hmc(
 ) -> Kernel[P]:
     """Underdamped Langevin dynamics, symmetric splitting, with anchored gradients (SVRG2nd-HMC).
 
-    Update: p' = e^{−γh/2}(e^{−γh/2} p − h g + √(2hγT) ξ), θ' = θ + h (p + p')/2, where g is that of `svrg_ld` at θ
-        + hp/2 in the place of θ, and the anchor moves there every K steps.
+    Update: p' = e^{−γh/2}(e^{−γh/2} p − h g + √(2hγT) ξ), θ' = θ + h (p + p')/2, where g is taken at x = θ + hp/2:
+        g = ∇V₀(x) + (n/b) Σ_{i∈I} (∇Vᵢ(x) − ∇Vᵢ(w)) + Σᵢ ∇Vᵢ(w). The anchor w moves to x every K steps.
     Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h² at fixed K: the distance to the anchor, and with it the
         minibatch's part, shrinks with h too.
     Cost: 2b evaluations a step and n every K steps; memory of two positions.
@@ -421,7 +420,7 @@ def svrg2nd_hmc(
         refresh_every: K, steps from one anchor to the next; an integer or a function of n. Default: ⌈n/b⌉.
         option: how the anchor moves, `"II"` (default) or `"I"`, as in `ewsg_jax.gradients.svrg`.
         replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which wants `replace=True`.
+        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs `replace=True`.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.splitting`. Default 1.
 
@@ -465,8 +464,8 @@ def saga2nd_hmc(
 ) -> Kernel[P]:
     """Underdamped Langevin dynamics, symmetric splitting, with a table of gradients (SAGA2nd-HMC).
 
-    Update: p' = e^{−γh/2}(e^{−γh/2} p − h g + √(2hγT) ξ), θ' = θ + h (p + p')/2, where g is that of `saga_ld` at θ
-        + hp/2 in the place of θ.
+    Update: p' = e^{−γh/2}(e^{−γh/2} p − h g + √(2hγT) ξ), θ' = θ + h (p + p')/2, where g is taken at x = θ + hp/2:
+        g = ∇V₀(x) + (n/b) Σ_{i∈I} (∇Vᵢ(x) − αᵢ) + Σᵢ αᵢ, αᵢ row i's last gradient.
     Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h² at fixed n/b: the age of the table, and with it the
         minibatch's part, shrinks with h too.
     Cost: b evaluations a step and n at the start; memory of n numbers per linear predictor, or of n positions.
@@ -480,7 +479,7 @@ def saga2nd_hmc(
         friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
         batch_size: b, rows in a batch.
         replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which wants `replace=True`.
+        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs `replace=True`.
         memory_limit: bytes that the tables of all chains may take; a run that needs more is refused. Default 4 GiB.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.splitting`. Default 1.

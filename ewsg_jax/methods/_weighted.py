@@ -50,16 +50,16 @@ def ewsg(
 ) -> Kernel[P]:
     """Exponentially weighted stochastic gradients (EWSG): `sghmc` with chosen batches.
 
-    Update: draws a batch I; M times it draws another, J, and replaces I by J with probability min(1, exp(w(J) −
-        w(I))). w is the exponent ½‖x + a‖² of the step's noise: a the batch's gradient in units of the noise, x the
-        frozen noise. Then it moves as `sghmc` does. The paper integrates with `integrator="euler"`.
+    Update: draws a batch I; M times it draws another, J, and replaces I by J with probability min(1,
+        exp(w(J) − w(I))). w is the exponent ½‖x + a‖² of the step's noise: a the batch's gradient in units of the
+        noise, x the frozen noise. Then it moves as `sghmc` does. The paper integrates with `integrator="euler"`.
     Target: exp(−V/T), with a bias of order h. The weights damp the gradient noise of minibatches and stiffen the
         force: for small h the variance of θ is as much too small as that of `sghmc` is too large (docs/bias.md).
         Skewed gradients move the mean.
     Cost: (M+1) b evaluations a step, no memory.
     When: plain minibatches are all there is, and steps are large. Not with skewed gradients, and not at small
-        steps, where `ewsg_ld` has the smaller bias. A larger M is not better in general: M = 1 has the whole first
-        order.
+        steps, where `ewsg_ld` has the smaller bias. A larger M is not better in general: M = 1 has the whole effect
+        to first order in h.
     Source: R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient MCMC methods via
         non-uniform subsampling of gradients, Foundations of Data Science, Algorithm 1 and eqs. 3–4; the choices of
         x in Fig. 1b, the carried index in section 4.4.
@@ -76,7 +76,7 @@ def ewsg(
         carry_index: begin each index chain with the batch that the last step took. Default False: with a new one.
         integrator: `"semi_implicit"` (default), or another scheme that `ewsg_jax.uld` lists.
         replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or `"blocks"` or probabilities (`ewsg_jax.rows`), which want `replace=True`. No
+        rows: `"random"` (default), or `"blocks"` or probabilities (`ewsg_jax.rows`), which need `replace=True`. No
             epochs: the batches of a step must be exchangeable.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         noise: `"gaussian"` (default); with the first two integrators also `"rademacher"` (±1: then w is heuristic).
@@ -148,7 +148,7 @@ def ewsg_ld(
         candidates: `"together"` (default) or `"one_by_one"` (less memory): the same draws, equal to rounding.
         carry_index: begin each index chain with the batch that the last step took. Default False: with a new one.
         replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or `"blocks"` or probabilities (`ewsg_jax.rows`), which want `replace=True`. No
+        rows: `"random"` (default), or `"blocks"` or probabilities (`ewsg_jax.rows`), which need `replace=True`. No
             epochs: the batches of a step must be exchangeable.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.langevin`. Default 1.
@@ -210,7 +210,7 @@ def ewsg_vr(
     Update: that of `nc_sghmc`, which the paper adds to `integrator="euler"`, its batches chosen as in `ewsg`. The
         covariance is reset every ⌈n/(b(M+1))⌉ steps, the paper's L = 1.
     Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h. The weights and the friction both compensate the
-        minibatch's gradient noise, which is so taken out twice: the draws are too narrow. `nc_sghmc` takes it out
+        minibatch's gradient noise, so it is taken out twice and the draws are too narrow. `nc_sghmc` takes it out
         once.
     Cost: (M+2) b evaluations a step and n at each reset; memory as `nc_sghmc`.
     When: to reproduce the paper. Otherwise `nc_sghmc`.
@@ -223,13 +223,11 @@ def ewsg_vr(
         friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
         batch_size: b, rows in a batch.
         chain_length: M ≥ 0, proposals per step, an integer. Default 1.
-        refresh_every: K, steps between resets of the covariance; an integer or a function of n. Default:
-            ⌈n/(b(M+1))⌉.
+        refresh_every: K, steps between covariance resets, an integer or a function of n. Default: ⌈n/(b(M+1))⌉.
         structure: of the covariance, `"dense"` (default), `"diagonal"` or `"low_rank"`: see `nc_sghmc`.
         rank: r, of `"low_rank"`; at most d are used. Default 10.
         lagged: as the paper's listing: no covariance in the first step (Γ₀ = γ), then that of the moments after the
-            last step, so that a pass begins with the friction of the one before. Default False: a reset counts at
-            once.
+            last step, so that a pass begins with the friction of the one before. Default False: at once.
         frozen_noise: x: `"momentum"` (default), `"zero"`, `"one"`, `"rest"` or a tree shaped like the position, as
             in `ewsg_jax.gradients.exponentially_weighted`.
         carry_index: begin each index chain with the batch that the last step took. Default False: with a new one.
@@ -307,17 +305,19 @@ def nc_sghmc(
 ) -> Kernel[P]:
     """Stochastic-gradient HMC with a friction matrix against the gradient noise (NC-SGHMC).
 
-    Update: p' = p − h (g(θ) + Γp) + √(2hγT) ξ, θ' = θ + h p' (or θ + h p with `"euler"`), where Γ = γ I + h
-        Cov(g)/(2T) and g is that of `sghmc`. Cov(g) is exact every K steps and follows the batches between.
+    Update: p' = p − h (g(θ) + Γp) + √(2hγT) ξ, θ' = θ + h p' (or θ + h p with `"euler"`), where
+        Γ = γ I + h Cov(g)/(2T) and g is that of `sghmc`. Cov(g) is exact every K steps and follows the batches
+        between.
     Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h, none of it from the minibatch while hΓ < 2 in every
         direction. Beyond that chains diverge.
-    Cost: 2b evaluations a step and n every K steps; memory of d² numbers (`"diagonal"`: 4d, `"low_rank"`: (r +
-        3)d); with `"dense"` an eigendecomposition a step. With a `covariance` that is kept from reset to reset, or
-        given: b evaluations a step and a product with d² numbers, but the covariance is that of another point.
+    Cost: 2b evaluations a step and n every K steps; memory of d² numbers (`"diagonal"`: 4d, `"low_rank"`:
+        (r + 3)d); with `"dense"` an eigendecomposition a step. With a `covariance` that is kept from reset to
+        reset, or given: b evaluations a step and a product with d² numbers, but the covariance is that of another
+        point.
     When: few dimensions, and minibatches whose noise inflates the variance. Not where h² Cov(g)/(2T) reaches 2,
         which is often so for b = 1.
-    Source: T. Chen, E. B. Fox and C. Guestrin, Stochastic gradient Hamiltonian Monte Carlo, ICML 2014. R. Li, X.
-        Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient MCMC methods via non-uniform
+    Source: T. Chen, E. B. Fox and C. Guestrin, Stochastic gradient Hamiltonian Monte Carlo, ICML 2014. R. Li,
+        X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient MCMC methods via non-uniform
         subsampling of gradients, Foundations of Data Science: the friction of Algorithm 2, alone.
 
     Args:
@@ -327,10 +327,9 @@ def nc_sghmc(
         batch_size: b, rows in a batch.
         covariance: Cov(g) between resets: `"tracked"` (default), it follows the batches; `"kept"`, that of the last
             reset; or one for all steps and chains: what `ewsg_jax.gradients.covariance_at` returns, a matrix (d, d)
-            in `ravel_pytree` order, or its diagonal (d,). With one given, leave out `refresh_every` and
-            `structure`.
-        balance: what compensates Cov(g): `"friction"` (default), or `"noise"`: that much less is injected (B̂ = h
-            Cov/2 in the first source), and friction takes the rest where h Cov > 2γT.
+            in `ravel_pytree` order, or its diagonal (d,). It excludes `refresh_every` and `structure`.
+        balance: what compensates Cov(g): `"friction"` (default), or `"noise"`: that much less is injected
+            (B̂ = h Cov/2 in the first source), and friction takes the rest where h Cov > 2γT.
         refresh_every: K, steps between resets of the covariance; an integer or a function of n. Default: ⌈n/b⌉.
         structure: of the covariance: `"dense"` (default), `"diagonal"`, or `"low_rank"`: within a basis that each
             reset turns towards the leading directions.

@@ -77,7 +77,7 @@ def test_the_record_says_the_same(method):
         order = re.search(r"bias of order (h²?)", found["Target"])[1]
         assert order in re.findall(r"h²?", method.bias)
     if method.dynamics:
-        assert f"{method.evaluations.split(',')[0]} evaluations a step" in found["Cost"]
+        assert found["Cost"].startswith(f"{method.evaluations.split(',')[0]} evaluations a step")
         assert ("every K steps" in method.evaluations) == bool(re.search("every K steps|each reset", found["Cost"]))
     assert all(word in found["Source"] for word in re.findall(r"\d+|\b[^\W\d_a-z]\w+", method.source))
 
