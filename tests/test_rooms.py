@@ -13,7 +13,7 @@ PACKAGE = Path(ewsg.__file__).parent
 ORDER = [
     ["_types", "reading", "needs"],
     ["freshness"],
-    ["seen", "compiling", "numeric", "optional"],
+    ["seen", "compiling", "numeric", "optional", "lazy_scipy"],
     ["_check", "_tree", "_random", "products", "progress"],
     ["_module", "tags", "constants", "files"],
     ["linear"],

@@ -9,12 +9,12 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import stdtrit
 
 from ewsg_jax._types import Array, PyTree
 from ewsg_jax.checking.correction import MOST_DENSE
 from ewsg_jax.checking.crossfit import TINY, groups, jackknife
 from ewsg_jax.checking.draws import Draws
+from ewsg_jax.lazy_scipy import student_quantile
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import differences
 
@@ -59,7 +59,7 @@ def too_wide(draws: Draws, widths: np.ndarray | None, tolerance: float, error_ra
     first, second = np.moveaxis(sums.sum(0) - sums, 1, 0) / left
     error = jackknife(np.log(np.maximum(second - first**2, TINY)) / 2)
     ratio = off.std(0) / widths
-    sure = -float(stdtrit(len(parts) - 1, error_rate / draws.size))
+    sure = -float(student_quantile(len(parts) - 1, error_rate / draws.size))
     beyond = np.log(ratio) - sure * error
     k = int(np.argmax(beyond))
     if beyond[k] <= np.log1p(tolerance):

@@ -11,7 +11,8 @@ import itertools
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
+
+from ewsg_jax.lazy_scipy import lu_factor, lu_solve
 
 GROUPS = 32
 """Groups of successive draws of chains of their own, nearly independent of each other."""
@@ -70,7 +71,7 @@ class CrossFit:
         parts = [self._gram(fold) for fold in self._folds]
         whole = np.sum(parts, axis=0)
         self._factors = [_factored(whole - part) for part in parts]
-        weights = scipy.linalg.lu_solve(_factored(whole), np.eye(len(whole))[0]) * self._scale
+        weights = lu_solve(_factored(whole), np.eye(len(whole))[0]) * self._scale
         pull = (self._first @ weights + self._second @ weights) / 2
         self.stretch = max(0.0, count * float(pull @ pull) - 1)
 
@@ -84,7 +85,7 @@ class CrossFit:
         sides = [self._side(fold, targets) for fold in self._folds]
         whole = np.sum(sides, axis=0)
         return [
-            (self._scale[:, None] * scipy.linalg.lu_solve(factor, whole - side))[1:]
+            (self._scale[:, None] * lu_solve(factor, whole - side))[1:]
             for factor, side in zip(self._factors, sides, strict=True)
         ]
 
@@ -224,4 +225,4 @@ def _with_one(functions: np.ndarray) -> np.ndarray:
 def _factored(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     # A direction in which nothing is known gets no part.
     ridge = 1e-12 * np.trace(np.abs(gram)) / len(gram)
-    return scipy.linalg.lu_factor(gram + ridge * np.eye(len(gram)))
+    return lu_factor(gram + ridge * np.eye(len(gram)))

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
 
 from ewsg_jax.checking.affine import root_of
 from ewsg_jax.checking.crossfit import spread_of
+from ewsg_jax.lazy_scipy import student_quantile
 from ewsg_jax.sampling.convergence import array_statistics
 from ewsg_jax.sampling.spaced import evenly
 
@@ -171,7 +171,7 @@ def scores_of(directions: Directions, error_rate: float, shared: bool = False) -
         return values.mean(0) if shared else values.reshape(-1, values.shape[-1])
 
     ess, count, share = blocks_of(u, shared)
-    bound = -float(stdtrit(count - 1, error_rate / 2 / (len(FUNCTIONS) * (u.shape[2] + 1))))
+    bound = -float(student_quantile(count - 1, error_rate / 2 / (len(FUNCTIONS) * (u.shape[2] + 1))))
     worst, excess, distance, hidden = {}, (0.0, 0.0), 0.0, 0.0
     for name, function in FUNCTIONS.items():
         value = function.value(u)

@@ -4,9 +4,9 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from scipy.special import stdtrit
 
 from ewsg_jax._types import Position, PyTree
+from ewsg_jax.lazy_scipy import student_quantile
 from ewsg_jax.sampling import Moments
 
 DRIFT = 1e-3
@@ -142,7 +142,7 @@ def drifts(first: Pairs, second: Pairs) -> bool:
     """Return whether moments at h/2 or differences change from the first to the second steps beyond chance."""
     changes = _looked_at(second) - _looked_at(first)
     found = known(changes)
-    bound = -stdtrit(len(changes) - 1, DRIFT / 2 / changes.shape[1])
+    bound = -student_quantile(len(changes) - 1, DRIFT / 2 / changes.shape[1])
     return bool(np.any(np.abs(found.value) > bound * found.error))
 
 

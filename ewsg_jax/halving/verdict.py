@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
 
 from ewsg_jax.checking.verdict import SURE, Verdict
 from ewsg_jax.halving.moments import Extrapolation, Off
+from ewsg_jax.lazy_scipy import student_quantile
 from ewsg_jax.sampling.convergence import CONVERGED
 
 
@@ -54,7 +54,7 @@ def of(
     off, error = size_of(found.bias, tolerance)
     if not np.isfinite(off).all():
         return Verdict("wrong", f"h is too large to extrapolate from: a variance would be below 0{lost}. Halve it")
-    bound = -float(stdtrit(num_pairs - 1, error_rate / 2 / len(off)))
+    bound = -float(student_quantile(num_pairs - 1, error_rate / 2 / len(off)))
     surely = np.where(off > bound * error, off - SURE * error, 0)
     if surely.max() >= 1:
         ratio, shift = found.bias

@@ -1,0 +1,26 @@
+"""SciPy, imported when it is first asked for: it takes as long to import as this library."""
+
+from typing import Any
+
+import numpy as np
+
+
+def student_quantile(degrees_of_freedom: Any, probability: Any) -> Any:
+    """Return the quantile of Student's t, shaped like the arguments."""
+    from scipy.special import stdtrit
+
+    return stdtrit(degrees_of_freedom, probability)
+
+
+def lu_factor(matrix: np.ndarray) -> Any:
+    """Return the LU factorisation of a matrix (m, m), as `lu_solve` takes it."""
+    from scipy.linalg import lu_factor
+
+    return lu_factor(matrix)
+
+
+def lu_solve(factor: Any, right: np.ndarray) -> np.ndarray:
+    """Return A⁻¹ b for b of shape (m,) or (m, q), A as `lu_factor` returned it."""
+    from scipy.linalg import lu_solve
+
+    return lu_solve(factor, right)
