@@ -78,7 +78,7 @@ def of_sample(
     keys = jax.eval_shape(lambda: jax.random.split(key, num_chains))
     number, alive = jax.ShapeDtypeStruct((), np.int32), jax.ShapeDtypeStruct((num_chains,), np.bool_)
     traced = chunks.advance.trace(
-        kernel.hoisted(),
+        kernel,
         layout,
         keys,
         key,
@@ -156,7 +156,7 @@ def over_devices_of(
     number, alive = jax.ShapeDtypeStruct((), np.int32), jax.ShapeDtypeStruct((num_chains,), np.bool_)
     traced = over_devices.compiled(False, True).trace(
         devices,
-        kernel.hoisted(),
+        kernel,
         layout,
         keys,
         key,

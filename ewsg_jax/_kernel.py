@@ -11,7 +11,7 @@ step(key, state, data)                =  transition(draw(key, state, data), stat
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import jax
 import numpy as np
@@ -180,10 +180,6 @@ class Kernel(Part, abc.ABC, Generic[P]):
     def gather(self, randomness: Randomness, data: Data) -> Randomness:
         """Return the randomness with its rows of the data."""
         return randomness
-
-    def hoisted(self) -> Self:
-        """Return the same kernel with what no step changes worked out: for a run of many steps."""
-        return self
 
     def step(self, key: Key, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
         """Make one step: draw everything random, then move.

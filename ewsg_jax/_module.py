@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.tree_util import GetAttrKey
@@ -192,11 +191,6 @@ def hyperparameters(**named: Hyperparameter) -> dict[str, Constant | Schedule]:
 def number(value: Any) -> Any:
     """Return a number of Python's or NumPy's as a float, so that equal ones share a program; arrays as they are."""
     return float(value) if isinstance(value, int | float | np.generic | np.ndarray) else value
-
-
-def namespace(*values: Any) -> Any:
-    """Return what computes with these: NumPy, in double precision, where all are numbers of Python's; else JAX."""
-    return np if all(isinstance(value, int | float) for value in values) else jnp
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

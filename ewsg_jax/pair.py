@@ -1,9 +1,8 @@
 """A kernel of two parts: a dynamics that asks an estimator for a gradient."""
 
-import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -100,9 +99,6 @@ class Pair(Kernel[P]):
     @property
     def sharing(self) -> Sharing:
         return self.estimator.sharing
-
-    def hoisted(self) -> Self:
-        return dataclasses.replace(self, dynamics=self.dynamics.hoisted())
 
 
 def kernel(dynamics: Dynamics[Any], estimator: GradientEstimator[P]) -> Kernel[P]:

@@ -21,7 +21,6 @@ def run(kernel, states, data, steps, keys, record=nothing):
 @functools.partial(jax.jit, static_argnames=("steps", "record"))
 def scan(kernel, states, keys, data, steps, record):
     """One program for all kernels of one structure, whatever their numbers."""
-    kernel = kernel.hoisted()
 
     def step(states, t):
         own = jax.vmap(lambda key: jax.random.fold_in(key, t))(keys)

@@ -262,7 +262,6 @@ def test_numbers_are_leaves(name):
     other = kernel(name, step_size=0.01, **{k: v for k, v in numbers.items() if k in accepted})
     assert jax.tree.structure(other) == jax.tree.structure(kernel(name))
     assert jax.tree.map(jnp.result_type, other) == jax.tree.map(jnp.result_type, kernel(name))
-    assert jax.tree.structure(other.hoisted()) == jax.tree.structure(kernel(name).hoisted())
 
 
 def test_a_second_step_size_and_a_second_equal_model_compile_nothing():
@@ -279,18 +278,12 @@ def test_a_second_step_size_and_a_second_equal_model_compile_nothing():
     assert chunks.advance_small._cache_size() == 2, "another prior is another program"
 
 
-def test_a_schedule_is_not_worked_out_once():
-    made = ewsg.sgld(MODELS["logistic_regression"](), halved, batch_size=2)
-    assert made.hoisted() == made
-    assert made.hoisted().dynamics.constants is None
-
-
 # Stacked.
 
 
 @pytest.mark.parametrize("name", ewsg.METHODS)
 def test_a_kernel_is_an_argument_a_constant_or_one_of_a_stack(x64, name):
-    """The same chain, whether a program holds the numbers, is given them, or is given what no step changes."""
+    """The same chain, whether a program holds the numbers or is given them."""
     sizes = [0.02, 0.05]
     kernels = [kernel(name, step_size=h) for h in sizes]
     stack = jax.tree.map(lambda *x: jnp.stack(x), *kernels)
@@ -305,8 +298,6 @@ def test_a_kernel_is_an_argument_a_constant_or_one_of_a_stack(x64, name):
 
     stepped = chain(kernels[1])
     close(given(kernels[1], start)[0], stepped)
-    close(given(kernels[1].hoisted(), start)[0], stepped)
-    assert kernels[1].hoisted() is not kernels[1] or not hasattr(kernels[1], "dynamics")
 
     def run(kernel):
         state = kernel.init(key, jnp.asarray(contract.POSITION), data)

@@ -17,10 +17,9 @@ difference above is written without cancellation (`functions_of`), so it keeps a
 from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax._module import module, namespace, number
+from ewsg_jax._module import module, number
 from ewsg_jax._types import Array, Hyperparameter
 from ewsg_jax.dynamics.combined import Combined, Terms
 from ewsg_jax.dynamics.mass import InverseMass, in_metric
@@ -57,19 +56,18 @@ class Exact(Combined):
 
     def terms(self, scales: Scales) -> Terms:
         h, gamma, u = scales.step_size, scales.friction, self.inverse_mass
-        xp = namespace(h, gamma, u, scales.temperature)
         a = gamma * h
         f = functions_of(a)
-        spread = xp.sqrt(u * scales.temperature)
+        spread = jnp.sqrt(u * scales.temperature)
         return Terms(
             None,
-            (f.decay, -u * h * f.phi1, spread * xp.sqrt(-xp.expm1(-2 * a))),
+            (f.decay, -u * h * f.phi1, spread * jnp.sqrt(-jnp.expm1(-2 * a))),
             (
                 h * f.phi1,
                 -u * h * h * f.phi2,
                 None,
-                spread / gamma * a * f.phi1 * xp.sqrt(f.tanh),
-                spread / gamma * 2 * xp.sqrt(f.lag),
+                spread / gamma * a * f.phi1 * jnp.sqrt(f.tanh),
+                spread / gamma * 2 * jnp.sqrt(f.lag),
             ),
         )
 
@@ -77,8 +75,7 @@ class Exact(Combined):
         # The joint law of (θ', v') at v' = v, θ' = θ + h v: both residuals are multiples of v + (u/γ) g,
         # and their Mahalanobis norm is γh/(2uT) times its square.
         u = self.inverse_mass
-        xp = namespace(scales.step_size, scales.friction, u, scales.temperature)
-        scale = xp.sqrt(scales.friction * scales.step_size / (2 * u * scales.temperature))
+        scale = jnp.sqrt(scales.friction * scales.step_size / (2 * u * scales.temperature))
         return WeightTerms(scale * u / scales.friction, {"momentum": scale})
 
 
@@ -118,16 +115,15 @@ def exact(
 
 def functions_of(a: Any) -> Functions:
     """The functions of a = γh > 0, each a sum of positive terms: accurate to rounding at every a."""
-    xp = namespace(a)
-    a = a if xp is np else jnp.asarray(a, jnp.result_type(float))
+    a = jnp.asarray(a, jnp.result_type(float))
     x = a / 2
-    tanh = xp.tanh(x)
+    tanh = jnp.tanh(x)
     # x − tanh x = x³ψ, and tanh x = x / (1 + x²/(3 + x²/(5 + …))) gives ψ = 1/(D + x²), D = 3 + x²/(5 + …).
-    small = xp.minimum(x, 1.0)
+    small = jnp.minimum(x, 1.0)
     fraction = 2.0 * FRACTION_DEPTH + 3.0
     for level in range(FRACTION_DEPTH, 0, -1):
         fraction = 2 * level + 1 + small * small / fraction
-    psi = xp.where(x < 1, 1 / (fraction + small * small), (x - tanh) / xp.maximum(x, 1.0) ** 3)
+    psi = jnp.where(x < 1, 1 / (fraction + small * small), (x - tanh) / jnp.maximum(x, 1.0) ** 3)
     # φ₂ = (xψ + tanh x / x) / (2 (1 + tanh x)): both terms are positive.
     phi2 = (x * psi + tanh / x) / (2 * (1 + tanh))
-    return Functions(xp.exp(-a), -xp.expm1(-a) / a, phi2, tanh, x * x * x * psi)
+    return Functions(jnp.exp(-a), -jnp.expm1(-a) / a, phi2, tanh, x * x * x * psi)

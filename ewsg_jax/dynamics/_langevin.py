@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 
 from ewsg_jax import _tree
-from ewsg_jax._module import Constant, Schedule, hyperparameters, module, namespace, static
+from ewsg_jax._module import Constant, Schedule, hyperparameters, module, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.mass import InverseMass, in_metric
@@ -54,20 +54,19 @@ class Langevin(Dynamics[LangevinState]):
 
     def coefficients(self, step: Array) -> Coefficients:
         h, t = self.step_size(step), self.temperature(step)
-        xp = namespace(h, t)
-        return Coefficients(-h, xp.sqrt(2 * h * t), xp.sqrt(h / (2 * t)))
+        return Coefficients(-h, jnp.sqrt(2 * h * t), jnp.sqrt(h / (2 * t)))
 
     def log_weight(
         self, prepared: LangevinState, estimate: Estimate, frozen_noise: str | PyTree = "momentum"
     ) -> Array:
         # θ' = θ is the most likely value, so x = 0 is what "momentum" means without a momentum.
         name = "zero" if isinstance(frozen_noise, str) and frozen_noise == "momentum" else frozen_noise
-        return half_squared_sum(name, {}, self.at(prepared.step).weight, estimate.gradient)
+        return half_squared_sum(name, {}, self.coefficients(prepared.step).weight, estimate.gradient)
 
     def apply(
         self, noise: PyTree, prepared: LangevinState, estimate: Estimate, gradient_at: GradientAt
     ) -> LangevinState:
-        c = self.at(prepared.step)
+        c = self.coefficients(prepared.step)
         position = _tree.combine((1, prepared.position), (c.drift, estimate.gradient), (c.noise, noise))
         return LangevinState(position, prepared.step + 1)
 

@@ -43,7 +43,7 @@ class NoiseCorrected(TakesOutHeat):
 
     def force(self, noise: PyTree, state: UnderdampedState, covariance: Any) -> Position:
         """Return (Γ − γ)p = h Cov p/(2T)."""
-        return _tree.combine((self.at(state.step).update.damping, covariance.times(state.momentum)))
+        return _tree.combine((self.coefficients(state.step).update.damping, covariance.times(state.momentum)))
 
     def log_weight(
         self, prepared: UnderdampedState, estimate: Estimate, frozen_noise: str | PyTree = "momentum"

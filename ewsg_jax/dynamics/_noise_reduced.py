@@ -47,7 +47,7 @@ class NoiseReduced(TakesOutHeat):
 
     def force(self, noise: PyTree, state: UnderdampedState, covariance: Any) -> Position:
         """Return (Γ − γ)p − (Σ − σ)ξ/√h."""
-        terms = self.at(state.step).update
+        terms = self.coefficients(state.step).update
 
         def friction(values: Array) -> Array:
             return jnp.maximum(terms.damping * values - terms.friction, 0)

@@ -31,8 +31,10 @@ half as much, for twice the gradients.
 import itertools
 from typing import Any, ClassVar
 
+import jax.numpy as jnp
+
 from ewsg_jax import _check
-from ewsg_jax._module import module, namespace, static
+from ewsg_jax._module import module, static
 from ewsg_jax._types import Hyperparameter
 from ewsg_jax.dynamics._exact import functions_of
 from ewsg_jax.dynamics.combined import Combined, Terms
@@ -59,26 +61,25 @@ class Palindrome(Combined):
 
     def terms(self, scales: Scales) -> Terms:
         h, gamma, t = scales.step_size, scales.friction, scales.temperature
-        xp, (letters, num_normals) = namespace(h, gamma, t), cycle_of(self.letters)
+        letters, num_normals = cycle_of(self.letters)
         times = {letter: h / letters.count(letter) for letter in letters}
         drifts = letters[: letters.index("B")].count("A")
         ahead = drifts * times["A"] if drifts else None
         position, momentum = _composed(letters, num_normals, times, gamma, t)
-        noise = xp.sqrt(t) * xp.sqrt(-xp.expm1(-2 * gamma * h))
+        noise = jnp.sqrt(t) * jnp.sqrt(-jnp.expm1(-2 * gamma * h))
         normals: tuple[Any, ...] = (None,)
         if num_normals == 2:
             numbers = [part for part in position | momentum if isinstance(part, int)]
             sources = [(position.get(part, 0), momentum.get(part, 0)) for part in numbers]
             across = [(x * q - y * p) ** 2 for (x, p), (y, q) in itertools.combinations(sources, 2)]
-            normals = sum(x * p for x, p in sources) / noise, xp.sqrt(sum(across)) / noise
+            normals = sum(x * p for x, p in sources) / noise, jnp.sqrt(sum(across)) / noise
         moves = tuple(position.get(name) for name in ("old", "gradient", "new"))
         return Terms(ahead, (momentum["old"], momentum["gradient"], noise), moves + normals)
 
     def exponent(self, scales: Scales) -> WeightTerms:
         # Of the noise that moves the momentum, at p' = p and at p' = 0.
         decay, gradient, noise = self.terms(scales).momentum
-        xp = namespace(scales.step_size, scales.friction)
-        lost = -xp.expm1(-scales.friction * scales.step_size)
+        lost = -jnp.expm1(-scales.friction * scales.step_size)
         return WeightTerms(-gradient / noise, {"momentum": lost / noise, "rest": -decay / noise})
 
 
@@ -132,8 +133,7 @@ def _composed(
     letters: str, num_normals: int, times: dict[str, Any], gamma: Any, temperature: Any
 ) -> tuple[Row, Row]:
     """Return θ' − θ and p' by the old momentum, the gradient, and the new momentum or the normals' numbers."""
-    xp = namespace(gamma, temperature, *times.values())
-    root = xp.sqrt(temperature)
+    root = jnp.sqrt(temperature)
     position: Row = {}
     momentum: Row = {"old": 1}
     is_new = False
@@ -144,7 +144,7 @@ def _composed(
         elif letter == "A":
             _add(position, t, {"new": 1} if is_new else momentum)
         else:
-            decay, f = xp.exp(-gamma * t), functions_of(gamma * t) if letter == "U" else None
+            decay, f = jnp.exp(-gamma * t), functions_of(gamma * t) if letter == "U" else None
             if f is not None:
                 _add(position, t * f.phi1, momentum)
             momentum = {part: decay * coefficient for part, coefficient in momentum.items()}
@@ -152,10 +152,10 @@ def _composed(
                 # Nothing changes the momentum once the position moves on.
                 is_new = True
                 continue
-            momentum[2 * number] = root * xp.sqrt(-xp.expm1(-2 * gamma * t))
+            momentum[2 * number] = root * jnp.sqrt(-jnp.expm1(-2 * gamma * t))
             if f is not None:
-                position[2 * number] = root * t * f.phi1 * xp.sqrt(f.tanh)
-                position[2 * number + 1] = root / gamma * 2 * xp.sqrt(f.lag)
+                position[2 * number] = root * t * f.phi1 * jnp.sqrt(f.tanh)
+                position[2 * number + 1] = root / gamma * 2 * jnp.sqrt(f.lag)
     return position, momentum
 
 

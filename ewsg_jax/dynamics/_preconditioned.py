@@ -28,7 +28,7 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _check, _random, _tree
-from ewsg_jax._module import Constant, Schedule, hyperparameters, module, namespace, number, static
+from ewsg_jax._module import Constant, Schedule, hyperparameters, module, number, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.protocol import (
@@ -104,8 +104,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
 
     def coefficients(self, step: Array) -> Coefficients:
         h, t = self.step_size(step), self.temperature(step)
-        xp = namespace(h, t)
-        return Coefficients(h, t, 2 * h * t, -xp.sqrt(h * t / 2), xp.sqrt(h / (2 * t)), 1 - self.decay)
+        return Coefficients(h, t, 2 * h * t, -jnp.sqrt(h * t / 2), jnp.sqrt(h / (2 * t)), 1 - self.decay)
 
     def prepare(self, state: PreconditionedState, prior_gradient: PriorGradient, data: Data) -> Prepared:
         return Prepared(state, prior_gradient(state.position), prior_gradient, real_total(data))
@@ -120,7 +119,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
         return jnp.where(root > 0, -(self.scale(mean_square) ** 2) * slope / jnp.where(root > 0, 2 * root, 1), 0)
 
     def log_weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
-        state, c = prepared.state, self.at(prepared.state.step)
+        state, c = prepared.state, self.coefficients(prepared.state.step)
         root = jax.tree.map(lambda m: jnp.sqrt(self.scale(m)), state.mean_square)
         scaled = jax.tree.map(lambda r, g: r * g, root, estimate.gradient)
         # θ' = θ is the most likely value: x undoes the drift Γ, and is 0 where there is none.
@@ -135,7 +134,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
     def apply(
         self, noise: PyTree, prepared: Prepared, estimate: Estimate, gradient_at: GradientAt
     ) -> PreconditionedState:
-        state, g, c = prepared.state, estimate.gradient, self.at(prepared.state.step)
+        state, g, c = prepared.state, estimate.gradient, self.coefficients(prepared.state.step)
         h, t = c.step_size, c.temperature
         mean = _per_row(g, prepared.prior_gradient, prepared.num_rows)
 

@@ -31,7 +31,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from ewsg_jax import _check, _tree
-from ewsg_jax._module import Constant, Schedule, hyperparameters, module, namespace, number, static
+from ewsg_jax._module import Constant, Schedule, hyperparameters, module, number, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics import blockwise, lbfgs
@@ -121,8 +121,7 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
 
     def coefficients(self, step: Array) -> Coefficients:
         h, t = self.step_size_at(step), self.temperature(step)
-        xp = namespace(h, t)
-        return Coefficients(-h, xp.sqrt(2 * h * t), xp.sqrt(h / (2 * t)))
+        return Coefficients(-h, jnp.sqrt(2 * h * t), jnp.sqrt(h / (2 * t)))
 
     def prepare(self, state: QuasiNewtonState, prior_gradient: PriorGradient, data: Data) -> Prepared:
         # The place of the oldest pair is that of the one which this step makes.
@@ -134,13 +133,13 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
         # θ_t = θ_{t−M} is the most likely value, so x = 0 is what "momentum" means without a momentum.
         name = "zero" if isinstance(frozen_noise, str) and frozen_noise == "momentum" else frozen_noise
         force = blockwise.transposed_times(prepared.factor, estimate.gradient)
-        return half_squared_sum(name, {}, self.at(prepared.state.step).weight, force)
+        return half_squared_sum(name, {}, self.coefficients(prepared.state.step).weight, force)
 
     def apply(
         self, noise: PyTree, prepared: Prepared, estimate: Estimate, gradient_at: GradientAt
     ) -> QuasiNewtonState:
         (state, factor), g, size = prepared, estimate.gradient, self.memory_size
-        c = self.at(state.step)
+        c = self.coefficients(state.step)
         kick = _tree.combine((c.drift, blockwise.transposed_times(factor, g)), (c.noise, noise))
         end = _tree.combine((1, state.point), (1, blockwise.times(factor, kick)))
 

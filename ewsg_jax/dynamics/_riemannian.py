@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import _check, _tree, products
-from ewsg_jax._module import Constant, Schedule, hashable, hyperparameters, module, namespace, static
+from ewsg_jax._module import Constant, Schedule, hashable, hyperparameters, module, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.protocol import (
@@ -77,8 +77,7 @@ class Riemannian(Dynamics[RiemannianState]):
 
     def coefficients(self, step: Array) -> Coefficients:
         h, t = self.step_size(step), self.temperature(step)
-        xp = namespace(h, t)
-        return Coefficients(-h, t, xp.sqrt(2 * h * t), -xp.sqrt(h * t / 2), xp.sqrt(h / (2 * t)))
+        return Coefficients(-h, t, jnp.sqrt(2 * h * t), -jnp.sqrt(h * t / 2), jnp.sqrt(h / (2 * t)))
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -106,7 +105,7 @@ class Riemannian(Dynamics[RiemannianState]):
         return Prepared(state, metric, factor, drift)
 
     def log_weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
-        factor, c = prepared.factor, self.at(prepared.state.step)
+        factor, c = prepared.factor, self.coefficients(prepared.state.step)
         # θ' = θ is the most likely value: x undoes the drift Γ.
         if factor.ndim == 2:
             drift = jax.scipy.linalg.solve_triangular(factor, prepared.divergence, lower=True)
@@ -119,7 +118,7 @@ class Riemannian(Dynamics[RiemannianState]):
     def apply(
         self, noise: PyTree, prepared: Prepared, estimate: Estimate, gradient_at: GradientAt
     ) -> RiemannianState:
-        state, c = prepared.state, self.at(prepared.state.step)
+        state, c = prepared.state, self.coefficients(prepared.state.step)
         drift = _times(prepared.inverse_metric, _flat(estimate.gradient)) - c.temperature * prepared.divergence
         change = c.drift * drift + c.noise * _times(prepared.factor, _flat(noise))
         return RiemannianState(

@@ -11,7 +11,9 @@ is the same step with the noise of exact friction, sinh(γh)/(γh) times this on
 
 from typing import Any, ClassVar
 
-from ewsg_jax._module import module, namespace
+import jax.numpy as jnp
+
+from ewsg_jax._module import module
 from ewsg_jax._types import Hyperparameter
 from ewsg_jax.dynamics.combined import Combined, Terms
 from ewsg_jax.dynamics.mass import InverseMass, in_metric
@@ -26,18 +28,17 @@ class Splitting(Combined):
     bias_order: ClassVar = 2
 
     def terms(self, scales: Scales) -> Terms:
-        h, xp = scales.step_size, namespace(scales.step_size, scales.friction)
-        decay = xp.exp(-scales.friction * h / 2)
-        momentum = (decay * decay, -h * decay, decay * scales.noise_scale * xp.sqrt(h))
+        h = scales.step_size
+        decay = jnp.exp(-scales.friction * h / 2)
+        momentum = (decay * decay, -h * decay, decay * scales.noise_scale * jnp.sqrt(h))
         return Terms(h / 2, momentum, (h / 2, None, h / 2, None))
 
     def exponent(self, scales: Scales) -> WeightTerms:
         # ξ = (e^{γh/2} p' − e^{−γh/2} p + h g)/(σ√h), at p' = p and at p' = 0.
-        xp = namespace(scales.step_size, scales.friction)
-        unit = scales.noise_scale * xp.sqrt(scales.step_size)
+        unit = scales.noise_scale * jnp.sqrt(scales.step_size)
         half = scales.friction * scales.step_size / 2
         return WeightTerms(
-            scales.step_size / unit, {"momentum": 2 * xp.sinh(half) / unit, "rest": -xp.exp(-half) / unit}
+            scales.step_size / unit, {"momentum": 2 * jnp.sinh(half) / unit, "rest": -jnp.exp(-half) / unit}
         )
 
 

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _random, _tree
-from ewsg_jax._module import Constant, Schedule, module, namespace, static
+from ewsg_jax._module import Constant, Schedule, module, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.mass import InverseMass, in_metric
@@ -73,22 +73,21 @@ class Thermostat(Dynamics[ThermostatState]):
 
     def coefficients(self, step: Array) -> Coefficients:
         h, gamma, t = self.step_size(step), self.friction(step), self.temperature(step)
-        xp = namespace(h, gamma, t)
-        noise_scale = xp.sqrt(2 * gamma * t)
-        return Coefficients(h, t, -h, noise_scale, noise_scale * xp.sqrt(h))
+        noise_scale = jnp.sqrt(2 * gamma * t)
+        return Coefficients(h, t, -h, noise_scale, noise_scale * jnp.sqrt(h))
 
     def log_weight(
         self, prepared: ThermostatState, estimate: Estimate, frozen_noise: str | PyTree = "momentum"
     ) -> Array:
         # That of the underdamped dynamics whose friction is ζ and whose noise is that of γ.
-        c = self.at(prepared.step)
+        c = self.coefficients(prepared.step)
         terms = explicit_exponent(Scales(c.step_size, prepared.thermostat, c.temperature, c.noise_scale))
         return weighed(terms, prepared.momentum, estimate, frozen_noise)
 
     def apply(
         self, noise: PyTree, prepared: ThermostatState, estimate: Estimate, gradient_at: GradientAt
     ) -> ThermostatState:
-        state, c = prepared, self.at(prepared.step)
+        state, c = prepared, self.coefficients(prepared.step)
         damped = Kick(c.step_size, 1 - state.thermostat * c.step_size, c.gradient, c.noise)
         momentum = kick(damped, noise, state.momentum, estimate.gradient)
         position = _tree.combine((1, state.position), (c.step_size, momentum))

@@ -38,7 +38,7 @@ class Combined(Underdamped):
         return _random.noise(key, like)
 
     def evaluation_point(self, state: UnderdampedState) -> Position:
-        ahead = self.at(state.step).update.ahead
+        ahead = self.coefficients(state.step).update.ahead
         return state.position if ahead is None else _tree.combine((1, state.position), (ahead, state.momentum))
 
     def update(
@@ -52,7 +52,7 @@ class Combined(Underdamped):
 
     def heat_of(self, step: Any) -> Any:
         # Of how far the gradient and the normals lead in the end, where there is no force.
-        update = self.at(step).update
+        update = self.coefficients(step).update
         old, gradient, noise = update.momentum
         by_old, by_gradient, by_new, *normals = (0.0 if each is None else each for each in update.position)
         reach = by_new + (by_old + by_new * old) / (1 - old)

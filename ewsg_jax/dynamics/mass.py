@@ -105,9 +105,6 @@ class InMetric(Dynamics[Any]):
     def heat_of(self, step: Any) -> Any:
         return self.dynamics.heat_of(step)
 
-    def hoisted(self) -> "InMetric":
-        return InMetric(dynamics=self.dynamics.hoisted(), mass=self.mass)
-
     def _displaced(self, state: Any, displacement: Position) -> Position:
         """Return the position θ + L z."""
         return _tree.combine((1, state.position), (1, self.mass.factor.times(displacement)))
@@ -170,4 +167,4 @@ def with_step_size(dynamics: Dynamics[Any], step_size: Any) -> Dynamics[Any]:
     """Return the same dynamics with another step size, a field of it."""
     if isinstance(dynamics, InMetric):
         return InMetric(dynamics=with_step_size(dynamics.dynamics, step_size), mass=dynamics.mass)
-    return dataclasses.replace(dynamics, step_size=step_size, constants=None)  # pyright: ignore
+    return dataclasses.replace(dynamics, step_size=step_size)  # pyright: ignore

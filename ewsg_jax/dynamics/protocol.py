@@ -1,16 +1,14 @@
 """What a dynamics is, and the parts that all of them share."""
 
 import abc
-import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar, Generic, Protocol, Self
+from typing import Any, ClassVar, Generic, Protocol
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from ewsg_jax import _check, _random, _tree
-from ewsg_jax._module import Part, Schedule, module, number
+from ewsg_jax._module import Part, module
 from ewsg_jax._random import NOISE_LAWS, NoiseLaw
 from ewsg_jax._types import Array, Data, Key, Position, PyTree, State
 from ewsg_jax.gradients.protocol import Estimate
@@ -35,9 +33,6 @@ class Dynamics(Part, abc.ABC, Generic[State]):
 
     It has a field `step_size`: h, a number or a schedule of the step. With a `log_weight` it may go under
     exponential weights, and says by `frozen_noise` which x it knows.
-
-    Attributes:
-        constants: what `coefficients` returns at every step, worked out once for a run; made by `hoisted`.
     """
 
     translates: ClassVar[bool] = False
@@ -48,8 +43,6 @@ class Dynamics(Part, abc.ABC, Generic[State]):
 
     bias_order: ClassVar[int | None] = None
     """Of which order in h the bias of the position's law is with exact gradients; None where it is not known."""
-
-    constants: Any = dataclasses.field(default=None, repr=False)
 
     @abc.abstractmethod
     def init(self, key: Key, position: Position) -> State:
@@ -101,25 +94,8 @@ class Dynamics(Part, abc.ABC, Generic[State]):
         return 1.0
 
     def coefficients(self, step: Array) -> Any:
-        """Return what `apply` and `log_weight` multiply by at a step: a tree of scalars.
-
-        Numbers of Python's may be worked out by NumPy (`namespace`): rounded to a state's dtype at the end.
-        """
+        """Return what `apply` and `log_weight` multiply by at a step: a tree of scalars."""
         return ()
-
-    def at(self, step: Any) -> Any:
-        """Return the coefficients at a step, where they are constant without working them out again."""
-        if self.constants is not None:
-            return self.constants
-        with np.errstate(all="ignore"):  # beyond the range of floats as in a program: without a word
-            return jax.tree.map(number, self.coefficients(step))
-
-    def hoisted(self) -> Self:
-        """Return the same dynamics with its coefficients worked out, where no schedule changes them."""
-        parts = jax.tree.leaves(self, is_leaf=lambda x: isinstance(x, Schedule))
-        if self.constants is not None or any(isinstance(x, Schedule) for x in parts):
-            return self
-        return dataclasses.replace(self, constants=self.at(0))
 
 
 def check_noise(noise: NoiseLaw) -> None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 
 from ewsg_jax import _tree
-from ewsg_jax._module import Constant, Schedule, hyperparameters, module, namespace
+from ewsg_jax._module import Constant, Schedule, hyperparameters, module
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.protocol import (
@@ -86,19 +86,18 @@ class Underdamped(Dynamics[UnderdampedState]):
 
     def coefficients(self, step: Array) -> Coefficients:
         h, gamma, t = self.step_size(step), self.friction(step), self.temperature(step)
-        xp = namespace(gamma, t)
-        scales = Scales(h, gamma, t, xp.sqrt(2 * gamma * t))
+        scales = Scales(h, gamma, t, jnp.sqrt(2 * gamma * t))
         return Coefficients(self.terms(scales), self.exponent(scales))
 
     def log_weight(
         self, prepared: UnderdampedState, estimate: Estimate, frozen_noise: str | PyTree = "momentum"
     ) -> Array:
-        return weighed(self.at(prepared.step).weight, prepared.momentum, estimate, frozen_noise)
+        return weighed(self.coefficients(prepared.step).weight, prepared.momentum, estimate, frozen_noise)
 
     def apply(
         self, noise: PyTree, prepared: UnderdampedState, estimate: Estimate, gradient_at: GradientAt
     ) -> UnderdampedState:
-        terms = self.at(prepared.step).update
+        terms = self.coefficients(prepared.step).update
         position, momentum = self.update(terms, noise, prepared, estimate.gradient)
         return UnderdampedState(position, momentum, prepared.step + 1)
 
@@ -119,8 +118,7 @@ class Kick(NamedTuple):
 def kick_terms(scales: Scales) -> Kick:
     """Return what the explicit kick multiplies by."""
     h = scales.step_size
-    xp = namespace(h)
-    return Kick(h, 1 - scales.friction * h, -h, scales.noise_scale * xp.sqrt(h))
+    return Kick(h, 1 - scales.friction * h, -h, scales.noise_scale * jnp.sqrt(h))
 
 
 def kick(c: Kick, noise: PyTree, momentum: PyTree, gradient: Position) -> PyTree:
@@ -139,7 +137,7 @@ def explicit_exponent(scales: Scales) -> WeightTerms:
 
     No change of momentum, p' = p, gives x = √h γ p/σ; rest, p' = 0, gives x = (−1 + γh) p/(σ√h).
     """
-    root = namespace(scales.step_size).sqrt(scales.step_size)
+    root = jnp.sqrt(scales.step_size)
     return WeightTerms(
         root / scales.noise_scale,
         {

@@ -84,10 +84,9 @@ def largest_step(dynamics: Dynamics, state: Any, curvature: float, noise: float)
         curvature: in the coordinates of its mass.
         noise: the largest eigenvalue of the covariance of the gradient there, for a friction that goes by it.
     """
-    changes: dict[str, Any] = {"constants": None}
+    plain = dynamics
     if getattr(dynamics, "covariance", None) is not None:
-        changes["covariance"] = None
-    plain = dataclasses.replace(dynamics, **changes)
+        plain = dataclasses.replace(dynamics, covariance=None)  # pyright: ignore[reportCallIssue]
     covariance = Covariance(jnp.array([noise])) if plain.needs_covariance else ()
     step = int(state.step)
 

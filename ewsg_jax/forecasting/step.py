@@ -223,7 +223,7 @@ def steps_of(dynamics: list[Dynamics], posterior: Posterior, data: Data) -> list
     with jax.enable_x64(True):
         state = at_rest(dynamics[0], 0)
         size = sum(name in state._fields for name in ("position", "momentum"))
-        every = jax.tree.map(lambda *numbers: np.stack(numbers), *(one.hoisted() for one in dynamics))
+        every = jax.tree.map(lambda *numbers: np.stack(numbers), *dynamics)
         made = maps_of_each(every, posterior, state, np.zeros((1, size + 1)), data)
         parts = [np.asarray(part, float)[:, 0] for part in made]
     return [AffineStep(*each) for each in zip(*parts, strict=True)]

@@ -7,7 +7,7 @@ as its own would be. So the law of either chain is that of its kernel alone.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -107,9 +107,6 @@ class Coupled(Kernel[P]):
         # Whether chains share that of a start is told by its axes, which are as many as those of one position.
         own = self.whole.sharing
         return own if own.of == "data" else own._replace(of="chain")
-
-    def hoisted(self) -> Self:
-        return dataclasses.replace(self, whole=self.whole.hoisted(), half=self.half.hoisted())
 
 
 def coupled(kernel: Pair[P]) -> Coupled[P]:

@@ -174,7 +174,7 @@ def plan(
         warn_of_degenerate(kernel, watch.start, data)
     run_keys = chain_keys(run_key, num_chains, first=chains.first)
     in_program = kept if kept.counts is None else kept._replace(counts=jnp.asarray(kept.counts))
-    parts, call, on_device = (kernel.hoisted(), layout, run_keys, shared_key), chunks.call, data
+    parts, call, on_device = (kernel, layout, run_keys, shared_key), chunks.call, data
     if devices is not None:
         call, on_device = functools.partial(over_devices.call, devices), chains.placed
     if windows is None:

@@ -5,9 +5,8 @@ does what its own kernel would do with the chain's key, and rows are gathered on
 of their own, on the second axis of the data, get keys of their own.
 """
 
-import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +21,7 @@ from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients.protocol import Sharing
 from ewsg_jax.needs import Need, who_needs
 from ewsg_jax.rows.padded import Padded
-from ewsg_jax.stacking.members import apart, first_along, first_of, joined, merged, name_of
+from ewsg_jax.stacking.members import apart, first_along, first_of, merged, name_of
 from ewsg_jax.tags import saved_as
 
 
@@ -207,14 +206,6 @@ class Stack(Kernel[P]):
     @property
     def sharing(self) -> Sharing:
         return self.kernel.sharing
-
-    def hoisted(self) -> Self:
-        if not any(self.differs):
-            kernel = self.kernel.hoisted()
-            differs = ("",) * len(jax.tree.leaves(kernel))
-        else:
-            kernel, differs = joined([self[member].hoisted() for member in range(self.size)])
-        return dataclasses.replace(self, kernel=kernel, differs=differs)
 
     @property
     def _one_batch(self) -> bool:
