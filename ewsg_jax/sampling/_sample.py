@@ -138,7 +138,7 @@ def sample(
             finite state.
         stacked: whether `position` has a leading chain axis. All members of a stack, of kernels or data sets, have
             the same starts; but "members" says that the tree, or what the function of a key returns, has a leading
-            axis of members, and "chains and members" that the tree has both axes.
+            axis of members instead.
         shared_minibatch: draw one batch a step for all chains: much faster for many chains. The law of each
             chain is untouched, but chains are no longer independent, so errors estimated between chains are
             too small (`samples.shared_minibatch` says so; `ewsg_jax.check` allows for it).

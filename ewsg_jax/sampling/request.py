@@ -19,8 +19,8 @@ from ewsg_jax.sampling.devices import Devices
 from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.streams import Stream
 
-Stacked = bool | Literal["members", "chains and members"]
-"""What leading axes a position has: of chains, of the members of a stack, or of both in this order."""
+Stacked = bool | Literal["members"]
+"""Whether a position has a leading axis of chains, or that it has one of the members of a stack."""
 
 
 class Chains(NamedTuple):

@@ -18,8 +18,10 @@ from ewsg_jax.stacking._stack import over_data
 from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.stacking.kernels import Stack
 
-AXES = "members", "chains and members"
-"""What `stacked` may say of a stack's position beside whether it has an axis of chains."""
+BY_KEYS = (
+    "for a start of each chain and member give stacked='members' and a function of a key that returns one for each "
+    "member; it is called with a key for each chain"
+)
 
 
 @dataclass(frozen=True)
@@ -100,17 +102,14 @@ def _starts(stack: Stack, asked: Chains) -> tuple[Any, Stacked]:
     stacked = asked.stacked
     is_one = callable(position) and is_function(position)
     if isinstance(stacked, str):
-        _check.one_of("stacked", stacked, AXES)
-        if is_one and stacked != "members":
-            raise ValueError(
-                f"stacked must be False or 'members' when position is a function of a key; got {stacked!r}"
-            )
+        if stacked != "members":
+            raise ValueError(f"stacked must be True, False or 'members'; got {stacked!r}: {BY_KEYS}")
         if asked.state is not None:
             raise ValueError(f"stacked must be False where state is given; got {stacked!r}")
         if not is_one and position is not None:
             position = _check.position(position)
-            _check_axes(stack, stacked, position)
-        return position, stacked != "members"
+            _check_axis(stack, position)
+        return position, False
     if is_one:
         return position if isinstance(position, type) else Spread(stack, position), stacked
     if position is None:
@@ -120,15 +119,14 @@ def _starts(stack: Stack, asked: Chains) -> tuple[Any, Stacked]:
     return each(position), stacked
 
 
-def _check_axes(stack: Stack, stacked: str, position: Position) -> None:
-    """Check that every array of a position has an axis of members where it is said to have one."""
-    axis = AXES.index(stacked)
+def _check_axis(stack: Stack, position: Position) -> None:
+    """Check that every array of a position has a leading axis of members."""
     for shape in map(np.shape, jax.tree.leaves(position)):
-        if len(shape) <= axis or shape[axis] != len(stack):
-            where = "leading axes of chains and" if axis else "a leading axis"
+        if shape[:1] != (len(stack),):
             raise ValueError(
-                f"position must have {where} of the {len(stack)} members when stacked={stacked!r}, as jax.tree.map("
-                f"lambda *x: jnp.stack(x), *positions) makes of one for each; got an array of shape {shape}"
+                f"position must have a leading axis of the {len(stack)} members when stacked='members', as "
+                "jax.tree.map(lambda *x: jnp.stack(x), *positions) makes of one for each; got an array of shape "
+                f"{shape}"
             )
 
 

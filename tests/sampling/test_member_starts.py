@@ -12,7 +12,7 @@ KEY = jax.random.key(0)
 ROWS = jax.random.normal(jax.random.key(9), (40, D)) + 1
 SETS = ewsg.stack_data([ROWS[:20], ROWS, ROWS[5:]])
 MODEL = ewsg.models.gaussian_location()
-STARTS = jax.random.normal(jax.random.key(2), (C, M, D))
+STARTS = jax.random.normal(jax.random.key(2), (M, D))
 STEPS = (0.01, 0.02, 0.03)
 METHODS = {
     "sgld": ewsg.sgld,
@@ -51,29 +51,22 @@ def same(found, wanted):
 def test_each_member_is_what_it_is_where_all_start_there(name, over_data):
     """Bit for bit: draws and last states; also where the start is remembered."""
     kernel, data = over(name, over_data)
-    one, by_keys, of_all = (
-        run(kernel, STARTS[0], data, stacked="members"),
-        run(kernel, draws_of, data, stacked="members"),
-        run(kernel, STARTS, data, stacked="chains and members", num_chains=1),
-    )
+    one, by_keys = (run(kernel, position, data, stacked="members") for position in (STARTS, draws_of))
     for member in range(M):
-        alone = run(kernel, STARTS[0, member], data)[member]
+        alone = run(kernel, STARTS[member], data)[member]
         same((one[member].position, one[member].state), (alone.position, alone.state))
         assert one[member].common_start
         alone = run(kernel, lambda key, member=member: draws_of(key)[member], data)[member]
         same((by_keys[member].position, by_keys[member].state), (alone.position, alone.state))
-        alone = run(kernel, STARTS[:, member], data, stacked=True, num_chains=1)[member]
-        same((of_all[member].position, of_all[member].state), (alone.position, alone.state))
         assert not by_keys[member].common_start
-        assert not of_all[member].common_start
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_each_kernel_of_a_stack_does_what_it_does_alone(x64, name):
     """To rounding: a product of many rows may be summed in another order."""
-    runs = run(ewsg.stack(grid(name)), STARTS[0], stacked="members")
+    runs = run(ewsg.stack(grid(name)), STARTS, stacked="members")
     for member, kernel in enumerate(grid(name)):
-        alone = run(kernel, STARTS[0, member])
+        alone = run(kernel, STARTS[member])
         np.testing.assert_allclose(runs[member].position, alone.position, rtol=1e-9)
 
 
@@ -82,7 +75,7 @@ def test_positions_may_be_any_tree():
         lambda p, row: -0.5 * jnp.sum((row - p["a"] - p["b"]) ** 2),
         lambda p: -0.5 * (jnp.sum(p["a"] ** 2) + p["b"] ** 2),
     )
-    kernel, start = ewsg.sgld(model, 0.01, batch_size=5), {"a": STARTS[0], "b": jnp.arange(3.0)}
+    kernel, start = ewsg.sgld(model, 0.01, batch_size=5), {"a": STARTS, "b": jnp.arange(3.0)}
     runs = run(kernel, start, SETS, stacked="members")
     alone = run(kernel, jax.tree.map(lambda x: x[1], start), SETS)
     same(runs[1].position, alone[1].position)
@@ -92,20 +85,18 @@ def test_positions_may_be_any_tree():
 def test_as_many_members_as_chains_or_numbers(over_data):
     """Where axes are of one length, they are still told apart."""
     kernel, data = over("sgld", over_data)
-    starts = jax.random.normal(KEY, (M, M, M))
-    runs = run(kernel, starts, data, stacked="chains and members", num_chains=M)
+    starts = jax.random.normal(KEY, (M, M))
+    runs = run(kernel, starts, data, stacked="members", num_chains=M)
     for member in range(M):
-        alone = run(kernel, starts[:, member], data, stacked=True, num_chains=M)
+        alone = run(kernel, starts[member], data, num_chains=M)
         same(runs[member].position, alone[member].position)
 
 
-@pytest.mark.parametrize("stacked", ["members", "chains and members", "by keys"])
-def test_in_batches_of_chains_and_after_a_kill(tmp_path, stacked):
-    position = {"members": STARTS[0], "chains and members": STARTS, "by keys": draws_of}[stacked]
+@pytest.mark.parametrize("position", [STARTS, draws_of], ids=["one for each", "by keys"])
+def test_in_batches_of_chains_and_after_a_kill(tmp_path, position):
     kernel, data = over("sgld", True)
-    options = {"stacked": stacked if stacked != "by keys" else "members"}
-    whole = run(kernel, position, data, **options)
-    batched = run(kernel, position, data, chain_batch_size=2, checkpoint=tmp_path / "run", **options)
+    whole = run(kernel, position, data, stacked="members")
+    batched = run(kernel, position, data, stacked="members", chain_batch_size=2, checkpoint=tmp_path / "run")
     again = ewsg.resume(tmp_path / "run", data, kernel=kernel, progress=False)
     for found in (batched, again):
         same(found[2].position, whole[2].position)

@@ -593,7 +593,7 @@ def of_two_sets(position: Any, stacked: Any) -> Any:
 of(
     "sample: starts of members",
     ("of one kernel", V, "stacked", "'members'", "True or False", lambda: sampled(stacked="members")),
-    ("another word", V, "stacked", "'member'", "'chains and members'", lambda: of_members(POINT, "member")),
+    ("another word", V, "stacked", "'member'", "True, False or 'members'", lambda: of_members(POINT, "member")),
     (
         "of another number",
         V,
@@ -619,28 +619,12 @@ of(
         lambda: of_two_sets([jnp.zeros(3)] * 300, "members"),
     ),
     (
-        "axes in the other order",
-        V,
-        "position",
-        "shape (2, 4, 2)",
-        "leading axes of chains and of the 2 members",
-        lambda: of_members(jnp.zeros((2, 4, 2)), "chains and members"),
-    ),
-    (
-        "other chains",
-        V,
-        "position",
-        "shapes [(4, 2, 2)]",
-        "of length num_chains = 3",
-        lambda: of_members(jnp.zeros((4, 2, 2)), "chains and members", num_chains=3),
-    ),
-    (
-        "a function of chains",
+        "axes of chains and members",
         V,
         "stacked",
         "'chains and members'",
-        "False or 'members'",
-        lambda: of_members(lambda key: jnp.zeros((2, 2)), "chains and members"),
+        "give stacked='members' and a function of a key that returns one for each member",
+        lambda: of_members(jnp.zeros((4, 2, 2)), "chains and members"),
     ),
     (
         "a function of one",
