@@ -7,9 +7,9 @@ from typing import Any
 
 
 class Progress:
-    """A bar over the steps of a run, on a terminal or in a notebook; a count of them where there is no total."""
+    """A bar over the steps of a run, on a terminal or in a notebook."""
 
-    def __init__(self, total: int | None, show: bool) -> None:
+    def __init__(self, total: int, show: bool) -> None:
         self._bar: Any = None
         watched = "ipykernel" in sys.modules or sys.stderr.isatty()
         if show and watched and importlib.util.find_spec("tqdm") is not None:

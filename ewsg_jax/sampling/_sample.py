@@ -121,11 +121,9 @@ def sample(
         num_steps: steps of each chain, burn-in included.
         data_passes: instead of `num_steps`, the largest number of steps whose evaluations stay within so many
             passes over the data, per chain.
-        seconds: instead of these or beside them, whichever ends first: a bound on the time of sampling, above 0.
-            The compiled call in which it is up, of about half a second or of one block of steps, is the last one;
-            time to compile does not count. The draws are those of a run of `samples.num_steps` steps.
-            Alone, it knows no number of draws beforehand: room for them doubles as it fills, and when it would no
-            longer fit in memory the run ends there with a warning, `interrupted`.
+        seconds: beside one of these, whichever ends first: a bound on the time of sampling, above 0. The compiled
+            call in which it is up, of about half a second or of one block of steps, is the last one; time to
+            compile does not count. The draws are those of a run of `samples.num_steps` steps.
         num_chains: chains run side by side; with `stacked=True` or `state` it follows from them.
         burn_in: first steps that are not kept.
         thin: keep every thin-th step after the burn-in.

@@ -7,9 +7,6 @@ import numbers
 from ewsg_jax import _check
 from ewsg_jax.gradients import Evaluations
 
-MOST_STEPS = 2**31 - 1
-"""Steps are counted in 32 bits."""
-
 
 def steps_within(cost: Evaluations, n: int, data_passes: float, first_step: int = 0) -> int:
     """Return the largest number of steps whose evaluations, `init` included, stay within so many passes.
@@ -55,19 +52,17 @@ def num_steps_of(
     seconds: float | None,
     first_step: int = 0,
 ) -> int:
-    """Return the number of steps, given in either of its two forms; for seconds alone all that can be counted.
+    """Return the number of steps, given in either of its two forms.
 
     Raises:
         TypeError, ValueError: none or both are given, or what is given allows no step.
     """
-    given = (num_steps is not None) + (data_passes is not None)
-    if given == 2 or (given == 0 and seconds is None):
+    if (num_steps is None) == (data_passes is None):
+        beside = "" if seconds is None else f" beside seconds={seconds!r}, which may end a run before its last step"
         raise ValueError(
-            f"give either num_steps or data_passes, or seconds; got num_steps={num_steps!r}, "
-            f"data_passes={data_passes!r} and seconds={seconds!r}"
+            f"give either num_steps or data_passes; got num_steps={num_steps!r} and "
+            f"data_passes={data_passes!r}{beside}"
         )
-    if not given:
-        return MOST_STEPS - first_step
     if data_passes is not None and cost.counted:
         raise ValueError(
             f"data_passes must be None for a method whose steps cost what they turn out to: give num_steps; got "

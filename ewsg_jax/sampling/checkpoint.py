@@ -98,8 +98,8 @@ class Saver:
         self._folder.mkdir(exist_ok=True)
         first, last = self._plan.kept(self._saved), self._plan.kept(outcome.done)
         position, pieces = state.position, self._pieces
-        if last > first and jax.tree.leaves(outcome.room.draws):
-            some = jax.tree.map(lambda x: x[:, first:last], outcome.room.draws)
+        if last > first and jax.tree.leaves(outcome.draws):
+            some = jax.tree.map(lambda x: x[:, first:last], outcome.draws)
             archive.write(self._folder / DRAWS.format(pieces), some, "draws", position)
             pieces += 1
         before = (0.0, 0.0) if self._earlier is None else self._earlier.counts["seconds"]
@@ -118,19 +118,18 @@ class Saver:
         self._pieces, self._saved = pieces, outcome.done
 
 
-def take_up(earlier: Earlier, outcome: Outcome, layout: Layout, plan: Plan) -> None:
+def take_up(earlier: Earlier, outcome: Outcome, layout: Layout) -> None:
     """Put into an outcome of no steps what a checkpoint holds."""
     counts = earlier.counts
     outcome.done = counts["done"]
     outcome.totals = dict(counts["totals"])
     outcome.spent = [(int(steps), int(spent)) for steps, spent in counts["spent"]]
     outcome.watch.take_up(counts["alive"], counts["diverged_at"], outcome.done)
-    outcome.room.make(plan.kept(outcome.done))
     filled = 0
     for piece in map(jax.tree.leaves, earlier.pieces):
         count = piece[0].shape[1]
-        for room, some in zip(jax.tree.leaves(outcome.room.draws), piece, strict=True):
-            room[:, filled : filled + count] = some
+        for draws, some in zip(jax.tree.leaves(outcome.draws), piece, strict=True):
+            draws[:, filled : filled + count] = some
         filled += count
     if earlier.sums is not None:
         like = jax.eval_shape(functools.partial(keeping.nothing, layout), outcome.state.position).sums

@@ -25,7 +25,7 @@ def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, 
     num_chains, first_step, cost = planned.num_chains, planned.terms.first_step, planned.cost
     per_chain = functools.partial(_of_each_chain, outcome.totals, num_chains)
     num_draws = int(planned.plan.kept(outcome.done))
-    draws = jax.tree.map(lambda x: x[:, :num_draws], outcome.room.draws)
+    draws = jax.tree.map(lambda x: x[:, :num_draws], outcome.draws)
     step = planned.plan.steps(first_step, outcome.done)
     # Made up to a power of two: runs of other lengths share a program.
     steps = np.pad(step - 1, (0, (1 << num_draws.bit_length()) - num_draws))

@@ -12,6 +12,7 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._kernel import KernelState
+from ewsg_jax._types import PyTree
 from ewsg_jax.progress import Progress
 from ewsg_jax.sampling._moments import MomentPlan, Sums
 from ewsg_jax.sampling.chunks import Call
@@ -20,7 +21,6 @@ from ewsg_jax.sampling.health import Watch
 from ewsg_jax.sampling.interrupts import Interrupts
 from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import Layout
-from ewsg_jax.sampling.room import Room
 from ewsg_jax.stacking.kernels import StackState
 
 SECONDS_PER_CALL = 0.5
@@ -31,14 +31,14 @@ class Outcome:
     """What the calls so far add up to.
 
     Attributes:
-        room: where the kept draws are; filled as far as the calls came.
+        draws: the kept draws in the host's memory, leading axes (chain, draw); filled as far as the calls came.
         totals: by the names of `Call.totals`, shape (chain,).
         spent: after so many steps so many counted evaluations of all chains, call after call.
     """
 
     state: KernelState
     watch: Watch
-    room: Room
+    draws: PyTree
     totals: dict[str, np.ndarray] = field(default_factory=dict)
     spent: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
     done: int = 0
@@ -102,7 +102,6 @@ def run(
         outcome.watch.keep(outcome.state, done)
         began = clock.now()
         try:
-            outcome.room.make(plan.kept(done + steps))
             call = jax.block_until_ready(outcome.watch.call(advance, layout.keep, outcome.state, done, steps))
         except Exception as error:
             if not done:
@@ -157,10 +156,10 @@ def _add(outcome: Outcome, call: Call, steps: int, plan: Plan) -> None:
     done = outcome.done
     first, last = plan.kept(done), plan.kept(done + steps)
 
-    def write(room: np.ndarray, slots: Any) -> None:
-        room[:, first:last] = np.asarray(slots)[: last - first].swapaxes(0, 1)
+    def write(draws: np.ndarray, slots: Any) -> None:
+        draws[:, first:last] = np.asarray(slots)[: last - first].swapaxes(0, 1)
 
-    jax.tree.map(write, outcome.room.draws, call.record.slots)
+    jax.tree.map(write, outcome.draws, call.record.slots)
     for name, total in call.totals.items():
         # Wide numbers: one call's sum fits in 32 bits, a run's need not.
         wide = np.asarray(total, np.float64 if np.issubdtype(total.dtype, np.floating) else np.int64)

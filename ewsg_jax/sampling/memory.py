@@ -66,24 +66,6 @@ def check(needs: Needs, num_chains: int, limit: int | None) -> None:
             )
 
 
-def check_growth(needs: Needs, draws: int, limit: int | None) -> None:
-    """Check that draws of so many bytes fit in the host's memory beside those of a run that is under way.
-
-    Raises:
-        MemoryError: they do not.
-    """
-    if limit is not None:
-        device = needs.on_the_device if jax.devices()[0].platform == "cpu" else 0
-        room = limit - device - needs.draws
-    else:
-        room = free_on_the_host() if draws > NOT_ASKED_FOR else None
-    if room is not None and draws > room:
-        raise MemoryError(
-            f"room for more draws takes {_size(draws)}, and {_size(max(0, room))} are "
-            f"{'free' if limit is None else 'left of memory_limit'}: give a larger thin"
-        )
-
-
 def free_on(device: Any) -> int | None:
     """Return the bytes that are free on an accelerator, None where it does not say."""
     known = device.memory_stats() or {}

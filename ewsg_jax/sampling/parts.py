@@ -26,7 +26,6 @@ from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import Layout, choose_layout, on_accelerator
 from ewsg_jax.sampling.loop import Outcome
 from ewsg_jax.sampling.request import Chains, Manner, Wanted, check_kept, check_length
-from ewsg_jax.sampling.room import Room
 from ewsg_jax.sampling.starts import chain_keys, first_state, is_function, split
 from ewsg_jax.sampling.windows import Windows
 from ewsg_jax.sampling.written import Earlier
@@ -40,14 +39,12 @@ class Terms(NamedTuple):
 
     Attributes:
         num_steps: of each chain, at the most.
-        open_ended: whether time alone ends the run.
         first_step: the number of the step that the run begins at.
         at_init: evaluations of one chain's start; none of a run that goes on.
         common_start: whether all chains started at one point.
     """
 
     num_steps: int
-    open_ended: bool
     first_step: int
     at_init: int
     common_start: bool
@@ -150,18 +147,13 @@ def plan(
         accelerator=on_accelerator(data) if devices is None else devices.platform != "cpu",
         total=chains.total,
     )
-    size = layout.num_slots if terms.open_ended else num_draws
-    # All chains' draws; of those that come later there is room already.
+    # The first batch of chains makes the array for the draws of all; later ones write into it.
     share = 1 if chains.total is None or chains.first else chains.total / num_chains
-    kept_bytes = int(share * size * draw_bytes)
+    kept_bytes = int(share * num_draws * draw_bytes)
     needs = memory.Needs(_tree.num_bytes(shapes), block_bytes, layout.num_slots * draw_bytes, kept_bytes)
     memory.check(needs, num_chains, manner.memory_limit)
 
-    def check_growth(size: int, larger: int) -> None:
-        beside = needs._replace(draws=size * draw_bytes)
-        memory.check_growth(beside, larger * draw_bytes, manner.memory_limit)
-
-    room = Room(one_draw, size, num_draws, check_growth)
+    draws = jax.tree.map(lambda x: np.empty((x.shape[0], num_draws, *x.shape[1:]), x.dtype), one_draw)
     first = make_first() if windows is None else windows.made(make_first)
     watch = Watch(num_chains, shared_memory, first, clock)
     if devices is not None:
@@ -183,9 +175,9 @@ def plan(
         make = functools.partial(_on_window, (parts, in_program))
         advance = functools.partial(windows.advance, make, terms.first_step)
     # Calls take the memory of the state that they are given; the first state stays, to replay from.
-    outcome, saver, before = Outcome(_tree.copy(first), watch, room), None, (0.0, 0.0)
+    outcome, saver, before = Outcome(_tree.copy(first), watch, draws), None, (0.0, 0.0)
     if earlier is not None:
-        take_up(earlier, outcome, layout, kept)
+        take_up(earlier, outcome, layout)
         saver, before = Saver(saving, kept, earlier.head, earlier, clock), earlier.counts["seconds"]
     elif saving.checkpoint is not None:
         head = fingerprint.of_run(chains, wanted, manner) if saving.begun is None else saving.begun()
@@ -208,9 +200,8 @@ def _settled(chains: Chains, wanted: Wanted, cost: Evaluations, num_chains: int)
     budget = wanted.num_steps, wanted.data_passes, wanted.seconds
     num_steps = num_steps_of(cost, all_rows(chains.data), *budget, first_step)
     check_length(num_steps, first_step, wanted)
-    open_ended = wanted.num_steps is None and wanted.data_passes is None
     one_start = chains.state is None and not chains.stacked and not is_function(chains.position)
-    return Terms(num_steps, open_ended, first_step, cost.at_init, (chains.total or num_chains) > 1 and one_start)
+    return Terms(num_steps, first_step, cost.at_init, (chains.total or num_chains) > 1 and one_start)
 
 
 def run(
@@ -236,7 +227,7 @@ def run(
         look = None
         if planned.saver is not None:
             planned.saver.compiled, look = compiled, planned.saver.look
-        bar = Progress(None if planned.terms.open_ended else num_steps, progress)
+        bar = Progress(num_steps, progress)
         bar.update(outcome.done)
         advance, is_part = planned.advance, planned.is_part
         left = None if windows is None else lambda done: windows.left(planned.terms.first_step + done)

@@ -154,8 +154,6 @@ def _check_when(wanted: Wanted) -> None:
     told = _check.outputs("keep_when", wanted.keep_when, "a step's number", jax.ShapeDtypeStruct((), jnp.int32))
     if getattr(told, "shape", None) != () or told.dtype != bool:
         raise TypeError(f"{takes}; it returned {_check.describe(told)}")
-    if wanted.num_steps is None and wanted.data_passes is None:
-        raise ValueError("num_steps or data_passes must be given where keep_when is; got seconds alone")
 
 
 def _check_on_host(chains: Chains) -> None:

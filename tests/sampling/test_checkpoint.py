@@ -158,8 +158,8 @@ def test_a_stack_goes_on(monkeypatch, tmp_path):
 
 
 def test_time_that_is_left_is_the_runs(monkeypatch, tmp_path):
-    """A run by time alone ends when its time is up, over all its parts."""
-    stopped(monkeypatch, tmp_path / "run", after=4, num_steps=None, seconds=1e4)
+    """A run ends when its time is up, over all its parts."""
+    stopped(monkeypatch, tmp_path / "run", after=4, num_steps=100_000, seconds=1e4)
     done = written.read(tmp_path / "run", None).counts["done"]
     again = ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, seconds=1e-9, progress=False)
     assert again.num_steps > done

@@ -1,4 +1,4 @@
-"""A budget of time: where it ends a run, what it returns, and the memory of draws that nobody counted before."""
+"""A bound on the time of sampling: where it ends a run, and what it returns."""
 
 import itertools
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.sampling import clock as clock_of_run
-from ewsg_jax.sampling import health, layout, memory, parts
+from ewsg_jax.sampling import health, layout
 
 KEY = jax.random.key(9)
 DATA = jnp.arange(12.0).reshape(6, 2)
@@ -46,7 +46,7 @@ def assert_same(some, other):
     ],
 )
 def test_the_run_ends_with_the_call_in_which_time_is_up(seconds, blocks):
-    some = run(seconds=seconds, burn_in=2, thin=2)
+    some = run(10_000, seconds=seconds, burn_in=2, thin=2)
     assert some.num_steps == 4 * blocks
     assert some.step.tolist() == list(range(4, 4 * blocks + 1, 2))
     assert not some.interrupted
@@ -59,52 +59,12 @@ def test_beside_a_number_of_steps_whichever_ends_first_ends():
     early = run(10_000, seconds=1.5, moments=ewsg.moments())
     assert early.num_steps == early.num_draws == 28
     np.testing.assert_array_equal(early.moments.weight, [28, 28])
-    more = ewsg.sample(KEY, KERNEL, None, DATA, state=early.state, seconds=0.01)
+    more = ewsg.sample(KEY, KERNEL, None, DATA, 10_000, state=early.state, seconds=0.01)
     assert more.step.tolist() == [29, 30, 31, 32]
-
-
-def test_room_for_draws_grows(monkeypatch):
-    """The first room is for the draws of one call, here three; what was in it is in the larger one."""
-    monkeypatch.setattr(parts, "DRAW_MEMORY", 3 * 16)
-    some = run(seconds=6.0)
-    assert some.num_steps == some.num_draws > 20
-    assert_same(some, run(some.num_steps))
-
-
-def test_a_run_without_room_for_more_draws_ends_with_those_it_has(monkeypatch):
-    """Room for 3, 6, 12 draws of 16 bytes; 24 of them do not fit in the limit beside the 12."""
-    monkeypatch.setattr(parts, "DRAW_MEMORY", 3 * 16)
-    asked = []
-    check = memory.check
-    monkeypatch.setattr(memory, "check", lambda needs, *rest: asked.append(needs) or check(needs, *rest))
-    run(seconds=0.01)
-    limit = asked[0].on_the_device + (12 + 24) * 16 - 1
-
-    def ended(limit):
-        told = "MemoryError: room for more draws takes .* left of memory_limit: give"
-        with pytest.warns(RuntimeWarning, match=told):
-            some = run(seconds=100.0, memory_limit=limit)
-        assert some.interrupted
-        assert some.num_steps == some.num_draws
-        return some
-
-    few = ended(limit)
-    assert 6 < few.num_draws <= 12 < ended(limit + 1).num_draws
-    assert_same(few, run(few.num_steps))
-
-
-def test_without_a_limit_the_system_is_asked_for_more_room(monkeypatch):
-    """Once for the run, and once for each of 6, 12 and 24 draws of 16 bytes."""
-    monkeypatch.setattr(parts, "DRAW_MEMORY", 3 * 16)
-    monkeypatch.setattr(memory, "NOT_ASKED_FOR", 0)
-    free = iter([10**6, 6 * 16, 12 * 16, 24 * 16 - 1])
-    monkeypatch.setattr(memory, "free_on_the_host", lambda: next(free))
-    with pytest.warns(RuntimeWarning, match="room for more draws takes .* MiB are free: give a larger thin"):
-        assert 6 < run(seconds=100.0).num_draws <= 12
 
 
 def test_time_that_is_up_before_a_draw_is_an_error():
     with pytest.raises(
         ValueError, match=r"seconds must be enough for burn_in \+ thin = 101 steps .* in which 28 were"
     ):
-        run(seconds=1.5, burn_in=100)
+        run(10_000, seconds=1.5, burn_in=100)

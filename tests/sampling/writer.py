@@ -18,8 +18,10 @@ def outcome(done):
     state = KernelState(LangevinState(np.full((CHAINS, D), float(done)), np.full(CHAINS, done, np.int32)), ())
     draws = np.broadcast_to(np.arange(1.0, MOST + 1)[None, :, None], (CHAINS, MOST, 20))
     watch = SimpleNamespace(alive=np.ones(CHAINS, bool), diverged_at=np.full(CHAINS, -1))
-    room, totals = SimpleNamespace(draws=draws), {"acceptance": np.full(CHAINS, done)}
-    return SimpleNamespace(done=done, state=state, room=room, watch=watch, totals=totals, spent=[(0, 0)], sums=None)
+    totals = {"acceptance": np.full(CHAINS, done)}
+    return SimpleNamespace(
+        done=done, state=state, draws=draws, watch=watch, totals=totals, spent=[(0, 0)], sums=None
+    )
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ IN_TIME = "must be enough for burn_in + thin = "
 
 
 def timed(seconds: Any, **changes: Any) -> Any:
-    return sampled(num_steps=None, seconds=seconds, **changes)
+    return sampled(seconds=seconds, **changes)
 
 
 of(
@@ -106,8 +106,22 @@ of(
     ("none", V, "seconds", "got 0.0", POSITIVE, lambda: timed(0.0)),
     ("for ever", V, "seconds", "got inf", POSITIVE, lambda: timed(INF)),
     ("a text", T, "seconds", "'60' (str)", POSITIVE, lambda: timed("60")),
-    ("too few", V, "seconds", "got 1e-09, in which", IN_TIME, lambda: timed(1e-9, burn_in=10**9)),
-    ("nothing", V, "num_steps", "seconds=None", "give either", lambda: timed(None)),
+    (
+        "too few",
+        V,
+        "seconds",
+        "got 1e-09, in which",
+        IN_TIME,
+        lambda: timed(1e-9, num_steps=10**8, burn_in=10**8 - 9),
+    ),
+    (
+        "alone",
+        V,
+        "num_steps",
+        "data_passes=None beside seconds=1.0",
+        "give either",
+        lambda: timed(1.0, num_steps=None),
+    ),
     ("all three", V, "num_steps", "seconds=1.0", "give either", lambda: sampled(data_passes=1.0, seconds=1.0)),
 )
 
@@ -707,14 +721,6 @@ of(
         "none of the 10",
         "must keep a step",
         lambda: sampled(keep_when=lambda i: i > 99),
-    ),
-    (
-        "without an end",
-        V,
-        "num_steps",
-        "got seconds alone",
-        "must be given where keep_when is",
-        lambda: timed(1.0, keep_when=lambda step: step > 5),
     ),
 )
 
