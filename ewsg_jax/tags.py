@@ -1,8 +1,7 @@
 """The tags under which classes stand in saved files: they stay when a class is moved or called otherwise."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ewsg_jax import _check
@@ -11,12 +10,9 @@ Class = TypeVar("Class", bound=type)
 
 _CLASSES: dict[str, type] = {}
 _TAGS: dict[type, str] = {}
-Later = Mapping[str, Callable[[dict[str, Any]], Any]]
-_LATER: dict[type, Later] = {}
-_NONE: Later = MappingProxyType({})
 
 
-def saved_as(tag: str, *, later: Later = _NONE) -> Callable[[Class], Class]:
+def saved_as(tag: str) -> Callable[[Class], Class]:
     """Let a class stand in the files of `samples.save`, such as the state of a dynamics of yours.
 
     The file names the class by its tag: the class may then be moved and called otherwise, while the tag stays. What
@@ -24,15 +20,12 @@ def saved_as(tag: str, *, later: Later = _NONE) -> Callable[[Class], Class]:
 
     Args:
         tag: a name that no other class has, such as `"my_package.state"`; tags without a dot are the library's own.
-        later: fields that the class got after files had been written: for each name a function of the other fields,
-            a dictionary, that returns what stands there when such a file is read. Default: none.
 
     Returns:
         A decorator of a named tuple or a dataclass (above `@dataclass`), which it returns as it is.
 
     Raises:
-        TypeError, ValueError: the tag is no text or is taken, `later` holds no functions, or the class is neither
-            of the two.
+        TypeError, ValueError: the tag is not a string or is taken, or the class is neither of the two.
 
     Example:
         >>> from typing import NamedTuple
@@ -46,12 +39,6 @@ def saved_as(tag: str, *, later: Later = _NONE) -> Callable[[Class], Class]:
     """
     if not isinstance(tag, str):
         raise TypeError(f"tag must be a text that no other class has; got {_check.describe(tag)}")
-    if not isinstance(later, Mapping):
-        raise TypeError(
-            f"later must be a dictionary of functions by the names of fields; got {_check.describe(later)}"
-        )
-    for name, fill in later.items():
-        _check.function(f"later[{name!r}]", fill, "(fields) -> value")
 
     def decorate(kind: Class) -> Class:
         if not _has_fields(kind):
@@ -62,7 +49,6 @@ def saved_as(tag: str, *, later: Later = _NONE) -> Callable[[Class], Class]:
             raise ValueError(f"tag must be one that no other class has; got {tag!r}, the tag of {taken!r}")
         _CLASSES[tag] = kind
         _TAGS[kind] = tag
-        _LATER[kind] = later
         return kind
 
     return decorate
@@ -76,12 +62,6 @@ def tag_of(value: Any) -> str | None:
 def class_of(tag: str) -> type | None:
     """Return the class of a tag, None where it is unknown."""
     return _CLASSES.get(tag)
-
-
-def rebuilt(kind: type, fields: dict[str, Any]) -> Any:
-    """Return an object of a class with a tag from fields of a file, with those that the class got later."""
-    missing = {name: fill(fields) for name, fill in _LATER[kind].items() if name not in fields}
-    return kind(**fields, **missing)
 
 
 def fields(value: Any) -> dict[str, Any]:

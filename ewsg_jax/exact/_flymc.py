@@ -50,7 +50,7 @@ from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 from ewsg_jax.tags import saved_as
 
 
-@saved_as("firefly_state", later={"log_scale": lambda f: ()})
+@saved_as("firefly_state")
 class FireflyState(NamedTuple):
     """What a chain of FlyMC is.
 

@@ -50,14 +50,7 @@ class Moments(NamedTuple):
     second: Array
 
 
-@saved_as(
-    "tracking_memory",
-    later={
-        "center": lambda f: jnp.zeros_like(f["moments"].first),
-        "rounding": lambda f: jnp.zeros_like(f["moments"].first[..., 0]),
-        "before": lambda f: (),
-    },
-)
+@saved_as("tracking_memory")
 class TrackingMemory(NamedTuple):
     """What is kept between steps.
 

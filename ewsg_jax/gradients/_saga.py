@@ -39,7 +39,7 @@ ROWS_PER_SUM = 64
 """Rows that the first sum adds up before it looks at what rounding takes: about as few as a batch has."""
 
 
-@saved_as("saga_memory", later={"error": lambda fields: _tree.zeros_like(fields["gradient"])})
+@saved_as("saga_memory")
 class SAGAMemory(NamedTuple):
     """What is kept between steps.
 

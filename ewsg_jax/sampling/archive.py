@@ -18,9 +18,8 @@ import numpy as np
 from ewsg_jax import _check, tags
 from ewsg_jax._types import PyTree
 from ewsg_jax.files import path_of, write_whole
-from ewsg_jax.sampling.first_format import FIRST_FORMAT, TAGS
 
-FORMAT = "ewsg_jax samples 2"
+FORMAT = "ewsg_jax samples"
 DESCRIPTION = "description"
 PLAIN = (bool, int, float, str, type(None))
 
@@ -84,9 +83,9 @@ def _read(file: BinaryIO, name: str, position: PyTree) -> Any:
         arrays = {stored.removesuffix(".npy"): _array(archive, stored) for stored in archive.namelist()}
     description = json.loads(arrays[DESCRIPTION].tobytes())
     known = description["format"]
-    if known not in (FORMAT, FIRST_FORMAT):
+    if known != FORMAT:
         raise UnreadableError(f"it is not in the format {FORMAT!r} but in {known!r}")
-    return _Reader(arrays, position, known == FIRST_FORMAT).rebuild(description[name])
+    return _Reader(arrays, position).rebuild(description[name])
 
 
 def _array(archive: zipfile.ZipFile, stored: str) -> np.ndarray:
@@ -141,10 +140,9 @@ class _Writer:
 class _Reader:
     """Makes a tree from its description."""
 
-    def __init__(self, arrays: dict[str, np.ndarray], position: PyTree, first_format: bool) -> None:
+    def __init__(self, arrays: dict[str, np.ndarray], position: PyTree) -> None:
         self._arrays = arrays
         self._position = position
-        self._first_format = first_format
 
     def rebuild(self, described: dict[str, Any]) -> Any:
         """Return the value that was described."""
@@ -159,16 +157,15 @@ class _Reader:
             return {key: self.rebuild(item) for key, item in described["dict"]}
         if "class" in described:
             kind = self._class(described["class"])
-            return tags.rebuilt(kind, {field: self.rebuild(item) for field, item in described["fields"].items()})
+            return kind(**{field: self.rebuild(item) for field, item in described["fields"].items()})
         if "position" in described:
             return self._like_position([self.rebuild(item) for item in described["position"]])
         kind = tuple if "tuple" in described else list
         return kind(self.rebuild(item) for item in described[kind.__name__])
 
     def _class(self, named: Any) -> type:
-        """Return the class of a tag, or of a module and a name; only classes with a tag are made from a file."""
-        tag = TAGS.get(".".join(named)) if self._first_format else named
-        found = tags.class_of(tag) if isinstance(tag, str) else None
+        """Return the class of a tag; only classes with a tag are made from a file."""
+        found = tags.class_of(named) if isinstance(named, str) else None
         if found is None:
             raise UnreadableError(
                 f"it holds the unknown class {named!r}; a class of yours must be decorated with "

@@ -12,7 +12,7 @@ Kind = TypeVar("Kind")
 
 
 def load(path: str | os.PathLike[str], position: P | None = None) -> Samples[P]:
-    """Read what `samples.save` wrote, in this version of the library or an earlier one.
+    """Read what `samples.save` wrote.
 
     Args:
         path: of the file.

@@ -30,7 +30,7 @@ def named(tree: PyTree, single: str) -> dict[str, np.ndarray]:
     return {jax.tree_util.keystr(path, simple=True, separator=".") or single: x for path, x in leaves}
 
 
-@saved_as("samples", later={"shared_minibatch": lambda _: None})
+@saved_as("samples")
 @dataclass(frozen=True, eq=False, repr=False)
 class Samples(Generic[P]):
     """Kept draws and what they cost.
@@ -55,8 +55,7 @@ class Samples(Generic[P]):
             its potential is far above that of its start or of the other chains.
         keeps_positions: whether the draws are positions.
         common_start: whether all chains started at one point, which makes R-hat too kind.
-        shared_minibatch: whether all chains had one batch a step, so that they are not independent; None of a run
-            whose file does not say.
+        shared_minibatch: whether all chains had one batch a step, so that they are not independent.
         interrupted: whether an interrupt ended the run early.
         compile_seconds: time to trace and compile.
         run_seconds: time to sample.
@@ -77,7 +76,7 @@ class Samples(Generic[P]):
     diverged_at: np.ndarray
     keeps_positions: bool
     common_start: bool
-    shared_minibatch: bool | None
+    shared_minibatch: bool
     interrupted: bool
     compile_seconds: float
     run_seconds: float

@@ -26,7 +26,7 @@ MOST_NAMED = 5
 """Members that a warning names."""
 
 
-@saved_as("stacked_samples", later={"num_rows": lambda _: None})
+@saved_as("stacked_samples")
 @dataclass(frozen=True, eq=False, repr=False)
 class StackedSamples(Generic[P]):
     """What a run of a stack of kernels returns: `runs[i]` are the samples of member i, a `Samples` like any other.

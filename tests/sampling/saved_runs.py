@@ -1,16 +1,7 @@
-"""The runs that stand in tests/references/runs: how they were made, and what each file holds.
-
-    python -m tests.sampling.saved_runs FOLDER
-
-runs them all with the library at hand and writes, for each, `name.npz` with `samples.save` and `name.json`, which
-says what is in it: the values as bytes that NumPy gave, so that nothing of the reader stands in it.
-"""
+"""Runs whose states are of every kind, and what samples hold, in bytes."""
 
 import dataclasses
-import json
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -20,7 +11,6 @@ import numpy as np
 
 import ewsg_jax as ewsg
 
-FOLDER = Path(__file__).parents[1] / "references" / "runs"
 KEY = jax.random.key(5)
 STEPS = 9
 NUMBERS = np.arange(24, dtype=np.float32).reshape(12, 2)
@@ -128,16 +118,3 @@ def contents(value, path=""):
 
 def _each(parts, path):
     return [line for name, part in parts.items() for line in contents(part, path + name)]
-
-
-def write(folder):
-    """Write every run and what it holds."""
-    for name in RUNS:
-        samples = make(name, num_chains=2)
-        samples.save(folder / f"{name}.npz")
-        lines = ",\n".join(json.dumps(line) for line in contents(samples))
-        (folder / f"{name}.json").write_text(f"[\n{lines}\n]\n")
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))

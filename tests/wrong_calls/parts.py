@@ -43,22 +43,6 @@ of(
     "saved_as",
     ("no text", T, "tag", "3 (int)", "must be a text that no other class has", lambda: ewsg.saved_as(3)),
     (
-        "later fields as values",
-        T,
-        "later['error']",
-        "0.0 (float)",
-        "must be a function (fields) -> value",
-        lambda: ewsg.saved_as("tests.later", later={"error": 0.0}),
-    ),
-    (
-        "later fields as names",
-        T,
-        "later",
-        "['error'] (list)",
-        "must be a dictionary of functions by the names of fields",
-        lambda: ewsg.saved_as("tests.later", later=["error"]),
-    ),
-    (
         "a plain class",
         T,
         "saved_as",
