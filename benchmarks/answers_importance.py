@@ -8,7 +8,7 @@ from benchmarks.answers_cases import Case
 from benchmarks.answers_ours import Answer, Clock, Data, mode_of
 from benchmarks.answers_peers import library, log_density
 from benchmarks.by_importance import log_likelihoods, weighted_moments
-from ewsg_jax.sampling.convergence import array_statistics
+from ewsg_jax.sampling.coordinates import array_statistics
 
 NUM_DRAWS = 4_000
 ITERATIONS, ELBO_DRAWS = 60, 25

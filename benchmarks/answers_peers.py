@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.answers_cases import Case
 from benchmarks.answers_ours import ESS, NUM_CHAINS, Answer, Clock, Data, moments
-from ewsg_jax.sampling.convergence import array_statistics
+from ewsg_jax.sampling.coordinates import array_statistics
 
 AT_ONCE = 5
 """Transitions between two looks at the clock."""

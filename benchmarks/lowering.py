@@ -15,9 +15,9 @@ from ewsg_jax._kernel import Kernel
 from ewsg_jax.forecasting import batches
 from ewsg_jax.preparation import probes, programs, quasi_newton
 from ewsg_jax.rows import spread
-from ewsg_jax.sampling import chunks, over_devices
+from ewsg_jax.sampling import chunks
 from ewsg_jax.sampling._moments import positions
-from ewsg_jax.sampling.devices import checked
+from ewsg_jax.sampling.devices import checked, compiled
 from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import choose_layout
 from ewsg_jax.sampling.starts import first_state
@@ -154,7 +154,7 @@ def over_devices_of(
     )
     keys = jax.eval_shape(lambda: jax.random.split(key, num_chains))
     number, alive = jax.ShapeDtypeStruct((), np.int32), jax.ShapeDtypeStruct((num_chains,), np.bool_)
-    traced = over_devices.compiled(False, True).trace(
+    traced = compiled(False, True).trace(
         devices,
         kernel,
         layout,

@@ -14,7 +14,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.__main__ import main
 from ewsg_jax.optional import EXTRAS
-from ewsg_jax.sampling.convergence import array_statistics
+from ewsg_jax.sampling.coordinates import array_statistics
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -35,11 +35,9 @@ from ewsg_jax.preparation.programs import vector
 from ewsg_jax.rows import spread
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.sampling import Samples
-from ewsg_jax.sampling.averages import mean_of, sd_of
-from ewsg_jax.sampling.convergence import array_statistics
-from ewsg_jax.sampling.coordinates import Names
-from ewsg_jax.sampling.spaced import evenly
-from ewsg_jax.support import Outside, outside_by_batches
+from ewsg_jax.sampling.coordinates import Names, array_statistics
+from ewsg_jax.sampling.samples import mean_of, sd_of
+from ewsg_jax.support import Outside, evenly, outside_by_batches
 
 NEAR = 0.1
 """The distance from the target, no chance, above which draws are moved before they are corrected again."""

@@ -15,7 +15,7 @@ from ewsg_jax.preparation.programs import Layout
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.coordinates import Names, flattened
 from ewsg_jax.sampling.samples import named
-from ewsg_jax.sampling.spaced import evenly
+from ewsg_jax.support import evenly
 
 FEWEST = 8
 """Draws of a chain."""

@@ -18,7 +18,7 @@ from ewsg_jax._types import Data, Key
 from ewsg_jax.checking.stein import blocks_of, of_blocks
 from ewsg_jax.pair import Pair
 from ewsg_jax.sampling import Samples, sample
-from ewsg_jax.sampling.spaced import evenly
+from ewsg_jax.support import evenly
 
 LOOKS = 256
 """Times at which momenta are looked at, evenly spaced."""

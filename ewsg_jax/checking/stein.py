@@ -17,8 +17,8 @@ import numpy as np
 from ewsg_jax.checking.affine import root_of
 from ewsg_jax.checking.crossfit import spread_of
 from ewsg_jax.lazy_scipy import student_quantile
-from ewsg_jax.sampling.convergence import array_statistics
-from ewsg_jax.sampling.spaced import evenly
+from ewsg_jax.sampling.coordinates import array_statistics
+from ewsg_jax.support import evenly
 
 DRAWS_OF_BLOCK = 5
 """Effective draws, at least, of a block of successive ones: its mean is nearly independent of the next one's."""

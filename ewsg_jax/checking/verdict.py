@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ewsg_jax.checking.stein import Score, Scores
-from ewsg_jax.sampling.convergence import CONVERGED
+from ewsg_jax.sampling.coordinates import CONVERGED
 from ewsg_jax.support import CURE
 
 FEWEST = 50

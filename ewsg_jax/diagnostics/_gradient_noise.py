@@ -23,9 +23,9 @@ from ewsg_jax.gradients import OfRows
 from ewsg_jax.pair import Pair
 from ewsg_jax.rows.law import are_exchangeable
 from ewsg_jax.sampling import Samples
-from ewsg_jax.sampling.spaced import evenly
 from ewsg_jax.sampling.starts import shares_memory
 from ewsg_jax.stacking import Stack
+from ewsg_jax.support import evenly
 
 DRAWS, FEWEST = 1024, 16
 """Batches of all chains together, and at least of each chain: 1,024 give a variance to some 5 %."""

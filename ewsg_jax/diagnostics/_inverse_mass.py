@@ -24,8 +24,7 @@ from ewsg_jax.diagnostics._summary import FEWEST_DRAWS, check_size
 from ewsg_jax.dynamics.mass import InverseMass
 from ewsg_jax.factors import LowRank, factor_of, is_number
 from ewsg_jax.sampling import Samples
-from ewsg_jax.sampling.convergence import array_statistics
-from ewsg_jax.sampling.coordinates import coordinates
+from ewsg_jax.sampling.coordinates import array_statistics, coordinates
 
 FEWEST_EFFECTIVE = 10
 """Effective draws of each chain along a direction. Chains that do not agree have one each, or fewer."""

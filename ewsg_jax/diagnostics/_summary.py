@@ -18,8 +18,7 @@ import numpy as np
 from ewsg_jax import _check, optional
 from ewsg_jax.files import path_of, write_whole
 from ewsg_jax.sampling import Samples
-from ewsg_jax.sampling.convergence import CONVERGED, array_statistics
-from ewsg_jax.sampling.coordinates import Names, coordinates, with_digits
+from ewsg_jax.sampling.coordinates import CONVERGED, Names, array_statistics, coordinates, with_digits
 
 FEWEST_DRAWS = 4
 """Draws a chain must have to be split and compared with itself."""

@@ -7,7 +7,7 @@ import numpy as np
 from ewsg_jax.checking.verdict import SURE, Verdict
 from ewsg_jax.halving.moments import Extrapolation, Off
 from ewsg_jax.lazy_scipy import student_quantile
-from ewsg_jax.sampling.convergence import CONVERGED
+from ewsg_jax.sampling.coordinates import CONVERGED
 
 
 class Size(NamedTuple):

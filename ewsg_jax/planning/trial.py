@@ -21,7 +21,7 @@ from ewsg_jax.preparation.support import outside
 from ewsg_jax.rows import spread
 from ewsg_jax.rows.law import are_exchangeable
 from ewsg_jax.sampling import Samples, sample
-from ewsg_jax.sampling.convergence import CONVERGED
+from ewsg_jax.sampling.coordinates import CONVERGED
 from ewsg_jax.support import NONE, Outside
 
 NUM_CHAINS, ESS, FEWEST = 8, 300.0, 100.0

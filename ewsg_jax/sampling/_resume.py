@@ -14,11 +14,10 @@ from ewsg_jax._types import Array, Data, P, PyTree
 from ewsg_jax.freshness import as_of_now
 from ewsg_jax.sampling import whole
 from ewsg_jax.sampling._moments import MomentPlan, positions
-from ewsg_jax.sampling.checkpoint import Saving
+from ewsg_jax.sampling.checkpoint import Batches, Saving, read_any
 from ewsg_jax.sampling.request import Chains, Manner, Wanted
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.stacked import StackedSamples
-from ewsg_jax.sampling.written import Batches, read_any
 from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.stacking.kernels import Stack
 

@@ -29,7 +29,7 @@ from ewsg_jax._types import Data, Position, PyTree
 from ewsg_jax.pair import Pair
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.padded import unpadded
-from ewsg_jax.sampling.clock import on_host
+from ewsg_jax.sampling.host import on_host
 from ewsg_jax.sampling.request import Chains
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.starts import make_starts, num_chains_of, split

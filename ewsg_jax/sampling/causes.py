@@ -17,7 +17,7 @@ from ewsg_jax.pair import Pair
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.rows.padded import unpadded
-from ewsg_jax.sampling.clock import on_host
+from ewsg_jax.sampling.host import on_host
 from ewsg_jax.stacking.kernels import Stack
 from ewsg_jax.support import evenly, take_rows
 

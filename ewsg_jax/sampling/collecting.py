@@ -12,7 +12,7 @@ from ewsg_jax._types import Array
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.rows.gathering import all_rows
 from ewsg_jax.sampling._moments import finish, positions
-from ewsg_jax.sampling.clock import on_host
+from ewsg_jax.sampling.host import on_host
 from ewsg_jax.sampling.loop import Outcome
 from ewsg_jax.sampling.parts import Planned
 from ewsg_jax.sampling.request import Chains, Wanted

@@ -1,4 +1,4 @@
-"""The draws of a run as one array, and a name for each coordinate."""
+"""The draws of a run as one array, a name for each coordinate, and the statistics that take such arrays."""
 
 import itertools
 import math
@@ -50,3 +50,15 @@ def with_digits(value: Any, sd: Any) -> str:
     with np.errstate(all="ignore"):
         wanted = np.ceil(np.log10(np.abs(np.float64(value)) / np.float64(sd))) + 2
     return f"{value:.{int(np.clip(wanted, 4, 12)) if np.isfinite(wanted) else 4}g}"
+
+
+CONVERGED = 1.1
+"""R-hat above which chains are not of one law."""
+
+
+def array_statistics() -> Any:
+    """Return the functions of arviz-stats that take NumPy arrays."""
+    # It takes as long to import as this library.
+    from arviz_stats.base import array_stats  # pyright: ignore[reportPrivateImportUsage]
+
+    return array_stats

@@ -19,7 +19,7 @@ from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Array, Data, Position, PyTree
 from ewsg_jax.sampling import causes
 from ewsg_jax.sampling.chunks import Call, select_chains
-from ewsg_jax.sampling.clock import Clock, on_host
+from ewsg_jax.sampling.host import Clock, on_host
 from ewsg_jax.sampling.keeping import Record
 from ewsg_jax.stacking.kernels import StackState
 

@@ -16,9 +16,8 @@ from ewsg_jax._types import PyTree
 from ewsg_jax.progress import Progress
 from ewsg_jax.sampling._moments import MomentPlan, Sums
 from ewsg_jax.sampling.chunks import Call
-from ewsg_jax.sampling.clock import on_host
 from ewsg_jax.sampling.health import Watch
-from ewsg_jax.sampling.interrupts import Interrupts
+from ewsg_jax.sampling.host import Interrupts, on_host
 from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import Layout
 from ewsg_jax.stacking.kernels import StackState

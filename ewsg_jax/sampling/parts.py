@@ -15,20 +15,19 @@ from ewsg_jax.gradients import Evaluations
 from ewsg_jax.progress import Progress
 from ewsg_jax.rows.gathering import all_rows
 from ewsg_jax.rows.window import Window
-from ewsg_jax.sampling import chunks, fingerprint, loop, memory, over_devices
+from ewsg_jax.sampling import chunks, fingerprint, loop, memory
+from ewsg_jax.sampling import devices as on
 from ewsg_jax.sampling.budget import num_steps_of
 from ewsg_jax.sampling.causes import warn_of_degenerate
-from ewsg_jax.sampling.checkpoint import Saver, Saving, take_up
-from ewsg_jax.sampling.clock import Clock, on_host
+from ewsg_jax.sampling.checkpoint import Earlier, Saver, Saving, take_up
 from ewsg_jax.sampling.health import Watch
-from ewsg_jax.sampling.interrupts import Interrupts
+from ewsg_jax.sampling.host import Clock, Interrupts, on_host
 from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import Layout, choose_layout, on_accelerator
 from ewsg_jax.sampling.loop import Outcome
 from ewsg_jax.sampling.request import Chains, Manner, Wanted, check_kept, check_length
 from ewsg_jax.sampling.starts import chain_keys, first_state, is_function, split
 from ewsg_jax.sampling.windows import Windows
-from ewsg_jax.sampling.written import Earlier
 
 DRAW_MEMORY = 64 * 2**20
 """Bytes of kept draws that one call holds on the device."""
@@ -168,7 +167,7 @@ def plan(
     in_program = kept if kept.counts is None else kept._replace(counts=jnp.asarray(kept.counts))
     parts, call, on_device = (kernel, layout, run_keys, shared_key), chunks.call, data
     if devices is not None:
-        call, on_device = functools.partial(over_devices.call, devices), chains.placed
+        call, on_device = functools.partial(on.call, devices), chains.placed
     if windows is None:
         advance = functools.partial(call, *parts, on_device, in_program)
     else:

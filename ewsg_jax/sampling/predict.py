@@ -1,5 +1,6 @@
 """A function of the position at new inputs, averaged over draws: a bounded number of draws at a time."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax._types import PyTree
+from ewsg_jax._types import Array, PyTree
 from ewsg_jax.freshness import as_of_now
-from ewsg_jax.sampling.outputs import outputs_at
 
 MEMORY = 64 * 2**20
 """Bytes of positions, outputs and largest intermediate that one chunk of draws holds."""
@@ -197,3 +197,22 @@ def _largest_intermediate(program: Any) -> int:
         inner = [x for x in jax.tree.leaves(equation.params) if hasattr(x, "eqns")]
         largest = max([largest, *map(_largest_intermediate, inner)])
     return largest
+
+
+@functools.partial(jax.jit, static_argnames=("function", "reduce"))
+def outputs_at(
+    function: Callable[..., PyTree], reduce: str, positions: PyTree, inputs: PyTree, count: Array
+) -> PyTree:
+    """The outputs at one chunk's draws; or, over the first `count` of them, their sum or the log of that of exp."""
+    outputs = jax.vmap(function, (0, None))(positions, inputs)
+    if reduce == "none":
+        return outputs
+
+    def leaf(x: Array) -> Array:
+        x = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+        counted = (jnp.arange(x.shape[0]) < count).reshape(-1, *[1] * (x.ndim - 1))
+        if reduce == "log":
+            return jax.nn.logsumexp(jnp.where(counted, x, -jnp.inf), axis=0)
+        return jnp.sum(jnp.where(counted, x, 0), axis=0)
+
+    return jax.tree.map(leaf, outputs)

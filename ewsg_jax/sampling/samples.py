@@ -1,20 +1,20 @@
-"""What a run returns."""
+"""What a run returns, and what a file of it gives back."""
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import jax
 import numpy as np
 
 from ewsg_jax import _check, optional
 from ewsg_jax._kernel import KernelState
-from ewsg_jax._types import Data, P, PyTree
+from ewsg_jax._types import Data, P, Position, PyTree
+from ewsg_jax.files import path_of
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.sampling import archive, likelihoods
 from ewsg_jax.sampling._moments import Moments
-from ewsg_jax.sampling.averages import mean_of, sd_of
 from ewsg_jax.sampling.joining import concatenated
 from ewsg_jax.sampling.likelihoods import CHUNK_SIZE
 from ewsg_jax.sampling.predict import predict
@@ -294,3 +294,82 @@ def in_arviz(
         made = arviz.from_dict(posterior=draws, **(groups or {}), **options)
     made["posterior"].coords.update(coordinates)
     return made
+
+
+def mean_of(draws: PyTree, chains: np.ndarray) -> PyTree:
+    """Return the mean over chains and draws, a tree like one draw, in float64.
+
+    Float32 has 24 bits: of some thousand draws whose mean is a thousand times their spread, NumPy's own sums, in
+    their precision, have lost the spread.
+
+    Args:
+        draws: a tree of arrays with leading axes (chain, draw).
+        chains: numbers of those that count; NaN where there are none.
+    """
+
+    def mean(leaf: np.ndarray) -> np.ndarray:
+        if not len(chains):
+            return np.full(leaf.shape[2:], np.nan)
+        # One chain at a time: float64 takes twice the room.
+        return np.mean([leaf[c].mean(0, dtype=np.float64) for c in chains], axis=0)
+
+    return jax.tree.map(lambda leaf: mean(np.asarray(leaf)), draws)
+
+
+def sd_of(draws: PyTree, chains: np.ndarray, means: PyTree) -> PyTree:
+    """Return the standard deviation about these means; else as `mean_of`."""
+
+    def sd(leaf: np.ndarray, center: np.ndarray) -> np.ndarray:
+        if not len(chains):
+            return center
+        return np.sqrt(np.mean([np.square(leaf[c] - center).mean(0) for c in chains], axis=0))
+
+    return jax.tree.map(lambda leaf, center: sd(np.asarray(leaf), center), draws, means)
+
+
+Kind = TypeVar("Kind")
+
+
+def load(path: str | os.PathLike[str], position: P | None = None) -> Samples[P]:
+    """Read what `samples.save` wrote.
+
+    Args:
+        path: of the file.
+        position: a tree of the structure of the run's position, such as its starting point; needed only where it
+            is none of dictionaries, lists, tuples, arrays and classes that `ewsg_jax.sampling.saved_as` decorates.
+            flax's parameters, dictionaries, need none; those of an equinox network, and a `FrozenDict` of flax, do:
+            the parameters of a new network of that shape, such as `eqx.filter(network, eqx.is_inexact_array)`.
+
+    Raises:
+        TypeError, ValueError: the path is none, the file is not one of samples or is damaged, or `position` is
+            missing or does not fit.
+        OSError: the file cannot be read.
+
+    Example:
+        >>> import tempfile, pathlib, jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> kernel = ewsg.sgld(ewsg.models.gaussian_location(), 1e-2, batch_size=2)
+        >>> samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(1), jnp.ones((5, 1)), 10)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     samples.save(pathlib.Path(folder) / "run.npz")
+        ...     again = ewsg.load(pathlib.Path(folder) / "run.npz")
+        >>> bool((again.position == samples.position).all()), int(again.state.step[0])
+        (True, 10)
+    """
+    return read_as(Samples, path, position, "samples")
+
+
+def read_as(kind: type[Kind], path: str | os.PathLike[str], position: Position | None, what: str) -> Kind:
+    """Return what a file holds, of a class.
+
+    Raises:
+        TypeError, ValueError, OSError: as of `load`.
+    """
+    try:
+        found = archive.read(path_of(path), NAME, position)
+        if not isinstance(found, kind):
+            raise archive.UnreadableError(f"it holds {found!r}, no {what}")
+    except archive.UnreadableError as error:
+        raise ValueError(
+            f"path must be a file that samples.save wrote; got {os.fspath(path)!r}, which is none: {error}"
+        ) from error
+    return found

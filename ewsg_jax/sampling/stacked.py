@@ -1,25 +1,24 @@
-"""What a run of a stack of kernels returns: the samples of its members."""
+"""What a run of a stack of kernels returns: the samples of its members, and a picture of them."""
 
 import dataclasses
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic
 
 import jax
 import numpy as np
 
-from ewsg_jax import _check
+from ewsg_jax import _check, pictures
 from ewsg_jax._kernel import KernelState
 from ewsg_jax._types import P, PyTree
 from ewsg_jax.sampling import archive
 from ewsg_jax.sampling._moments import Moments
-from ewsg_jax.sampling.files import read_as
-from ewsg_jax.sampling.samples import NAME, Samples, in_arviz
-from ewsg_jax.sampling.stack_plot import plot
+from ewsg_jax.sampling.samples import NAME, Samples, in_arviz, read_as
 from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.stacking.kernels import Stack, StackState
+from ewsg_jax.support import evenly
 from ewsg_jax.tags import saved_as
 
 MOST_NAMED = 5
@@ -219,3 +218,47 @@ def _state_of(state: KernelState, member: int, memory_axis: int | None) -> Kerne
         # A memory that chains share has no axis of theirs.
         memory = jax.tree.map(lambda x: x[(slice(None),) * memory_axis + (member,)], memory)
     return KernelState(rest._replace(position=position, step=own.step), memory, state.rows)
+
+
+MOST_LINES = 8
+"""Coordinates that are drawn, evenly spaced."""
+WIDE = 10.0
+"""The ratio of the largest value to the smallest from which the axis is logarithmic."""
+
+
+def plot(
+    title: str, name: str, values: np.ndarray, runs: Sequence[Samples], path: str | os.PathLike[str] | None
+) -> Any:
+    """Draw the means and standard deviations of some coordinates, and where members lost chains; return the figure.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        TypeError: the path is none.
+    """
+    figure = pictures.blank(9, 3.6, path)
+    figure.suptitle(title, fontsize=8, wrap=True)
+    order = np.argsort(values)
+    stable = [member for member in order if runs[member].is_finite.all()]
+    moments = [_moments(runs[member]) for member in stable]
+    panels = figure.subplots(1, 2)
+    for panel, part, label in zip(panels, (0, 1), ("mean", "standard deviation"), strict=True):
+        if moments:
+            panel.plot(values[stable], np.array([each[part] for each in moments]), ".-", linewidth=0.8)
+        for member in order:
+            if member not in stable:
+                panel.axvline(values[member], color="#D55E00", linewidth=0.8)
+        panel.set(xlabel=f"{name} (lines: lost chains)" if len(stable) < len(order) else name, ylabel=label)
+        if values.min() > 0 and values.max() > WIDE * values.min():
+            panel.set_xscale("log")
+    panels[1].set_yscale("log")
+    return pictures.keep(figure, path)
+
+
+def _moments(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and standard deviations of some coordinates, shape (coordinate,) each."""
+    draws = [
+        np.asarray(x, np.float64).reshape(-1, int(np.prod(x.shape[2:]))) for x in jax.tree.leaves(samples.draws)
+    ]
+    whole = np.concatenate(draws, axis=1)
+    some = whole[:, evenly(whole.shape[1], MOST_LINES)]
+    return some.mean(0), some.std(0)

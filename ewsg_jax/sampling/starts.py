@@ -12,10 +12,10 @@ from ewsg_jax import _check, _tree, seen
 from ewsg_jax._kernel import Kernel, KernelState, check_rows
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.compiling import QUICK
-from ewsg_jax.sampling import over_devices
+from ewsg_jax.sampling import devices as on
 from ewsg_jax.sampling.chunks import start
-from ewsg_jax.sampling.clock import on_host
 from ewsg_jax.sampling.devices import Devices
+from ewsg_jax.sampling.host import on_host
 from ewsg_jax.sampling.request import Chains
 from ewsg_jax.stacking.kernels import Stack, StackState
 
@@ -61,7 +61,7 @@ def first_state(
         keys = chain_keys(key, num_chains, 1, first)
         if devices is None:
             return start(kernel, data, keys, positions, shared_memory)
-        return over_devices.start(devices, kernel, placed, keys, on_host(positions), shared_memory)
+        return on.start(devices, kernel, placed, keys, on_host(positions), shared_memory)
 
     return states, shared_memory, make
 
@@ -78,7 +78,7 @@ def _shapes(
     """Return the shapes of the first states."""
     if devices is None:
         return seen.shapes(start, kernel, data, keys, positions, shared_memory)
-    return over_devices.start.eval_shape(devices, kernel, placed, keys, positions, shared_memory)
+    return on.start.eval_shape(devices, kernel, placed, keys, positions, shared_memory)
 
 
 def _earlier_state(

@@ -5,10 +5,10 @@ import warnings
 
 from ewsg_jax import _check
 from ewsg_jax.files import path_of
-from ewsg_jax.sampling import alike, by_batches, fingerprint, parts
+from ewsg_jax.sampling import alike, batches, fingerprint, parts
 from ewsg_jax.sampling.afterwards import Look
-from ewsg_jax.sampling.batch_files import BatchFiles
-from ewsg_jax.sampling.checkpoint import Saving
+from ewsg_jax.sampling.batches import BatchFiles
+from ewsg_jax.sampling.checkpoint import Batches, Earlier, Saving
 from ewsg_jax.sampling.collecting import collect
 from ewsg_jax.sampling.health import warn_of_overflow
 from ewsg_jax.sampling.request import Chains, Manner, Wanted, check
@@ -17,7 +17,6 @@ from ewsg_jax.sampling.spreading import of_data_sets, spread
 from ewsg_jax.sampling.stacked import StackedSamples, told_apart
 from ewsg_jax.sampling.starts import shares_memory
 from ewsg_jax.sampling.windows import Windows
-from ewsg_jax.sampling.written import Batches, Earlier
 from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.stacking.kernels import Stack
 from ewsg_jax.streams import Stream
@@ -89,7 +88,7 @@ def run(
     else:
         assert not isinstance(earlier, Earlier)
         files = BatchFiles(chains, wanted, manner, saving, earlier)
-        samples = by_batches.of_all(lambda some: run_some(*files.of(some)), chains, manner.chain_batch_size)
+        samples = batches.of_all(lambda some: run_some(*files.of(some)), chains, manner.chain_batch_size)
     warn_of_overflow(samples.overflow)
     samples = look.judged(samples)
     if not isinstance(kernel, Stack):

@@ -20,7 +20,7 @@ from ewsg_jax.planning.laws import laws
 from ewsg_jax.planning.noise import noise_of
 from ewsg_jax.planning.result import enough
 from ewsg_jax.planning.ways import Way, plannable, ways
-from ewsg_jax.sampling.convergence import array_statistics
+from ewsg_jax.sampling.coordinates import array_statistics
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(4)

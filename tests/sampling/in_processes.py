@@ -15,7 +15,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 import ewsg_jax as ewsg
-from ewsg_jax.sampling import loop, over_devices
+from ewsg_jax.sampling import devices, loop
 
 N, STEPS, KEY = 31, 20, jax.random.key
 X = np.random.default_rng(0).standard_normal((N, 3))
@@ -86,7 +86,7 @@ if __name__ == "__main__":
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_disable_most_optimizations", True)
     jax.config.update("jax_num_cpu_devices", 1)
-    over_devices.QUICK = {}
+    devices.QUICK = {}
     address = f"127.0.0.1:{port}"
     jax.distributed.initialize(
         address, num_processes=count, process_id=number, initialization_timeout=60, heartbeat_timeout_seconds=10

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.sampling import archive, batch_files, checkpoint, interrupts, loop
+from ewsg_jax.sampling import archive, batches, checkpoint, host, loop
 from tests.sampling import killed_run
 from tests.sampling.test_checkpoint import begun, is_odd, killed, same_runs
 
@@ -154,7 +154,7 @@ def test_an_interrupted_batch_is_gone_on_with(monkeypatch, tmp_path):
 
     def interrupted(advance, outcome, *rest):
         batches.append(outcome)
-        asked = next(each for each in rest if isinstance(each, interrupts.Interrupts))
+        asked = next(each for each in rest if isinstance(each, host.Interrupts))
         asked.requested = len(batches) == 2
         return true(advance, outcome, *rest)
 
@@ -263,8 +263,8 @@ def test_a_run_that_is_killed_again_and_again_ends_as_it_would(tmp_path, count):
 def test_states_of_batches_that_are_done_are_in_the_hosts_memory(monkeypatch, tmp_path):
     """All together they may not fit on the device."""
     path = stopped(monkeypatch, tmp_path / "run", 5)
-    read, seen = batch_files._read, []
-    monkeypatch.setattr(batch_files, "_read", lambda *arguments: [seen.append(read(*arguments)), seen[-1]][1])
+    read, seen = batches._read, []
+    monkeypatch.setattr(batches, "_read", lambda *arguments: [seen.append(read(*arguments)), seen[-1]][1])
     resume(path)
     assert len(seen) == 3
     assert all(isinstance(leaf, np.ndarray) for each in seen for leaf in jax.tree.leaves(each.state))

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.sampling import archive, checkpoint, fingerprint, health, loop, written
+from ewsg_jax.sampling import archive, checkpoint, fingerprint, health, loop
 from tests.sampling import killed_run
 
 ROOT = Path(__file__).parents[2]
@@ -106,7 +106,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(monkeypatch, tmp_path, kind, after):
     key = jax.random.key(3, impl="rbg") if kind == "keys of another kind" else KEY
     monkeypatch.setattr(sys.modules[__name__], "KEY", key)
     stopped(monkeypatch, tmp_path / "run", kernel, after=after, **changes)
-    assert after < 30 or kind == "epochs" or written.read(tmp_path / "run", None).counts["pieces"] > 1
+    assert after < 30 or kind == "epochs" or checkpoint.read(tmp_path / "run", None).counts["pieces"] > 1
     whole = ewsg.sample(key, kernel, jnp.zeros(D), ROWS, 300, randomness_memory=500, **(OPTIONS | changes))
     given = {name: changes[name] for name in ("keep", "keep_when", "moments") if name in changes}
     again = ewsg.resume(tmp_path / "run", ROWS, kernel=kernel, progress=False, **given)
@@ -160,7 +160,7 @@ def test_a_stack_goes_on(monkeypatch, tmp_path):
 def test_time_that_is_left_is_the_runs(monkeypatch, tmp_path):
     """A run ends when its time is up, over all its parts."""
     stopped(monkeypatch, tmp_path / "run", after=4, num_steps=100_000, seconds=1e4)
-    done = written.read(tmp_path / "run", None).counts["done"]
+    done = checkpoint.read(tmp_path / "run", None).counts["done"]
     again = ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, seconds=1e-9, progress=False)
     assert again.num_steps > done
     whole = ewsg.sample(KEY, KERNEL, jnp.zeros(D), ROWS, again.num_steps, randomness_memory=500, **OPTIONS)
@@ -247,7 +247,7 @@ def killed(process, rng, most):
 
 def judged(path):
     """A checkpoint of the writer's is of one moment in all its parts."""
-    earlier = written.read(path, None)
+    earlier = checkpoint.read(path, None)
     done = earlier.counts["done"]
     assert (np.asarray(earlier.state.position) == done).all()
     assert (earlier.counts["totals"]["acceptance"] == done).all()
@@ -281,7 +281,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_it_would(tmp_path, count):
     done = [0]
     for _ in range(count):
         assert killed(begun("killed_run", path, num_steps), rng, 0.1)
-        done.append(written.read(path, None).counts["done"])
+        done.append(checkpoint.read(path, None).counts["done"])
     assert np.all(np.diff(done) > 0)
     assert done[-1] < num_steps
     kernel, data = killed_run.parts()

@@ -3,7 +3,7 @@
 import numpy as np
 from jax.experimental import multihost_utils
 
-from ewsg_jax.sampling.clock import Clock, on_host
+from ewsg_jax.sampling.host import Clock, on_host
 
 
 def test_the_time_is_that_of_the_first(monkeypatch):

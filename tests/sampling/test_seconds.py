@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.sampling import clock as clock_of_run
 from ewsg_jax.sampling import health, layout
+from ewsg_jax.sampling import host as clock_of_run
 
 KEY = jax.random.key(9)
 DATA = jnp.arange(12.0).reshape(6, 2)

@@ -1,6 +1,9 @@
-"""What processes that run the same program must agree on: the time, and what each of them holds a part of."""
+"""What the loop on the host reads: the time, interrupts, and arrays of which several processes hold parts."""
 
+import signal
+import threading
 import time
+from types import FrameType, TracebackType
 from typing import Any
 
 import jax
@@ -47,3 +50,27 @@ def on_host(tree: PyTree) -> Any:
         return np.asarray(x)
 
     return jax.tree.map(fetched, tree)
+
+
+class Interrupts:
+    """While entered in the main thread, remember a first SIGINT instead of raising; a second one raises."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._previous = None
+
+    def __enter__(self) -> "Interrupts":
+        if threading.current_thread() is threading.main_thread():
+            self._previous = signal.signal(signal.SIGINT, self._remember)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._previous is not None:
+            signal.signal(signal.SIGINT, self._previous)
+
+    def _remember(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True

@@ -1,0 +1,221 @@
+"""A run whose chains go in batches, one after the other, where all at once do not fit in memory; and its files.
+
+On disk it is one small file of the whole, and a checkpoint like any other for each batch. The file of the whole,
+written before the first batch begins, says what was asked for and where all chains start. The batch whose first
+chain is number c is in the folder `chains-c`; one that has none has not begun. A batch is of the run whose mark it
+has.
+"""
+
+import dataclasses
+import functools
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax._kernel import KernelState
+from ewsg_jax._types import PyTree
+from ewsg_jax.files import path_of
+from ewsg_jax.sampling import archive, checkpoint, fingerprint
+from ewsg_jax.sampling.checkpoint import BATCHES, NAME, RUN, Batches, Earlier, Saving
+from ewsg_jax.sampling.request import Chains, Manner, Wanted
+from ewsg_jax.sampling.samples import Samples
+from ewsg_jax.sampling.starts import is_function, make_starts, num_chains_of, shares_memory, split
+
+FOLDER = "chains-{:06d}"
+
+
+def of_all(run: Callable[[Chains], Samples], chains: Chains, size: int) -> Samples:
+    """Run batch after batch of so many chains, and return the samples of all.
+
+    A batch that an interrupt or a failure ends is left out where others are whole.
+
+    Args:
+        run: samples of some of the chains.
+        chains: all of them.
+        size: chains at once.
+    """
+    total, parts, draws = num_chains_of(chains), [], None
+    for first, end in cut(total, size):
+        some = _some(chains, first, end)._replace(total=total)
+        try:
+            part = run(some)
+        except Exception as error:
+            if not parts:
+                raise
+            _warn(f"the chains from {first} on failed: {_check.reason(error)}", first, total)
+            break
+        if part.interrupted:
+            _warn(f"an interrupt ended the run of chains {first} to {first + part.num_chains - 1}", first, total)
+            if not parts:
+                return part
+            break
+        draws = _put(draws, part, first, total)
+        # In the host's memory, and what was drawn in one place alone.
+        parts.append(dataclasses.replace(part, draws=None, state=jax.tree.map(np.asarray, part.state)))
+    done = sum(part.num_chains for part in parts)
+    return dataclasses.replace(
+        _joined(parts, shares_memory(chains.kernel, parts[0].state)),
+        draws=jax.tree.map(lambda x: x[:done], draws),
+        interrupted=done < total,
+    )
+
+
+def cut(total: int, size: int) -> list[tuple[int, int]]:
+    """Return the batches of all chains: the numbers of their first ones, and those behind their last ones."""
+    # As even as can be: a last batch of one chain would round differently.
+    parts = np.array_split(np.arange(total), -(-total // size))
+    return [(int(numbers[0]), int(numbers[-1]) + 1) for numbers in parts]
+
+
+def _warn(what: str, done: int, total: int) -> None:
+    left = f"those of the {done} before them are returned" if done else "what they had sampled is returned"
+    warnings.warn(f"{what}; of {total} chains {left}", RuntimeWarning, stacklevel=6)
+
+
+def _some(chains: Chains, first: int, end: int) -> Chains:
+    """Return some of the chains: those whose numbers are from `first` to below `end`."""
+    position, state = chains.position, chains.state
+    if chains.stacked:
+        position = jax.tree.map(lambda x: x[first:end], position)
+    if state is not None:
+        state = _of_chains(lambda x: x[first:end], [state], shares_memory(chains.kernel, state))
+    return chains._replace(position=position, state=state, num_chains=end - first, first=first)
+
+
+def _of_chains(f: Callable[..., np.ndarray], states: list[KernelState], shared_memory: bool) -> KernelState:
+    """Return f of what each chain has of its own, and the first state's memory where chains share it."""
+    own = [state._replace(memory=()) if shared_memory else state for state in states]
+    made = jax.tree.map(f, *own)
+    return made._replace(memory=states[0].memory) if shared_memory else made
+
+
+def _put(room: PyTree, part: Samples, first: int, total: int) -> PyTree:
+    """Return room for the draws of all chains, with a batch's in it."""
+    if room is None:
+        room = jax.tree.map(lambda x: np.empty((total, *x.shape[1:]), x.dtype), part.draws)
+
+    def write(to: np.ndarray, draws: np.ndarray) -> None:
+        to[first : first + len(draws)] = draws
+
+    jax.tree.map(write, room, part.draws)
+    return room
+
+
+def _joined(parts: list[Samples], shared_memory: bool) -> Samples:
+    """Return the samples of all chains, but for the draws."""
+
+    def put(trees: list[PyTree]) -> PyTree:
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *trees)
+
+    first = parts[0]
+    counts = np.array([part.num_chains for part in parts])
+    spent = np.array([part.evaluations for part in parts])
+    names = "index_acceptance", "acceptance", "overflow", "diverged_at"
+    moments = None if first.moments is None else dataclasses.replace(
+        first.moments, **put([vars(part.moments) for part in parts])
+    )  # fmt: skip
+    return dataclasses.replace(
+        first,
+        **{name: put([getattr(part, name) for part in parts]) for name in names},
+        moments=moments,
+        state=_of_chains(lambda *x: np.concatenate(x), [part.state for part in parts], shared_memory),
+        evaluations=np.rint(counts @ spent / counts.sum()).astype(np.int64),
+        gradient_evaluations=sum(part.gradient_evaluations for part in parts),
+        compile_seconds=sum(part.compile_seconds for part in parts),
+        run_seconds=sum(part.run_seconds for part in parts),
+    )
+
+
+class BatchFiles:
+    """Where the batches of a run are written, and what is there of them; nowhere without a checkpoint."""
+
+    def __init__(
+        self, chains: Chains, wanted: Wanted, manner: Manner, saving: Saving, batches: Batches | None = None
+    ) -> None:
+        """Read what there is of a run that is taken up again, in the host's memory.
+
+        Raises:
+            ValueError: a batch is damaged, or of another run.
+            OSError: a file cannot be read.
+        """
+        self._asked, self._saving = (chains, wanted, manner), saving
+        self._head = None if batches is None else batches.head
+        self._there: dict[int, Earlier] = {}
+        if batches is not None:
+            for first, _ in cut(num_chains_of(chains), batches.head["chain_batch_size"]):
+                folder = path_of(saving.checkpoint) / FOLDER.format(first)
+                if (folder / RUN).exists():
+                    self._there[first] = _read(folder, batches, first)
+
+    def of(self, some: Chains) -> tuple[Chains, Saving, Earlier | None]:
+        """Return a batch as it goes on, where it is written, and what is there of it."""
+        if self._saving.checkpoint is None:
+            return some, self._saving, None
+        folder = path_of(self._saving.checkpoint) / FOLDER.format(some.first)
+        earlier = self._there.pop(some.first, None)
+        if earlier is not None:
+            some = some._replace(position=None, state=earlier.state, stacked=False)
+        return some, Saving(folder, self._saving.every, functools.partial(self._begun, some.first)), earlier
+
+    def _begun(self, first: int) -> dict[str, Any]:
+        """Return what the batch from a chain on is of; write that of the whole, where none is yet.
+
+        Raises:
+            ValueError: a run is there already.
+            OSError: the file cannot be written.
+        """
+        if self._head is None:
+            chains, wanted, manner = self._asked
+            folder = path_of(self._saving.checkpoint)
+            checkpoint.check_new(folder)
+            size = int(manner.chain_batch_size or 1)
+            starts = _starts(chains, size)
+            head = fingerprint.of_run(*self._asked) | {
+                "num_steps": None if wanted.num_steps is None else int(wanted.num_steps),
+                "data_passes": None if wanted.data_passes is None else float(wanted.data_passes),
+                "num_chains": num_chains_of(chains),
+                "chain_batch_size": size,
+                "mark": os.urandom(16).hex(),
+            }
+            folder.mkdir(exist_ok=True)
+            archive.write(folder / RUN, {"format": BATCHES, "head": head, "starts": starts}, NAME, _like(starts))
+            self._head = head
+        return self._head | {"first": first}
+
+
+def _read(folder: Path, batches: Batches, first: int) -> Earlier:
+    found = checkpoint.read(folder, _like(batches.starts))
+    if (found.head.get("mark"), found.head.get("first")) != (batches.head["mark"], first):
+        raise ValueError(
+            f"path must be a checkpoint of ewsg_jax.sample; got {os.fspath(folder.parent)!r}, in which "
+            f"{folder.name} is of another run"
+        )
+    # The states of all batches need not fit on the device.
+    return found._replace(state=jax.tree.map(np.asarray, found.state))
+
+
+def _starts(chains: Chains, size: int) -> dict[str, Any]:
+    """Return where all chains start, in numbers, by the names of what `Chains` takes."""
+    position, state, stacked = chains.position, chains.state, chains.stacked
+    if position is not None and is_function(position):
+        # By batches, as in the run itself: not all may fit on the device.
+        key, stacked = split(chains.key)[0], True
+        parts = [
+            jax.tree.map(np.asarray, make_starts(key, position, end - first, False, first))
+            for first, end in cut(num_chains_of(chains), size)
+        ]
+        position = jax.tree.map(lambda *x: np.concatenate(x), *parts)
+    elif position is not None:
+        position = jax.tree.map(np.asarray, _check.position(position))
+    return {"position": position, "state": state, "stacked": stacked}
+
+
+def _like(starts: dict[str, Any]) -> PyTree:
+    """Return a tree of the structure of a position."""
+    return starts["position"] if starts["state"] is None else starts["state"].position
