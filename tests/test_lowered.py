@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 import ewsg_jax as ewsg
 from benchmarks import lowering
 from benchmarks.reading import Program
-from ewsg_jax.sampling import layout, parts
+from ewsg_jax.sampling import layout, plan
 from ewsg_jax.sampling.layout import choose_layout
 
 REFRESHES = ("nc_sghmc", "ewsg_vr", "svrg_ld", "svrg_hmc", "svrg2nd_hmc")
@@ -96,7 +96,7 @@ def test_what_other_devices_run_draws_the_same(monkeypatch, rows):
     monkeypatch.setattr(layout, "SMALL", 0)  # both are optimised alike
     here = run(num_chains=2, progress=False)
     monkeypatch.setattr(jax.lax, "platform_dependent", lambda *arguments, default, **_: default(*arguments))
-    monkeypatch.setattr(parts, "on_accelerator", lambda data: True)
+    monkeypatch.setattr(plan, "on_accelerator", lambda data: True)
     there = run(num_chains=2, progress=False)
     assert not here.overflow.any()
     assert np.all(np.sum(here.state.dynamics.bright.rows >= 0, axis=1) > 100)

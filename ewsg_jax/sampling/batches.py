@@ -21,7 +21,7 @@ from ewsg_jax import _check
 from ewsg_jax._kernel import KernelState
 from ewsg_jax._types import PyTree
 from ewsg_jax.files import path_of
-from ewsg_jax.sampling import archive, checkpoint, fingerprint
+from ewsg_jax.sampling import archive, checkpoint, consistency
 from ewsg_jax.sampling.checkpoint import BATCHES, NAME, RUN, Batches, Earlier, Saving
 from ewsg_jax.sampling.request import Chains, Manner, Wanted
 from ewsg_jax.sampling.samples import Samples
@@ -176,7 +176,7 @@ class BatchFiles:
             checkpoint.check_new(folder)
             size = int(manner.chain_batch_size or 1)
             starts = _starts(chains, size)
-            head = fingerprint.of_run(*self._asked) | {
+            head = consistency.of_run(*self._asked) | {
                 "num_steps": None if wanted.num_steps is None else int(wanted.num_steps),
                 "data_passes": None if wanted.data_passes is None else float(wanted.data_passes),
                 "num_chains": num_chains_of(chains),

@@ -130,7 +130,7 @@ class Saving(NamedTuple):
     """Of a batch of chains: writes what the run is of, where that is not written yet, and returns it."""
 
 
-class Saver:
+class CheckpointWriter:
     """Writes a run's checkpoints."""
 
     def __init__(
@@ -214,13 +214,13 @@ class Saver:
         self._pieces, self._saved = pieces, outcome.done
 
 
-def take_up(earlier: Earlier, outcome: Outcome, layout: Layout) -> None:
+def restore(earlier: Earlier, outcome: Outcome, layout: Layout) -> None:
     """Put into an outcome of no steps what a checkpoint holds."""
     counts = earlier.counts
     outcome.done = counts["done"]
     outcome.totals = dict(counts["totals"])
     outcome.spent = [(int(steps), int(spent)) for steps, spent in counts["spent"]]
-    outcome.watch.take_up(counts["alive"], counts["diverged_at"], outcome.done)
+    outcome.watch.restore(counts["alive"], counts["diverged_at"], outcome.done)
     filled = 0
     for piece in map(jax.tree.leaves, earlier.pieces):
         count = piece[0].shape[1]

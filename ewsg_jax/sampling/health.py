@@ -17,7 +17,7 @@ import numpy as np
 from ewsg_jax import _tree
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Array, Data, Position, PyTree
-from ewsg_jax.sampling import causes
+from ewsg_jax.sampling import divergence_hints as hints
 from ewsg_jax.sampling.chunks import Call, select_chains
 from ewsg_jax.sampling.host import Clock, on_host
 from ewsg_jax.sampling.keeping import Record
@@ -34,7 +34,7 @@ def _first(tree: PyTree) -> PyTree:
     return _tree.take(tree, 0)
 
 
-class Watch:
+class DivergenceMonitor:
     """Which chains still move, and when the others were lost.
 
     Attributes:
@@ -65,7 +65,7 @@ class Watch:
             now = self.clock.now()
             self._next_copy = now + (now - began) / COPYING_SHARE
 
-    def take_up(self, alive: np.ndarray, diverged_at: np.ndarray, done: int) -> None:
+    def restore(self, alive: np.ndarray, diverged_at: np.ndarray, done: int) -> None:
         """Go on after so many steps of a run, with these chains lost: the first state is that after them."""
         self.alive, self.diverged_at = np.array(alive), np.array(diverged_at)
         self._replay_from = self._replay_from[0], done
@@ -118,13 +118,13 @@ class Watch:
         if lost.size:
             first = lost[np.argmin(self.diverged_at[lost])]
             fell = int(self.diverged_at[first])
-            why = causes.of_schedules(kernel, fell - 1)
+            why = hints.of_schedules(kernel, fell - 1)
             if not why and not isinstance(state.dynamics, StackState):
                 end = jax.tree.map(lambda x: x[first], on_host(state.position))
-                why = causes.of_gradients(kernel, on_host(self.start), end, data, fell == self._first_step + 1)
+                why = hints.of_gradients(kernel, on_host(self.start), end, data, fell == self._first_step + 1)
             why = why or "a smaller step_size may help"
             all_lost = lost.size == self.alive.size
-            if all_lost and causes.falls(kernel, self.start, on_host(_first(state.position)), data):
+            if all_lost and hints.falls(kernel, self.start, on_host(_first(state.position)), data):
                 why += "; the potential falls without bound along the chain: has the likelihood the right sign?"
             warnings.warn(
                 f"{lost.size} of {self.alive.size} chains diverged, the first (chain {first}) at step "

@@ -34,7 +34,7 @@ class Clock:
         words = multihost_utils.broadcast_one_to_all(np.array([mine]).view(np.uint32))
         return float(np.asarray(words).view(np.float64)[0])
 
-    def any_says(self, mine: bool) -> bool:
+    def any_process(self, mine: bool) -> bool:
         """Return whether this process, or any of the others, says so."""
         if not self.has_many:
             return mine

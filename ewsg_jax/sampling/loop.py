@@ -16,7 +16,7 @@ from ewsg_jax._types import PyTree
 from ewsg_jax.progress import Progress
 from ewsg_jax.sampling._moments import MomentPlan, Sums
 from ewsg_jax.sampling.chunks import Call
-from ewsg_jax.sampling.health import Watch
+from ewsg_jax.sampling.health import DivergenceMonitor
 from ewsg_jax.sampling.host import Interrupts, on_host
 from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import Layout
@@ -36,7 +36,7 @@ class Outcome:
     """
 
     state: KernelState
-    watch: Watch
+    watch: DivergenceMonitor
     draws: PyTree
     totals: dict[str, np.ndarray] = field(default_factory=dict)
     spent: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
@@ -120,7 +120,7 @@ def run(
         wanted = max(0.0, min(SECONDS_PER_CALL, end - now))
         blocks = math.floor(min(8.0, wanted / max(seconds, 1e-9)) * steps / layout.block_size)
         steps = max(1, blocks) * layout.block_size
-        outcome.interrupted = clock.any_says(interrupts.requested)
+        outcome.interrupted = clock.any_process(interrupts.requested)
         if outcome.done == num_steps or now >= end or outcome.interrupted or (outcome.all_lost and not is_part):
             break
         if look is not None:

@@ -176,7 +176,7 @@ class StackedSamples(Generic[P]):
         return in_arviz(draws, beside, dims=dims, coords=coords, **options)
 
 
-def told_apart(
+def split_members(
     stack: Stack, samples: Samples, shared_memory: bool, data_sets: StackedData | None
 ) -> StackedSamples:
     """Return the samples of a stack, and warn of members that lost chains."""

@@ -26,13 +26,13 @@ if __name__ == "__main__":
     kernel, data = parts()
     path, num_steps = Path(sys.argv[1]), int(sys.argv[2])
     options = OPTIONS | ({"chain_batch_size": int(sys.argv[3])} if len(sys.argv) > 3 else {})
-    save = checkpoint.Saver.save
+    save = checkpoint.CheckpointWriter.save
 
     def told(saver, outcome):
         save(saver, outcome)
         print(outcome.done, flush=True)
 
-    checkpoint.Saver.save = told
+    checkpoint.CheckpointWriter.save = told
     if (path / "run.npz").exists():
         ewsg.resume(path, data, kernel=kernel, checkpoint_every=1e-6, progress=False)
     else:

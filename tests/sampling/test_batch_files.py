@@ -50,7 +50,7 @@ def resume(path, kernel=SGLD, **changes):
 
 def dies(monkeypatch, first, after, call):
     """Be killed just after so many checkpoints of the batch from that chain on."""
-    count, write = [0], checkpoint.Saver.write
+    count, write = [0], checkpoint.CheckpointWriter.write
 
     def counted(saver, outcome):
         write(saver, outcome)
@@ -59,7 +59,7 @@ def dies(monkeypatch, first, after, call):
             raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint.Saver, "write", counted)
+        patch.setattr(checkpoint.CheckpointWriter, "write", counted)
         with pytest.raises(Killed):
             call()
 

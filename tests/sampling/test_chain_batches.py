@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.sampling import chunks, layout, parts
+from ewsg_jax.sampling import chunks, layout
+from ewsg_jax.sampling import run as steps_of
 
 D, C = 3, 5
 KEY = jax.random.key(0)
@@ -107,7 +108,7 @@ def test_a_batch_that_is_lost_rests_to_the_end():
 
 
 def test_what_was_sampled_before_a_failure_is_returned(monkeypatch):
-    real = parts.run
+    real = steps_of.make_steps
 
     def failing(planned, outcome, seconds, progress):
         if failing.calls == 1:
@@ -116,7 +117,7 @@ def test_what_was_sampled_before_a_failure_is_returned(monkeypatch):
         return real(planned, outcome, seconds, progress)
 
     failing.calls = 0
-    monkeypatch.setattr(parts, "run", failing)
+    monkeypatch.setattr(steps_of, "make_steps", failing)
     with pytest.warns(
         RuntimeWarning, match="chains from 3 on failed: RuntimeError: out of memory; of 5 chains those of"
     ):

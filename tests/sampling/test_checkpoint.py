@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.sampling import archive, checkpoint, fingerprint, health, loop
+from ewsg_jax.sampling import archive, checkpoint, consistency, health, loop
 from tests.sampling import killed_run
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ class KilledError(Exception):
 def stopped(monkeypatch, path, kernel=KERNEL, data=ROWS, after=3, num_steps=300, **changes):
     """Sample in short calls, and stop just after a checkpoint."""
     monkeypatch.setattr(loop, "SECONDS_PER_CALL", 1e-9)
-    count, write = [0], checkpoint.Saver.write
+    count, write = [0], checkpoint.CheckpointWriter.write
 
     def counted(saver, outcome):
         write(saver, outcome)
@@ -51,7 +51,7 @@ def stopped(monkeypatch, path, kernel=KERNEL, data=ROWS, after=3, num_steps=300,
 
     options = OPTIONS | changes
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint.Saver, "write", counted)
+        patch.setattr(checkpoint.CheckpointWriter, "write", counted)
         with pytest.raises(KilledError):
             ewsg.sample(
                 KEY, kernel, jnp.zeros(D), data, num_steps, checkpoint=path, checkpoint_every=1e-9,
@@ -131,7 +131,7 @@ def test_lost_chains_stay_lost(monkeypatch, tmp_path):
     whole = run()
     assert 0 < np.sum(whole.diverged_at < 150) < 4
     monkeypatch.setattr(loop, "SECONDS_PER_CALL", 1e-9)
-    write, taken = checkpoint.Saver.write, []
+    write, taken = checkpoint.CheckpointWriter.write, []
 
     def copied(saver, outcome):
         write(saver, outcome)
@@ -139,10 +139,10 @@ def test_lost_chains_stay_lost(monkeypatch, tmp_path):
             taken.append(shutil.copytree(tmp_path / "run", tmp_path / "then"))
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint.Saver, "write", copied)
+        patch.setattr(checkpoint.CheckpointWriter, "write", copied)
         run(checkpoint=tmp_path / "run", checkpoint_every=1e-9)
     # A chain that is lost now is looked for from the checkpoint on.
-    monkeypatch.setattr(health.Watch, "keep", lambda *_: None)
+    monkeypatch.setattr(health.DivergenceMonitor, "keep", lambda *_: None)
     with pytest.warns(RuntimeWarning, match="chains diverged"):
         again = ewsg.resume(tmp_path / "then", ROWS, kernel=kernel, progress=False)
     same_runs(again, whole)
@@ -212,8 +212,8 @@ def test_a_damaged_checkpoint_is_refused_and_left_alone(monkeypatch, tmp_path, n
 
 def test_another_version_is_told(monkeypatch, tmp_path):
     stopped(monkeypatch, tmp_path / "run")
-    now = fingerprint.of_programs()
-    monkeypatch.setattr(fingerprint, "of_programs", lambda: now | {"jax": "0.99.0"})
+    now = consistency.of_programs()
+    monkeypatch.setattr(consistency, "of_programs", lambda: now | {"jax": "0.99.0"})
     with pytest.warns(RuntimeWarning, match=r"begun by other programs \(jax .* is now 0\.99\.0\)"):
         ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, progress=False)
 

@@ -10,7 +10,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
-from ewsg_jax.sampling import chunks, layout, loop, parts
+from ewsg_jax.sampling import chunks, layout, loop, plan
 from ewsg_jax.sampling._moments import Moments
 
 KEY = jax.random.key(2)
@@ -46,7 +46,7 @@ def test_functions_of_the_position():
 def test_steps_that_a_function_chooses(monkeypatch, few):
     """They are those of the whole run, whatever calls it is cut into; and where it goes on."""
     if few:
-        monkeypatch.setattr(parts, "DRAW_MEMORY", 3 * 3 * 3 * 4)
+        monkeypatch.setattr(plan, "DRAW_MEMORY", 3 * 3 * 3 * 4)
         monkeypatch.setattr(layout, "MOST_STEPS_PER_BLOCK", 4)
         monkeypatch.setattr(loop, "SECONDS_PER_CALL", 1e-9)
 
@@ -84,7 +84,7 @@ def test_an_accelerators_program_draws_the_same(monkeypatch, most, made):
     here = run(thin=7, moments=ewsg.moments())
     assert not any(counted for _, counted in calls)
     calls.clear()
-    monkeypatch.setattr(parts, "on_accelerator", lambda data: True)
+    monkeypatch.setattr(plan, "on_accelerator", lambda data: True)
     there = run(thin=7, moments=ewsg.moments())
     assert [call for call in calls if call[0]] == [(steps, steps % most == 0 or steps == 60) for steps in made]
     assert {counted for steps, counted in calls if not steps} == {counted for steps, counted in calls if steps}

@@ -13,7 +13,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.progress import Progress
-from ewsg_jax.sampling import layout, loop, parts
+from ewsg_jax.sampling import layout, loop, plan
 from tests.parts import altered
 
 KEY = jax.random.key(0)
@@ -36,7 +36,7 @@ def test_small_buffers_and_calls_keep_the_same_draws(monkeypatch, burn_in, thin)
     """Many calls, with a draw in progress at their ends, keep what one call keeps."""
     kernel = ewsg.sgld(MODEL, 0.01, batch_size=2)
     whole = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 60, num_chains=2, burn_in=burn_in, thin=thin)
-    monkeypatch.setattr(parts, "DRAW_MEMORY", 3 * 16)  # three draws of two chains
+    monkeypatch.setattr(plan, "DRAW_MEMORY", 3 * 16)  # three draws of two chains
     monkeypatch.setattr(layout, "MOST_STEPS_PER_BLOCK", 4)
     monkeypatch.setattr(loop, "SECONDS_PER_CALL", 0.0)  # one block a call
     cut = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 60, num_chains=2, burn_in=burn_in, thin=thin)

@@ -23,7 +23,7 @@ def clock(monkeypatch):
     ticks = itertools.count()
     monkeypatch.setattr(clock_of_run, "time", SimpleNamespace(perf_counter=lambda: 0.25 * next(ticks)))
     # States are kept by the same clock; here the first one alone.
-    monkeypatch.setattr(health.Watch, "keep", lambda *_: None)
+    monkeypatch.setattr(health.DivergenceMonitor, "keep", lambda *_: None)
     monkeypatch.setattr(layout, "MOST_STEPS_PER_BLOCK", 4)
 
 

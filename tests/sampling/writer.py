@@ -7,7 +7,7 @@ import numpy as np
 
 from ewsg_jax._kernel import KernelState
 from ewsg_jax.dynamics import LangevinState
-from ewsg_jax.sampling.checkpoint import Saver, Saving
+from ewsg_jax.sampling.checkpoint import CheckpointWriter, Saving
 from ewsg_jax.sampling.keeping import Plan
 
 CHAINS, D, MOST = 2, 500, 10**5
@@ -25,7 +25,7 @@ def outcome(done):
 
 
 if __name__ == "__main__":
-    saver = Saver(Saving(sys.argv[1], 60.0), Plan(0, 1), {"what": "a test"})
+    saver = CheckpointWriter(Saving(sys.argv[1], 60.0), Plan(0, 1), {"what": "a test"})
     done = 0
     while True:
         saver.write(outcome(done))

@@ -1,4 +1,4 @@
-"""The parts of a run after its arguments are checked: it is planned, and run."""
+"""The plan of a run: its first states, how many steps there are, and how they are cut into compiled calls."""
 
 import functools
 import time
@@ -12,16 +12,15 @@ import numpy as np
 from ewsg_jax import _tree
 from ewsg_jax._kernel import KernelState
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.progress import Progress
 from ewsg_jax.rows.gathering import all_rows
 from ewsg_jax.rows.window import Window
-from ewsg_jax.sampling import chunks, fingerprint, loop, memory
+from ewsg_jax.sampling import chunks, consistency, memory
 from ewsg_jax.sampling import devices as on
 from ewsg_jax.sampling.budget import num_steps_of
-from ewsg_jax.sampling.causes import warn_of_degenerate
-from ewsg_jax.sampling.checkpoint import Earlier, Saver, Saving, take_up
-from ewsg_jax.sampling.health import Watch
-from ewsg_jax.sampling.host import Clock, Interrupts, on_host
+from ewsg_jax.sampling.checkpoint import CheckpointWriter, Earlier, Saving, restore
+from ewsg_jax.sampling.divergence_hints import warn_of_degenerate
+from ewsg_jax.sampling.health import DivergenceMonitor
+from ewsg_jax.sampling.host import Clock, on_host
 from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import Layout, choose_layout, on_accelerator
 from ewsg_jax.sampling.loop import Outcome
@@ -72,7 +71,7 @@ class Planned(NamedTuple):
     layout: Layout
     cost: Evaluations
     began: float
-    saver: Saver | None
+    saver: CheckpointWriter | None
     before: tuple[float, float]
     is_part: bool
 
@@ -154,7 +153,7 @@ def plan(
 
     draws = jax.tree.map(lambda x: np.empty((x.shape[0], num_draws, *x.shape[1:]), x.dtype), one_draw)
     first = make_first() if windows is None else windows.made(make_first)
-    watch = Watch(num_chains, shared_memory, first, clock)
+    watch = DivergenceMonitor(num_chains, shared_memory, first, clock)
     if devices is not None:
         watch.start = on_host(watch.start)
     if manner.check_data and windows is None:
@@ -176,11 +175,11 @@ def plan(
     # Calls take the memory of the state that they are given; the first state stays, to replay from.
     outcome, saver, before = Outcome(_tree.copy(first), watch, draws), None, (0.0, 0.0)
     if earlier is not None:
-        take_up(earlier, outcome, layout)
-        saver, before = Saver(saving, kept, earlier.head, earlier, clock), earlier.counts["seconds"]
+        restore(earlier, outcome, layout)
+        saver, before = CheckpointWriter(saving, kept, earlier.head, earlier, clock), earlier.counts["seconds"]
     elif saving.checkpoint is not None:
-        head = fingerprint.of_run(chains, wanted, manner) if saving.begun is None else saving.begun()
-        saver = Saver(saving, kept, {"terms": terms._asdict()} | head, clock=clock)
+        head = consistency.of_run(chains, wanted, manner) if saving.begun is None else saving.begun()
+        saver = CheckpointWriter(saving, kept, {"terms": terms._asdict()} | head, clock=clock)
         # What cannot be written is told before anything is run; of later batches it does not end the run.
         (saver.save if chains.first else saver.write)(outcome)
     is_part = chains.total is not None
@@ -201,47 +200,6 @@ def _settled(chains: Chains, wanted: Wanted, cost: Evaluations, num_chains: int)
     check_length(num_steps, first_step, wanted)
     one_start = chains.state is None and not chains.stacked and not is_function(chains.position)
     return Terms(num_steps, first_step, cost.at_init, (chains.total or num_chains) > 1 and one_start)
-
-
-def run(
-    planned: Planned, outcome: Outcome, seconds: float | None, progress: bool, windows: Windows | None = None
-) -> float:
-    """Compile, make the steps and fill the outcome; return when the program was compiled, in seconds.
-
-    Raises:
-        ValueError: time was up before a draw could be kept.
-    """
-    num_steps, plan = planned.terms.num_steps, planned.plan
-    if outcome.done == num_steps or outcome.all_lost:
-        return time.perf_counter()
-    with Interrupts() as interrupts:
-        alive, layout = outcome.watch.alive, planned.layout
-        one_call = layout.keep is None or plan.due(num_steps) <= layout.num_slots
-        whole = one_call and num_steps % layout.block_size == 0 and windows is None
-        for counted in {layout.accelerator, layout.accelerator and whole}:
-            # No step: this compiles.
-            made = planned.advance(outcome.done, 0, outcome.state, alive, counted=counted)
-            outcome.state = jax.block_until_ready(made).state
-        compiled = time.perf_counter()
-        look = None
-        if planned.saver is not None:
-            planned.saver.compiled, look = compiled, planned.saver.look
-        bar = Progress(num_steps, progress)
-        bar.update(outcome.done)
-        advance, is_part = planned.advance, planned.is_part
-        left = None if windows is None else lambda done: windows.left(planned.terms.first_step + done)
-        loop.run(advance, outcome, num_steps, plan, layout, bar, interrupts, seconds, look, is_part, left)
-        # After a call that failed the states may be those of an earlier step: the last checkpoint stands.
-        is_last = int(np.ravel(on_host(outcome.state.step))[0]) == planned.terms.first_step + outcome.done
-        if planned.saver is not None and is_last:
-            planned.saver.save(outcome)
-    ended = outcome.interrupted or outcome.all_lost or outcome.done == num_steps
-    if not ended and not plan.kept(outcome.done):
-        raise ValueError(
-            f"seconds must be enough for burn_in + thin = {plan.burn_in + plan.thin} steps to keep a draw; got "
-            f"{seconds}, in which {outcome.done} were made"
-        )
-    return compiled
 
 
 def _slots(draw_bytes: int, num_draws: int) -> int:

@@ -1,0 +1,147 @@
+"""What a run is of, by its fingerprint; and whether it is the same in all processes, and when the run resumes."""
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import re
+import warnings
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from ewsg_jax import _tree
+from ewsg_jax._kernel import Kernel
+from ewsg_jax._module import text
+from ewsg_jax._types import Data
+from ewsg_jax.rows.window import Window
+from ewsg_jax.sampling.checkpoint import Batches, Earlier, Saving
+from ewsg_jax.sampling.request import Chains, Manner, Wanted
+from ewsg_jax.sampling.starts import is_function
+from ewsg_jax.streams import Stream
+
+
+def of_run(chains: Chains, wanted: Wanted, manner: Manner) -> dict[str, Any]:
+    """Return what is to be the same when a run is taken up again, beside the states."""
+    return {
+        "key": {"words": np.asarray(jax.random.key_data(chains.key)), "by": str(jax.random.key_impl(chains.key))},
+        "burn_in": wanted.burn_in,
+        "thin": wanted.thin,
+        "seconds": None if wanted.seconds is None else float(wanted.seconds),
+        "shared_minibatch": manner.shared_minibatch,
+        "parts": 1 if chains.devices is None else chains.devices.parts,
+        "randomness_memory": manner.randomness_memory,
+        "x64": bool(jax.config.read("jax_enable_x64")),
+        "kernel": of_kernel(chains.kernel),
+        "data": of_data(chains.data),
+        "kept": of_kept(wanted),
+        "programs": of_programs(),
+    }
+
+
+def of_kernel(kernel: Kernel) -> dict[str, str]:
+    """Return what stands for a kernel: its text, in which functions have names, and its numbers."""
+    # Where a function has a place in memory too, it is another in each process.
+    return {"text": re.sub(r" at 0x[0-9a-fA-F]+", "", repr(kernel)), "numbers": _tree.digest(kernel)}
+
+
+def of_data(data: Data) -> dict[str, str]:
+    """Return what stands for data."""
+    if isinstance(data, Window | Stream):
+        return (data if isinstance(data, Stream) else data.whole).fingerprint()
+    return {"shapes": str(jax.tree.map(lambda x: (x.shape, x.dtype.name), data)), "numbers": _tree.digest(data)}
+
+
+def of_kept(wanted: Wanted) -> dict[str, str]:
+    """Return what stands for what is kept: functions by their names."""
+    moments = wanted.moments
+    told = "None" if moments is None else f"{text(moments.of)}, {moments.covariance}, {moments.weights}"
+    return {"keep": text(wanted.keep), "keep_when": text(wanted.keep_when), "moments": told}
+
+
+def of_programs() -> dict[str, str]:
+    """Return the versions that bits depend on."""
+    return {
+        "jax": jax.__version__,
+        "jaxlib": importlib.metadata.version("jaxlib"),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {jax.devices()[0].platform}",
+    }
+
+
+def check_processes(chains: Chains, wanted: Wanted, manner: Manner) -> None:
+    """Check that every process was given what the first one was; each of them calls this at the same time.
+
+    Raises:
+        ValueError: one was not; the message, the same in all of them, names what differs and where.
+    """
+    told = _told(chains, wanted, manner)
+    mine = np.array(
+        [list(hashlib.blake2b(repr(x).encode(), digest_size=16).digest()) for x in told.values()], np.uint8
+    )
+    every = np.asarray(multihost_utils.process_allgather(mine))
+    others = (every != every[0]).any(axis=2)
+    if others.any():
+        what = [name for name, differs in zip(told, others.any(axis=0), strict=True) if differs]
+        raise ValueError(
+            f"{', '.join(what)} must be the same in all {jax.process_count()} processes; got what process "
+            f"0 has not in process {', '.join(map(str, np.flatnonzero(others.any(axis=1))))}"
+        )
+
+
+def _told(chains: Chains, wanted: Wanted, manner: Manner) -> dict[str, Any]:
+    """Return what must be the same, by the names of the arguments."""
+    run, devices, position = of_run(chains, wanted, manner), chains.devices, chains.position
+    assert devices is not None
+    where = text(position) if position is None or is_function(position) else _tree.digest(position)
+    return {
+        "key": (run["key"]["words"].tolist(), run["key"]["by"]),
+        "kernel": run["kernel"],
+        "data": run["data"],
+        "position": where,
+        "state": None if chains.state is None else _tree.digest(chains.state),
+        "num_steps, data_passes or seconds": (wanted.num_steps, wanted.data_passes, wanted.seconds),
+        "burn_in or thin": (wanted.burn_in, wanted.thin),
+        "num_chains or stacked": (chains.num_chains, chains.stacked),
+        "keep, keep_when or moments": run["kept"],
+        "shared_minibatch, randomness_memory or check_data": (
+            manner.shared_minibatch,
+            manner.randomness_memory,
+            manner.check_data,
+        ),
+        "the versions of jax, numpy and Python": run["programs"],
+        "mesh": (devices.mesh.shape_tuple, devices.parts, [device.id for device in devices.mesh.devices.flat]),
+        "jax_enable_x64": run["x64"],
+    }
+
+
+def check_resumed(
+    chains: Chains, wanted: Wanted, manner: Manner, saving: Saving, earlier: Earlier | Batches
+) -> None:
+    """Check that a run resumes with what it was of.
+
+    Raises:
+        ValueError: the kernel, the data or what is kept is another.
+    """
+    now, then = of_run(chains, wanted, manner), earlier.head
+    where = f"the run in {os.fspath(saving.checkpoint)!r}"
+    if now["x64"] != then["x64"]:
+        raise ValueError(f"jax_enable_x64 must be {then['x64']}, as in {where}; got {now['x64']}")
+    for name, argument in (("kernel", "kernel"), ("kept", "keep, keep_when and moments"), ("data", "data")):
+        if now[name] != then[name]:
+            differ = [part for part in now[name] if now[name][part] != then[name][part]]
+            told = "other numbers" if differ == ["numbers"] else f"{now[name][differ[0]]}"
+            wants = "the same" if differ == ["numbers"] else f"{then[name][differ[0]]}"
+            raise ValueError(f"{argument} must be that of {where}, {wants}; got {told}")
+    others = {name: (then["programs"][name], now["programs"][name]) for name in now["programs"]}
+    changed = [f"{name} {old} is now {new}" for name, (old, new) in others.items() if old != new]
+    if changed:
+        warnings.warn(
+            f"{where} was begun by other programs ({', '.join(changed)}): what follows is of the same law, but "
+            "maybe not bit for bit what it would have been",
+            RuntimeWarning,
+            stacklevel=4,
+        )

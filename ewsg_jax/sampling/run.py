@@ -1,0 +1,204 @@
+"""A run, from what is asked for to what came out."""
+
+import functools
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax._kernel import Kernel
+from ewsg_jax._types import Array
+from ewsg_jax.files import path_of
+from ewsg_jax.gradients import Evaluations
+from ewsg_jax.progress import Progress
+from ewsg_jax.rows.gathering import all_rows
+from ewsg_jax.sampling import batches, consistency, loop
+from ewsg_jax.sampling._moments import finish, positions
+from ewsg_jax.sampling.afterwards import Look
+from ewsg_jax.sampling.batches import BatchFiles
+from ewsg_jax.sampling.checkpoint import Batches, Earlier, Saving
+from ewsg_jax.sampling.health import warn_of_overflow
+from ewsg_jax.sampling.host import Interrupts, on_host
+from ewsg_jax.sampling.loop import Outcome
+from ewsg_jax.sampling.plan import Planned, plan
+from ewsg_jax.sampling.request import Chains, Manner, Wanted, check
+from ewsg_jax.sampling.samples import Samples
+from ewsg_jax.sampling.spreading import of_data_sets, spread
+from ewsg_jax.sampling.stacked import StackedSamples, split_members
+from ewsg_jax.sampling.starts import shares_memory
+from ewsg_jax.sampling.windows import Windows
+from ewsg_jax.stacking.data import StackedData
+from ewsg_jax.stacking.kernels import Stack
+from ewsg_jax.streams import Stream
+
+
+def checked(asked: Chains, wanted: Wanted, manner: Manner, saving: Saving) -> tuple[Chains, Wanted]:
+    """Check each argument by itself; return the chains, their data as arrays of JAX, and what is kept of each.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong kind; the message names it.
+    """
+    if saving.checkpoint is not None:
+        path_of(saving.checkpoint, "checkpoint")
+    _check.positive("checkpoint_every", saving.every)
+    if isinstance(asked.data, StackedData):
+        asked = of_data_sets(asked, asked.data)
+    if isinstance(asked.kernel, Stack):
+        asked, wanted = spread(asked.kernel, asked, wanted)
+    return check(asked, wanted, manner), wanted
+
+
+def run(
+    chains: Chains, wanted: Wanted, manner: Manner, saving: Saving, earlier: Earlier | Batches | None = None
+) -> Samples | StackedSamples:
+    """Plan, run and collect.
+
+    Args:
+        chains: which.
+        wanted: how long, and what is kept.
+        manner: how.
+        saving: where checkpoints go.
+        earlier: the checkpoint from which the run is taken up again, with its states, or starts, among the chains.
+
+    Raises:
+        TypeError, ValueError: arguments do not go together; the message names one.
+    """
+    kernel = chains.kernel
+    if chains.devices is not None and chains.devices.has_many_processes:
+        consistency.check_processes(chains, wanted, manner)
+    if earlier is not None:
+        consistency.check_resumed(chains, wanted, manner, saving, earlier)
+
+    look = Look(chains)
+
+    def run_some(some: Chains, saving: Saving, earlier: Earlier | None) -> Samples:
+        if isinstance(some.data, Stream):
+            return of_stream(some, some.data, saving, earlier)
+        planned, outcome = plan(some, wanted, manner, saving, earlier)
+        compiled = make_steps(planned, outcome, wanted.seconds, manner.progress)
+        outcome.watch.warn(kernel, outcome.state, some.data)
+        look.keep(outcome.watch.start, some.data)
+        return collect(some, wanted, planned, outcome, compiled)
+
+    def of_stream(some: Chains, stream: Stream, saving: Saving, earlier: Earlier | None) -> Samples:
+        windows = Windows(stream, some.key, kernel, bool(manner.check_data))
+        try:
+            # No window but those at hand is held on to.
+            planned, outcome = plan(some, wanted, manner, saving, earlier, windows)
+            compiled = make_steps(planned, outcome, wanted.seconds, manner.progress, windows)
+            outcome.watch.warn(kernel, outcome.state, windows.last.rows)
+            look.keep(outcome.watch.start, windows.last.rows)
+            return collect(some._replace(data=windows.last), wanted, planned, outcome, compiled)
+        finally:
+            windows.close()
+
+    if manner.chain_batch_size is None:
+        assert not isinstance(earlier, Batches)
+        samples = run_some(chains, saving, earlier)
+    else:
+        assert not isinstance(earlier, Earlier)
+        files = BatchFiles(chains, wanted, manner, saving, earlier)
+        samples = batches.of_all(lambda some: run_some(*files.of(some)), chains, manner.chain_batch_size)
+    warn_of_overflow(samples.overflow)
+    samples = look.judged(samples)
+    if not isinstance(kernel, Stack):
+        return samples
+    return split_members(kernel, samples, shares_memory(kernel, samples.state), chains.data_sets)
+
+
+def make_steps(
+    planned: Planned, outcome: Outcome, seconds: float | None, progress: bool, windows: Windows | None = None
+) -> float:
+    """Compile, make the steps and fill the outcome; return when the program was compiled, in seconds.
+
+    Raises:
+        ValueError: time was up before a draw could be kept.
+    """
+    num_steps, kept = planned.terms.num_steps, planned.plan
+    if outcome.done == num_steps or outcome.all_lost:
+        return time.perf_counter()
+    with Interrupts() as interrupts:
+        alive, layout = outcome.watch.alive, planned.layout
+        one_call = layout.keep is None or kept.due(num_steps) <= layout.num_slots
+        whole = one_call and num_steps % layout.block_size == 0 and windows is None
+        for counted in {layout.accelerator, layout.accelerator and whole}:
+            # No step: this compiles.
+            made = planned.advance(outcome.done, 0, outcome.state, alive, counted=counted)
+            outcome.state = jax.block_until_ready(made).state
+        compiled = time.perf_counter()
+        look = None
+        if planned.saver is not None:
+            planned.saver.compiled, look = compiled, planned.saver.look
+        bar = Progress(num_steps, progress)
+        bar.update(outcome.done)
+        advance, is_part = planned.advance, planned.is_part
+        left = None if windows is None else lambda done: windows.left(planned.terms.first_step + done)
+        loop.run(advance, outcome, num_steps, kept, layout, bar, interrupts, seconds, look, is_part, left)
+        # After a call that failed the states may be those of an earlier step: the last checkpoint stands.
+        is_last = int(np.ravel(on_host(outcome.state.step))[0]) == planned.terms.first_step + outcome.done
+        if planned.saver is not None and is_last:
+            planned.saver.save(outcome)
+    ended = outcome.interrupted or outcome.all_lost or outcome.done == num_steps
+    if not ended and not kept.kept(outcome.done):
+        raise ValueError(
+            f"seconds must be enough for burn_in + thin = {kept.burn_in + kept.thin} steps to keep a draw; got "
+            f"{seconds}, in which {outcome.done} were made"
+        )
+    return compiled
+
+
+def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, compiled: float) -> Samples:
+    """Return what a run gave."""
+    ended = time.perf_counter()
+    num_chains, first_step, cost = planned.num_chains, planned.terms.first_step, planned.cost
+    per_chain = functools.partial(_of_each_chain, outcome.totals, num_chains)
+    num_draws = int(planned.plan.kept(outcome.done))
+    draws = jax.tree.map(lambda x: x[:, :num_draws], outcome.draws)
+    step = planned.plan.steps(first_step, outcome.done)
+    # Made up to a power of two: runs of other lengths share a program.
+    steps = np.pad(step - 1, (0, (1 << num_draws.bit_length()) - num_draws))
+    step_size = np.asarray(_step_sizes(chains.kernel, steps.astype(np.int32)))[:num_draws]
+    made = max(outcome.done, 1)
+    spent = functools.partial(_spent, cost, outcome, num_chains, first_step)
+    return Samples(
+        draws=None if wanted.keep is None else draws,
+        moments=None if wanted.moments is None or outcome.sums is None else finish(wanted.moments, outcome.sums),
+        state=outcome.state if chains.devices is None else on_host(outcome.state),
+        step=step,
+        step_size=np.broadcast_to(step_size, (num_draws, *step_size.shape[1:])),
+        evaluations=cost.at_init + np.rint(spent(step - first_step) / num_chains).astype(np.int64),
+        gradient_evaluations=num_chains * cost.at_init + int(spent(np.asarray(outcome.done))),
+        num_data=all_rows(chains.data),
+        num_steps=outcome.done,
+        index_acceptance=per_chain("index_acceptance", made) / made,
+        acceptance=per_chain("acceptance", made) / made,
+        overflow=per_chain("overflow", 0),
+        diverged_at=outcome.watch.diverged_at,
+        keeps_positions=wanted.keep is positions,
+        common_start=planned.terms.common_start,
+        shared_minibatch=planned.layout.shared_minibatch,
+        interrupted=outcome.interrupted,
+        compile_seconds=planned.before[0] + compiled - planned.began,
+        run_seconds=planned.before[1] + ended - compiled,
+    )
+
+
+@jax.jit
+def _step_sizes(kernel: Kernel, steps: Array) -> Array:
+    """Return the h of the steps after so many others."""
+    return jax.vmap(lambda step: jnp.asarray(kernel.step_size(step)))(steps)
+
+
+def _of_each_chain(totals: dict[str, np.ndarray], num_chains: int, name: str, known: int) -> np.ndarray:
+    """Return the sums over a run's steps of what `Info` reports, shape (chain,); `known` where nothing ran it."""
+    total = totals.get(name, np.asarray(known))
+    return np.broadcast_to(total, (num_chains, *total.shape[1:])).copy()
+
+
+def _spent(cost: Evaluations, outcome: Outcome, num_chains: int, first_step: int, steps: np.ndarray) -> np.ndarray:
+    """Return the evaluations of all chains in their first so many steps, int64; between calls a straight line."""
+    if not cost.counted:
+        return num_chains * cost.of_steps(first_step, steps)
+    return np.rint(np.interp(steps, *np.transpose(outcome.spent))).astype(np.int64)
