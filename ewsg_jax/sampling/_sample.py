@@ -14,8 +14,8 @@ from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.freshness import as_of_now
 from ewsg_jax.sampling import run
 from ewsg_jax.sampling._moments import MomentPlan, positions
-from ewsg_jax.sampling.checkpoint import Batches, Saving, read_any
-from ewsg_jax.sampling.request import Chains, Manner, Stacked, Wanted
+from ewsg_jax.sampling.checkpoint import Batches, read_any
+from ewsg_jax.sampling.request import Request, Stacked
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.stacked import StackedSamples
 from ewsg_jax.sampling.starts import is_function
@@ -184,15 +184,36 @@ def sample(
         >>> more.step[[0, -1]]
         array([210, 300])
     """
-    asked = Chains(key, kernel, position, data, num_chains, state, stacked, mesh=mesh)
-    wanted = Wanted(num_steps, data_passes, seconds, burn_in, thin, keep, moments, keep_when)
-    manner = Manner(shared_minibatch, progress, randomness_memory, memory_limit, check_data, chain_batch_size)
-    saving = Saving(checkpoint, checkpoint_every)
-
+    request = Request(
+        key=key,
+        kernel=kernel,
+        position=position,
+        data=data,
+        num_steps=num_steps,
+        data_passes=data_passes,
+        seconds=seconds,
+        num_chains=num_chains,
+        burn_in=burn_in,
+        thin=thin,
+        keep=keep,
+        keep_when=keep_when,
+        moments=moments,
+        state=state,
+        stacked=stacked,
+        shared_minibatch=shared_minibatch,
+        chain_batch_size=chain_batch_size,
+        progress=progress,
+        randomness_memory=randomness_memory,
+        memory_limit=memory_limit,
+        check_data=check_data,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        mesh=mesh,
+    )
     with as_of_now(kernel, position if is_function(position) else None, keep, keep_when, moments):
-        chains, wanted = run.checked(asked, wanted, manner, saving)
-        del asked, data  # The run goes on with arrays of JAX: data that the caller does not keep are freed.
-        return run.run(chains, wanted, manner, saving)
+        checked = run.checked(request)
+        del request, data  # The run goes on with arrays of JAX: data that the caller does not keep are freed.
+        return run.run(checked)
 
 
 class ResumeOptions(TypedDict, Generic[P], total=False):
@@ -296,14 +317,33 @@ def resume(
         length, num_chains = (head["terms"]["num_steps"], None), 1
         if seconds is None and head["seconds"] is not None:
             seconds = max(head["seconds"] - earlier.counts["seconds"][1], 1e-9)
-    asked = Chains(key, kernel, None, data, num_chains, None, False, mesh=mesh, parts=head.get("parts", 1))
-    wanted = Wanted(*length, seconds, head["burn_in"], head["thin"], keep, moments, keep_when)
-    manner = Manner(head["shared_minibatch"], progress, head["randomness_memory"], memory_limit, check_data, size)
-    saving = Saving(path, checkpoint_every)
-
+    request = Request(
+        key=key,
+        kernel=kernel,
+        position=None,
+        data=data,
+        num_steps=length[0],
+        data_passes=length[1],
+        seconds=seconds,
+        num_chains=num_chains,
+        burn_in=head["burn_in"],
+        thin=head["thin"],
+        keep=keep,
+        keep_when=keep_when,
+        moments=moments,
+        shared_minibatch=head["shared_minibatch"],
+        chain_batch_size=size,
+        progress=progress,
+        randomness_memory=head["randomness_memory"],
+        memory_limit=memory_limit,
+        check_data=check_data,
+        checkpoint=path,
+        checkpoint_every=checkpoint_every,
+        mesh=mesh,
+        parts=head.get("parts", 1),
+    )
     with as_of_now(kernel, keep, keep_when, moments):
-        chains, wanted = run.checked(asked, wanted, manner, saving)
-        # They are those of a stack's members, where it is one.
-        chains = chains._replace(**starts)
-        del asked, data
-        return run.run(chains, wanted, manner, saving, earlier)
+        # The starts are those of a stack's members, where it is one.
+        checked = run.checked(request)._replace(**starts)
+        del request, data
+        return run.run(checked, earlier)

@@ -30,7 +30,7 @@ from ewsg_jax.pair import Pair
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.padded import unpadded
 from ewsg_jax.sampling.host import on_host
-from ewsg_jax.sampling.request import Chains
+from ewsg_jax.sampling.request import Request
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.starts import make_starts, num_chains_of, split
 from ewsg_jax.stacking.kernels import Stack
@@ -90,9 +90,9 @@ class Found(NamedTuple):
 class Look:
     """The look at a run's end: the first chain's start and some rows are kept for it, and no more."""
 
-    def __init__(self, chains: Chains) -> None:
-        self._chains, self._start, self._rows = chains, None, []
-        kernel = chains.kernel.kernel if isinstance(chains.kernel, Stack) else chains.kernel
+    def __init__(self, request: Request) -> None:
+        self._request, self._start, self._rows = request, None, []
+        kernel = request.kernel.kernel if isinstance(request.kernel, Stack) else request.kernel
         # Exact methods compare densities themselves.
         self._posterior = kernel.estimator.posterior if isinstance(kernel, Pair) else None
 
@@ -100,7 +100,7 @@ class Look:
         """Keep what a run began with; of several batches of chains the first one's."""
         if self._posterior is None or self._rows:
             return
-        self._start, sets, rows = on_host(start), self._chains.data_sets, unpadded(data)
+        self._start, sets, rows = on_host(start), self._request.data_sets, unpadded(data)
         if sets is None:
             self._rows = [support.some_rows(rows)]
             return
@@ -112,7 +112,7 @@ class Look:
         """Return the samples with chains marked that blew up; warn of these and of draws where the density is 0."""
         if self._posterior is None or not self._rows:
             return samples
-        kernel, last = self._chains.kernel, int(np.ravel(on_host(samples.state.step))[0])
+        kernel, last = self._request.kernel, int(np.ravel(on_host(samples.state.step))[0])
         draws = samples.draws if samples.keeps_positions and samples.num_draws else None
         position, ended = on_host(samples.state.position), samples.diverged_at >= 0
         if not isinstance(kernel, Stack):
@@ -159,7 +159,7 @@ class Look:
     ) -> Run:
         given = getattr(kernel.dynamics, "temperature", None)
         temperature = max(1.0, float(np.max(given.value))) if isinstance(given, Constant) else 1.0
-        sets, spent = self._chains.data_sets, samples.gradient_evaluations
+        sets, spent = self._request.data_sets, samples.gradient_evaluations
         num_data = samples.num_data if sets is None else int(sets.num_rows.max())
         assert self._posterior is not None
         return Run(
@@ -169,11 +169,11 @@ class Look:
 
     def _starts(self) -> PyTree:
         """Return where all chains started, or went on from."""
-        chains = self._chains
-        if chains.state is not None:
-            return on_host(chains.state.position)
-        key, count = split(chains.key)[0], num_chains_of(chains)
-        return on_host(make_starts(key, chains.position, count, bool(chains.stacked)))
+        request = self._request
+        if request.state is not None:
+            return on_host(request.state.position)
+        key, count = split(request.key)[0], num_chains_of(request)
+        return on_host(make_starts(key, request.position, count, bool(request.stacked)))
 
 
 def look(run: Run) -> Found | None:

@@ -22,27 +22,27 @@ from ewsg_jax._kernel import KernelState
 from ewsg_jax._types import PyTree
 from ewsg_jax.files import path_of
 from ewsg_jax.sampling import archive, checkpoint, consistency
-from ewsg_jax.sampling.checkpoint import BATCHES, NAME, RUN, Batches, Earlier, Saving
-from ewsg_jax.sampling.request import Chains, Manner, Wanted
+from ewsg_jax.sampling.checkpoint import BATCHES, NAME, RUN, Batches, Earlier
+from ewsg_jax.sampling.request import Request
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.starts import is_function, make_starts, num_chains_of, shares_memory, split
 
 FOLDER = "chains-{:06d}"
 
 
-def of_all(run: Callable[[Chains], Samples], chains: Chains, size: int) -> Samples:
+def of_all(run: Callable[[Request], Samples], request: Request, size: int) -> Samples:
     """Run batch after batch of so many chains, and return the samples of all.
 
     A batch that an interrupt or a failure ends is left out where others are whole.
 
     Args:
         run: samples of some of the chains.
-        chains: all of them.
+        request: what is asked for of all of them.
         size: chains at once.
     """
-    total, parts, draws = num_chains_of(chains), [], None
+    total, parts, draws = num_chains_of(request), [], None
     for first, end in cut(total, size):
-        some = _some(chains, first, end)._replace(total=total)
+        some = _some(request, first, end)._replace(total=total)
         try:
             part = run(some)
         except Exception as error:
@@ -60,7 +60,7 @@ def of_all(run: Callable[[Chains], Samples], chains: Chains, size: int) -> Sampl
         parts.append(dataclasses.replace(part, draws=None, state=jax.tree.map(np.asarray, part.state)))
     done = sum(part.num_chains for part in parts)
     return dataclasses.replace(
-        _joined(parts, shares_memory(chains.kernel, parts[0].state)),
+        _joined(parts, shares_memory(request.kernel, parts[0].state)),
         draws=jax.tree.map(lambda x: x[:done], draws),
         interrupted=done < total,
     )
@@ -78,14 +78,14 @@ def _warn(what: str, done: int, total: int) -> None:
     warnings.warn(f"{what}; of {total} chains {left}", RuntimeWarning, stacklevel=6)
 
 
-def _some(chains: Chains, first: int, end: int) -> Chains:
+def _some(request: Request, first: int, end: int) -> Request:
     """Return some of the chains: those whose numbers are from `first` to below `end`."""
-    position, state = chains.position, chains.state
-    if chains.stacked:
+    position, state = request.position, request.state
+    if request.stacked:
         position = jax.tree.map(lambda x: x[first:end], position)
     if state is not None:
-        state = _of_chains(lambda x: x[first:end], [state], shares_memory(chains.kernel, state))
-    return chains._replace(position=position, state=state, num_chains=end - first, first=first)
+        state = _of_chains(lambda x: x[first:end], [state], shares_memory(request.kernel, state))
+    return request._replace(position=position, state=state, num_chains=end - first, first=first)
 
 
 def _of_chains(f: Callable[..., np.ndarray], states: list[KernelState], shared_memory: bool) -> KernelState:
@@ -135,33 +135,31 @@ def _joined(parts: list[Samples], shared_memory: bool) -> Samples:
 class BatchFiles:
     """Where the batches of a run are written, and what is there of them; nowhere without a checkpoint."""
 
-    def __init__(
-        self, chains: Chains, wanted: Wanted, manner: Manner, saving: Saving, batches: Batches | None = None
-    ) -> None:
+    def __init__(self, request: Request, batches: Batches | None = None) -> None:
         """Read what there is of a run that is taken up again, in the host's memory.
 
         Raises:
             ValueError: a batch is damaged, or of another run.
             OSError: a file cannot be read.
         """
-        self._asked, self._saving = (chains, wanted, manner), saving
+        self._request = request
         self._head = None if batches is None else batches.head
         self._there: dict[int, Earlier] = {}
         if batches is not None:
-            for first, _ in cut(num_chains_of(chains), batches.head["chain_batch_size"]):
-                folder = path_of(saving.checkpoint) / FOLDER.format(first)
+            for first, _ in cut(num_chains_of(request), batches.head["chain_batch_size"]):
+                folder = path_of(request.checkpoint) / FOLDER.format(first)
                 if (folder / RUN).exists():
                     self._there[first] = _read(folder, batches, first)
 
-    def of(self, some: Chains) -> tuple[Chains, Saving, Earlier | None]:
-        """Return a batch as it goes on, where it is written, and what is there of it."""
-        if self._saving.checkpoint is None:
-            return some, self._saving, None
-        folder = path_of(self._saving.checkpoint) / FOLDER.format(some.first)
+    def of(self, some: Request) -> tuple[Request, Earlier | None]:
+        """Return the request of a batch as it goes on, with where it is written, and what is there of it."""
+        if self._request.checkpoint is None:
+            return some, None
+        folder = path_of(self._request.checkpoint) / FOLDER.format(some.first)
         earlier = self._there.pop(some.first, None)
         if earlier is not None:
             some = some._replace(position=None, state=earlier.state, stacked=False)
-        return some, Saving(folder, self._saving.every, functools.partial(self._begun, some.first)), earlier
+        return some._replace(checkpoint=folder, begun=functools.partial(self._begun, some.first)), earlier
 
     def _begun(self, first: int) -> dict[str, Any]:
         """Return what the batch from a chain on is of; write that of the whole, where none is yet.
@@ -171,15 +169,15 @@ class BatchFiles:
             OSError: the file cannot be written.
         """
         if self._head is None:
-            chains, wanted, manner = self._asked
-            folder = path_of(self._saving.checkpoint)
+            request = self._request
+            folder = path_of(request.checkpoint)
             checkpoint.check_new(folder)
-            size = int(manner.chain_batch_size or 1)
-            starts = _starts(chains, size)
-            head = consistency.of_run(*self._asked) | {
-                "num_steps": None if wanted.num_steps is None else int(wanted.num_steps),
-                "data_passes": None if wanted.data_passes is None else float(wanted.data_passes),
-                "num_chains": num_chains_of(chains),
+            size = int(request.chain_batch_size or 1)
+            starts = _starts(request, size)
+            head = consistency.of_run(request) | {
+                "num_steps": None if request.num_steps is None else int(request.num_steps),
+                "data_passes": None if request.data_passes is None else float(request.data_passes),
+                "num_chains": num_chains_of(request),
                 "chain_batch_size": size,
                 "mark": os.urandom(16).hex(),
             }
@@ -200,15 +198,15 @@ def _read(folder: Path, batches: Batches, first: int) -> Earlier:
     return found._replace(state=jax.tree.map(np.asarray, found.state))
 
 
-def _starts(chains: Chains, size: int) -> dict[str, Any]:
-    """Return where all chains start, in numbers, by the names of what `Chains` takes."""
-    position, state, stacked = chains.position, chains.state, chains.stacked
+def _starts(request: Request, size: int) -> dict[str, Any]:
+    """Return where all chains start, in numbers, by the names of what a request takes."""
+    position, state, stacked = request.position, request.state, request.stacked
     if position is not None and is_function(position):
         # By batches, as in the run itself: not all may fit on the device.
-        key, stacked = split(chains.key)[0], True
+        key, stacked = split(request.key)[0], True
         parts = [
             jax.tree.map(np.asarray, make_starts(key, position, end - first, False, first))
-            for first, end in cut(num_chains_of(chains), size)
+            for first, end in cut(num_chains_of(request), size)
         ]
         position = jax.tree.map(lambda *x: np.concatenate(x), *parts)
     elif position is not None:

@@ -7,7 +7,6 @@ those there are, and holds the last states, sums and counts. A kill in between l
 import functools
 import os
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from ewsg_jax.sampling.host import Clock, on_host
 from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import Layout
 from ewsg_jax.sampling.loop import Outcome
+from ewsg_jax.sampling.request import Request
 
 NAME, FORMAT, BATCHES = "checkpoint", "ewsg_jax checkpoint 1", "ewsg_jax checkpoint of batches 1"
 RUN, DRAWS = "run.npz", "draws-{:06d}.npz"
@@ -121,21 +121,12 @@ def _unreadable(file: Path, why: str) -> ValueError:
     )
 
 
-class Saving(NamedTuple):
-    """Where a run is written, and how often: arguments of `sample`."""
-
-    checkpoint: Any
-    every: float
-    begun: Callable[[], dict[str, Any]] | None = None
-    """Of a batch of chains: writes what the run is of, where that is not written yet, and returns it."""
-
-
 class CheckpointWriter:
     """Writes a run's checkpoints."""
 
     def __init__(
         self,
-        saving: Saving,
+        request: Request,
         plan: Plan,
         head: dict[str, Any],
         earlier: Earlier | None = None,
@@ -146,7 +137,7 @@ class CheckpointWriter:
         Raises:
             TypeError, ValueError: the path is none, or a run is there already.
         """
-        self._folder, self._plan, self._head = path_of(saving.checkpoint, "checkpoint"), plan, head
+        self._folder, self._plan, self._head = path_of(request.checkpoint, "checkpoint"), plan, head
         self._clock = clock or Clock()
         self._writes = not self._clock.has_many or jax.process_index() == 0
         if earlier is None and self._writes:
@@ -154,7 +145,7 @@ class CheckpointWriter:
         for name in (f".{RUN}.*", ".draws-*") if self._writes else ():
             for left in self._folder.glob(name):
                 left.unlink()
-        self._every, self._earlier = saving.every, earlier
+        self._every, self._earlier = request.checkpoint_every, earlier
         self._pieces = 0 if earlier is None else earlier.counts["pieces"]
         self._saved = 0 if earlier is None else earlier.counts["done"]
         self._began = self.compiled = self._clock.now()

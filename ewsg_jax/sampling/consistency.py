@@ -17,26 +17,26 @@ from ewsg_jax._kernel import Kernel
 from ewsg_jax._module import text
 from ewsg_jax._types import Data
 from ewsg_jax.rows.window import Window
-from ewsg_jax.sampling.checkpoint import Batches, Earlier, Saving
-from ewsg_jax.sampling.request import Chains, Manner, Wanted
+from ewsg_jax.sampling.checkpoint import Batches, Earlier
+from ewsg_jax.sampling.request import Request
 from ewsg_jax.sampling.starts import is_function
 from ewsg_jax.streams import Stream
 
 
-def of_run(chains: Chains, wanted: Wanted, manner: Manner) -> dict[str, Any]:
+def of_run(request: Request) -> dict[str, Any]:
     """Return what is to be the same when a run is taken up again, beside the states."""
     return {
-        "key": {"words": np.asarray(jax.random.key_data(chains.key)), "by": str(jax.random.key_impl(chains.key))},
-        "burn_in": wanted.burn_in,
-        "thin": wanted.thin,
-        "seconds": None if wanted.seconds is None else float(wanted.seconds),
-        "shared_minibatch": manner.shared_minibatch,
-        "parts": 1 if chains.devices is None else chains.devices.parts,
-        "randomness_memory": manner.randomness_memory,
+        "key": {"words": np.asarray(jax.random.key_data(request.key)), "by": str(jax.random.key_impl(request.key))},
+        "burn_in": request.burn_in,
+        "thin": request.thin,
+        "seconds": None if request.seconds is None else float(request.seconds),
+        "shared_minibatch": request.shared_minibatch,
+        "parts": 1 if request.devices is None else request.devices.parts,
+        "randomness_memory": request.randomness_memory,
         "x64": bool(jax.config.read("jax_enable_x64")),
-        "kernel": of_kernel(chains.kernel),
-        "data": of_data(chains.data),
-        "kept": of_kept(wanted),
+        "kernel": of_kernel(request.kernel),
+        "data": of_data(request.data),
+        "kept": of_kept(request),
         "programs": of_programs(),
     }
 
@@ -54,11 +54,11 @@ def of_data(data: Data) -> dict[str, str]:
     return {"shapes": str(jax.tree.map(lambda x: (x.shape, x.dtype.name), data)), "numbers": _tree.digest(data)}
 
 
-def of_kept(wanted: Wanted) -> dict[str, str]:
+def of_kept(request: Request) -> dict[str, str]:
     """Return what stands for what is kept: functions by their names."""
-    moments = wanted.moments
+    moments = request.moments
     told = "None" if moments is None else f"{text(moments.of)}, {moments.covariance}, {moments.weights}"
-    return {"keep": text(wanted.keep), "keep_when": text(wanted.keep_when), "moments": told}
+    return {"keep": text(request.keep), "keep_when": text(request.keep_when), "moments": told}
 
 
 def of_programs() -> dict[str, str]:
@@ -72,13 +72,13 @@ def of_programs() -> dict[str, str]:
     }
 
 
-def check_processes(chains: Chains, wanted: Wanted, manner: Manner) -> None:
+def check_processes(request: Request) -> None:
     """Check that every process was given what the first one was; each of them calls this at the same time.
 
     Raises:
         ValueError: one was not; the message, the same in all of them, names what differs and where.
     """
-    told = _told(chains, wanted, manner)
+    told = _told(request)
     mine = np.array(
         [list(hashlib.blake2b(repr(x).encode(), digest_size=16).digest()) for x in told.values()], np.uint8
     )
@@ -92,9 +92,9 @@ def check_processes(chains: Chains, wanted: Wanted, manner: Manner) -> None:
         )
 
 
-def _told(chains: Chains, wanted: Wanted, manner: Manner) -> dict[str, Any]:
+def _told(request: Request) -> dict[str, Any]:
     """Return what must be the same, by the names of the arguments."""
-    run, devices, position = of_run(chains, wanted, manner), chains.devices, chains.position
+    run, devices, position = of_run(request), request.devices, request.position
     assert devices is not None
     where = text(position) if position is None or is_function(position) else _tree.digest(position)
     return {
@@ -102,15 +102,15 @@ def _told(chains: Chains, wanted: Wanted, manner: Manner) -> dict[str, Any]:
         "kernel": run["kernel"],
         "data": run["data"],
         "position": where,
-        "state": None if chains.state is None else _tree.digest(chains.state),
-        "num_steps, data_passes or seconds": (wanted.num_steps, wanted.data_passes, wanted.seconds),
-        "burn_in or thin": (wanted.burn_in, wanted.thin),
-        "num_chains or stacked": (chains.num_chains, chains.stacked),
+        "state": None if request.state is None else _tree.digest(request.state),
+        "num_steps, data_passes or seconds": (request.num_steps, request.data_passes, request.seconds),
+        "burn_in or thin": (request.burn_in, request.thin),
+        "num_chains or stacked": (request.num_chains, request.stacked),
         "keep, keep_when or moments": run["kept"],
         "shared_minibatch, randomness_memory or check_data": (
-            manner.shared_minibatch,
-            manner.randomness_memory,
-            manner.check_data,
+            request.shared_minibatch,
+            request.randomness_memory,
+            request.check_data,
         ),
         "the versions of jax, numpy and Python": run["programs"],
         "mesh": (devices.mesh.shape_tuple, devices.parts, [device.id for device in devices.mesh.devices.flat]),
@@ -118,16 +118,14 @@ def _told(chains: Chains, wanted: Wanted, manner: Manner) -> dict[str, Any]:
     }
 
 
-def check_resumed(
-    chains: Chains, wanted: Wanted, manner: Manner, saving: Saving, earlier: Earlier | Batches
-) -> None:
+def check_resumed(request: Request, earlier: Earlier | Batches) -> None:
     """Check that a run resumes with what it was of.
 
     Raises:
         ValueError: the kernel, the data or what is kept is another.
     """
-    now, then = of_run(chains, wanted, manner), earlier.head
-    where = f"the run in {os.fspath(saving.checkpoint)!r}"
+    now, then = of_run(request), earlier.head
+    where = f"the run in {os.fspath(request.checkpoint)!r}"
     if now["x64"] != then["x64"]:
         raise ValueError(f"jax_enable_x64 must be {then['x64']}, as in {where}; got {now['x64']}")
     for name, argument in (("kernel", "kernel"), ("kept", "keep, keep_when and moments"), ("data", "data")):

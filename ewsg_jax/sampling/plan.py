@@ -17,14 +17,14 @@ from ewsg_jax.rows.window import Window
 from ewsg_jax.sampling import chunks, consistency, memory
 from ewsg_jax.sampling import devices as on
 from ewsg_jax.sampling.budget import num_steps_of
-from ewsg_jax.sampling.checkpoint import CheckpointWriter, Earlier, Saving, restore
+from ewsg_jax.sampling.checkpoint import CheckpointWriter, Earlier, restore
 from ewsg_jax.sampling.divergence_hints import warn_of_degenerate
 from ewsg_jax.sampling.health import DivergenceMonitor
 from ewsg_jax.sampling.host import Clock, on_host
 from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import Layout, choose_layout, on_accelerator
 from ewsg_jax.sampling.loop import Outcome
-from ewsg_jax.sampling.request import Chains, Manner, Wanted, check_kept, check_length
+from ewsg_jax.sampling.request import Request, check_kept, check_length
 from ewsg_jax.sampling.starts import chain_keys, first_state, is_function, split
 from ewsg_jax.sampling.windows import Windows
 
@@ -77,21 +77,15 @@ class Planned(NamedTuple):
 
 
 def plan(
-    chains: Chains,
-    wanted: Wanted,
-    manner: Manner,
-    saving: Saving,
+    request: Request,
     earlier: Earlier | None = None,
     windows: Windows | None = None,
 ) -> tuple[Planned, Outcome]:
     """Make the chains' first states, decide how many steps there are and how they are cut into calls.
 
     Args:
-        chains: which; of a run that is taken up again with the states of its checkpoint.
-        wanted: how long, and what is kept.
-        manner: how.
-        saving: where checkpoints go.
-        earlier: the checkpoint from which a run is taken up again.
+        request: what is asked for; of a run that resumes with the states of its checkpoint.
+        earlier: the checkpoint from which a run resumes.
         windows: of a run over a stream.
 
     Returns:
@@ -101,72 +95,72 @@ def plan(
         TypeError, ValueError: arguments do not go together; the message names one.
     """
     if windows is not None:
-        step = int(np.ravel(chains.state.step)[0]) if isinstance(chains.state, KernelState) else 0
-        chains = chains._replace(data=windows.at(step))
-    kernel, data, devices = chains.kernel, chains.data, chains.devices
+        step = int(np.ravel(request.state.step)[0]) if isinstance(request.state, KernelState) else 0
+        request = request._replace(data=windows.at(step))
+    kernel, data, devices = request.kernel, request.data, request.devices
     clock = Clock(devices is not None and devices.has_many_processes)
-    init_key, run_key, shared_key = split(chains.key)
+    init_key, run_key, shared_key = split(request.key)
     began = time.perf_counter()
     shapes, shared_memory, make_first = first_state(
         init_key,
         kernel,
-        chains.position,
+        request.position,
         data,
-        chains.state,
-        chains.num_chains,
-        bool(chains.stacked),
-        chains.first,
+        request.state,
+        request.num_chains,
+        bool(request.stacked),
+        request.first,
         devices,
-        chains.placed,
+        request.placed,
     )
     num_chains = shapes.step.shape[0]
     cost = kernel.evaluations(data)
-    terms = _settled(chains, wanted, cost, num_chains) if earlier is None else Terms(**earlier.head["terms"])
+    terms = _settled(request, cost, num_chains) if earlier is None else Terms(**earlier.head["terms"])
     num_steps, cost = terms.num_steps, cost._replace(at_init=terms.at_init)
-    kept = Plan(wanted.burn_in, wanted.thin).only(wanted.keep_when, terms.first_step, num_steps)
-    one_draw, num_draws = check_kept(wanted, shapes.position), int(kept.kept(num_steps))
+    kept = Plan(request.burn_in, request.thin).only(request.keep_when, terms.first_step, num_steps)
+    one_draw, num_draws = check_kept(request, shapes.position), int(kept.kept(num_steps))
     if not num_draws:
         raise ValueError(f"keep_when must keep a step; got none of the {kept.due(num_steps)} that are due")
-    draw_bytes = 0 if wanted.keep is None else max(1, _tree.num_bytes(one_draw))
+    draw_bytes = 0 if request.keep is None else max(1, _tree.num_bytes(one_draw))
     of_one, rows = (shapes, data) if devices is None else (
-        devices.of_one(shapes, shared_memory), devices.rows_of_one(chains.placed)
+        devices.of_one(shapes, shared_memory), devices.rows_of_one(request.placed)
     )  # fmt: skip
     layout, block_bytes = choose_layout(
         kernel,
         of_one,
         rows,
         num_steps if windows is None else min(num_steps, windows.left(0) or num_steps),
-        manner.randomness_memory,
-        manner.shared_minibatch,
+        request.randomness_memory,
+        request.shared_minibatch,
         shared_memory,
         num_slots=_slots(draw_bytes, int(kept.due(num_steps))),
-        keep=wanted.keep,
-        moments=wanted.moments,
+        keep=request.keep,
+        moments=request.moments,
         accelerator=on_accelerator(data) if devices is None else devices.platform != "cpu",
-        total=chains.total,
+        total=request.total,
     )
     # The first batch of chains makes the array for the draws of all; later ones write into it.
-    share = 1 if chains.total is None or chains.first else chains.total / num_chains
+    share = 1 if request.total is None or request.first else request.total / num_chains
     kept_bytes = int(share * num_draws * draw_bytes)
     needs = memory.Needs(_tree.num_bytes(shapes), block_bytes, layout.num_slots * draw_bytes, kept_bytes)
-    memory.check(needs, num_chains, manner.memory_limit)
+    memory.check(needs, num_chains, request.memory_limit)
 
     draws = jax.tree.map(lambda x: np.empty((x.shape[0], num_draws, *x.shape[1:]), x.dtype), one_draw)
     first = make_first() if windows is None else windows.made(make_first)
     watch = DivergenceMonitor(num_chains, shared_memory, first, clock)
     if devices is not None:
         watch.start = on_host(watch.start)
-    if manner.check_data and windows is None:
+    if request.check_data and windows is None:
         kernel.check(watch.start, data)
         warn_of_degenerate(kernel, watch.start, data)
-    elif manner.check_data and windows is not None:
+    elif request.check_data and windows is not None:
         windows.look(functools.partial(kernel.check, watch.start))
         warn_of_degenerate(kernel, watch.start, data)
-    run_keys = chain_keys(run_key, num_chains, first=chains.first)
+    run_keys = chain_keys(run_key, num_chains, first=request.first)
     in_program = kept if kept.counts is None else kept._replace(counts=jnp.asarray(kept.counts))
     parts, call, on_device = (kernel, layout, run_keys, shared_key), chunks.call, data
     if devices is not None:
-        call, on_device = functools.partial(on.call, devices), chains.placed
+        call, on_device = functools.partial(on.call, devices), request.placed
     if windows is None:
         advance = functools.partial(call, *parts, on_device, in_program)
     else:
@@ -176,13 +170,13 @@ def plan(
     outcome, saver, before = Outcome(_tree.copy(first), watch, draws), None, (0.0, 0.0)
     if earlier is not None:
         restore(earlier, outcome, layout)
-        saver, before = CheckpointWriter(saving, kept, earlier.head, earlier, clock), earlier.counts["seconds"]
-    elif saving.checkpoint is not None:
-        head = consistency.of_run(chains, wanted, manner) if saving.begun is None else saving.begun()
-        saver = CheckpointWriter(saving, kept, {"terms": terms._asdict()} | head, clock=clock)
+        saver, before = CheckpointWriter(request, kept, earlier.head, earlier, clock), earlier.counts["seconds"]
+    elif request.checkpoint is not None:
+        head = consistency.of_run(request) if request.begun is None else request.begun()
+        saver = CheckpointWriter(request, kept, {"terms": terms._asdict()} | head, clock=clock)
         # What cannot be written is told before anything is run; of later batches it does not end the run.
-        (saver.save if chains.first else saver.write)(outcome)
-    is_part = chains.total is not None
+        (saver.save if request.first else saver.write)(outcome)
+    is_part = request.total is not None
     return Planned(advance, terms, num_chains, kept, layout, cost, began, saver, before, is_part), outcome
 
 
@@ -192,14 +186,14 @@ def _on_window(of: Any, data: Window, done: int, steps: int, state: Any, alive: 
     return chunks.call(kernel, layout, keys, shared, data, kept, done, steps, state, alive, **how)
 
 
-def _settled(chains: Chains, wanted: Wanted, cost: Evaluations, num_chains: int) -> Terms:
-    first_step = 0 if chains.state is None else int(np.asarray(chains.state.step)[0])
-    cost = cost._replace(at_init=cost.at_init if chains.state is None else 0)
-    budget = wanted.num_steps, wanted.data_passes, wanted.seconds
-    num_steps = num_steps_of(cost, all_rows(chains.data), *budget, first_step)
-    check_length(num_steps, first_step, wanted)
-    one_start = chains.state is None and not chains.stacked and not is_function(chains.position)
-    return Terms(num_steps, first_step, cost.at_init, (chains.total or num_chains) > 1 and one_start)
+def _settled(request: Request, cost: Evaluations, num_chains: int) -> Terms:
+    first_step = 0 if request.state is None else int(np.asarray(request.state.step)[0])
+    cost = cost._replace(at_init=cost.at_init if request.state is None else 0)
+    budget = request.num_steps, request.data_passes, request.seconds
+    num_steps = num_steps_of(cost, all_rows(request.data), *budget, first_step)
+    check_length(num_steps, first_step, request)
+    one_start = request.state is None and not request.stacked and not is_function(request.position)
+    return Terms(num_steps, first_step, cost.at_init, (request.total or num_chains) > 1 and one_start)
 
 
 def _slots(draw_bytes: int, num_draws: int) -> int:

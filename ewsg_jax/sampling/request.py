@@ -23,118 +23,111 @@ Stacked = bool | Literal["members"]
 """Whether a position has a leading axis of chains, or that it has one of the members of a stack."""
 
 
-class Chains(NamedTuple):
-    """Which chains are run: arguments of `sample`."""
+class Request(NamedTuple):
+    """What `sample` is asked for: its arguments, and what is settled of them before and during a run."""
 
     key: Key
     kernel: Kernel
     position: Position | Callable[[Key], Position] | None
     data: Data
-    num_chains: int
-    state: KernelState | None
-    stacked: Stacked
+    num_steps: int | None = None
+    data_passes: float | None = None
+    seconds: float | None = None
+    num_chains: int = 1
+    burn_in: int = 0
+    thin: int = 1
+    keep: Callable[[Position], PyTree] | None = keep_positions
+    keep_when: Callable[[Array], Any] | None = None
+    moments: MomentPlan | None = None
+    state: KernelState | None = None
+    stacked: Stacked = False
+    shared_minibatch: bool = False
+    chain_batch_size: int | None = None
+    progress: bool = True
+    randomness_memory: int = 256 * 2**20
+    memory_limit: int | None = None
+    check_data: bool = True
+    checkpoint: Any = None
+    checkpoint_every: float = 60.0
+    mesh: Any = None
     data_sets: StackedData | None = None
     """What the data are, where they are several data sets."""
     first: int = 0
-    """The number of the first one."""
+    """The number of the first chain."""
     total: int | None = None
-    """Of how many they are a part, None where they are all."""
-    mesh: Any = None
-    """The argument `mesh`."""
+    """Of how many chains these are a part, None where they are all."""
     parts: int | None = None
-    """Into how many parts the rows are cut, of a run that is taken up again."""
+    """Into how many parts the rows are cut, of a run that resumes."""
     devices: Devices | None = None
-    """Over which devices they run, None for one."""
+    """Over which devices the chains run, None for one."""
     placed: Data = None
     """The data on those devices."""
+    begun: Callable[[], dict[str, Any]] | None = None
+    """Of a batch of chains: writes what the run is of, where that is not written yet, and returns it."""
 
 
-class Wanted(NamedTuple):
-    """How long they are run, and what is kept of them: arguments of `sample`."""
-
-    num_steps: int | None
-    data_passes: float | None
-    seconds: float | None
-    burn_in: int
-    thin: int
-    keep: Callable[[Position], PyTree] | None
-    moments: MomentPlan | None
-    keep_when: Callable[[Array], Any] | None = None
-
-
-class Manner(NamedTuple):
-    """How they are run: arguments of `sample`."""
-
-    shared_minibatch: bool
-    progress: bool
-    randomness_memory: int
-    memory_limit: int | None
-    check_data: bool
-    chain_batch_size: int | None = None
-
-
-def check(chains: Chains, wanted: Wanted, manner: Manner) -> Chains:
-    """Check each argument by itself, and return the chains with their data as arrays of JAX.
+def check(request: Request) -> Request:
+    """Check each argument by itself, and return the request with its data as arrays of JAX.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind; the message names it.
     """
-    _check_on_host(chains)
-    kernel, data = chains.kernel, chains.data
-    _check.key(chains.key)
+    _check_on_host(request)
+    kernel, data = request.kernel, request.data
+    _check.key(request.key)
     _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
     kernel.check_numbers()
-    _check.boolean("check_data", manner.check_data)
+    _check.boolean("check_data", request.check_data)
     devices = None
     if isinstance(data, Stream):
         _check_stream(kernel, data)
-        if chains.mesh is not None:
-            raise ValueError(f"mesh must be None where data are a stream; got {chains.mesh!r}")
+        if request.mesh is not None:
+            raise ValueError(f"mesh must be None where data are a stream; got {request.mesh!r}")
     else:
         _check.data(data)
-        if manner.check_data:
+        if request.check_data:
             _check.finite("data", data)
-        devices = on.checked(chains.mesh, kernel, data, chains.parts)
+        devices = on.checked(request.mesh, kernel, data, request.parts)
         # Rows for several devices need not fit on one.
         data = jax.tree.map(jnp.asarray if devices is None else spread.on_host, data)
-    if devices is not None and manner.chain_batch_size is not None:
-        raise ValueError(f"chain_batch_size must be None with mesh; got {manner.chain_batch_size}")
-    if isinstance(chains.stacked, str):
+    if devices is not None and request.chain_batch_size is not None:
+        raise ValueError(f"chain_batch_size must be None with mesh; got {request.chain_batch_size}")
+    if isinstance(request.stacked, str):
         raise ValueError(
             "stacked must be True or False where no kernels or data sets are stacked; got "
-            f"{_check.describe(chains.stacked)}"
+            f"{_check.describe(request.stacked)}"
         )
-    _check.boolean("stacked", chains.stacked)
-    shared = _check.boolean("shared_minibatch", manner.shared_minibatch)
+    _check.boolean("stacked", request.stacked)
+    shared = _check.boolean("shared_minibatch", request.shared_minibatch)
     if shared and not (kernel.uses_batches and are_exchangeable(kernel)):
         what = "whose chains have epochs of their own" if kernel.uses_batches else "that draws no batches"
         raise ValueError(f"shared_minibatch must be False for a kernel {what}; got True")
-    _check.boolean("progress", manner.progress)
-    if wanted.seconds is not None:
-        _check.positive("seconds", wanted.seconds)
-    _check.integer("burn_in", wanted.burn_in, minimum=0)
-    _check.integer("thin", wanted.thin)
-    _check.integer("randomness_memory", manner.randomness_memory)
-    if manner.memory_limit is not None:
-        _check.integer("memory_limit", manner.memory_limit)
-    _check.integer("num_chains", chains.num_chains)
-    if manner.chain_batch_size is not None:
-        _check.integer("chain_batch_size", manner.chain_batch_size)
-        if wanted.seconds is not None:
+    _check.boolean("progress", request.progress)
+    if request.seconds is not None:
+        _check.positive("seconds", request.seconds)
+    _check.integer("burn_in", request.burn_in, minimum=0)
+    _check.integer("thin", request.thin)
+    _check.integer("randomness_memory", request.randomness_memory)
+    if request.memory_limit is not None:
+        _check.integer("memory_limit", request.memory_limit)
+    _check.integer("num_chains", request.num_chains)
+    if request.chain_batch_size is not None:
+        _check.integer("chain_batch_size", request.chain_batch_size)
+        if request.seconds is not None:
             raise ValueError(
                 "seconds must be None with chain_batch_size, whose batches make as many steps as each other; got "
-                f"{wanted.seconds}"
+                f"{request.seconds}"
             )
-    if wanted.keep is not None:
-        _check.function("keep", wanted.keep, "(position) -> tree of arrays, or None")
-    if wanted.keep_when is not None:
-        _check_when(wanted)
-    if wanted.moments is not None:
-        _check.instance("moments", wanted.moments, MomentPlan, "ewsg_jax.moments(…)")
+    if request.keep is not None:
+        _check.function("keep", request.keep, "(position) -> tree of arrays, or None")
+    if request.keep_when is not None:
+        _check_when(request)
+    if request.moments is not None:
+        _check.instance("moments", request.moments, MomentPlan, "ewsg_jax.moments(…)")
     placed = None if devices is None else devices.put(data)
     if devices is not None and devices.cuts_data:
         kernel = devices.cut_laws(kernel)
-    return chains._replace(kernel=kernel, data=data, devices=devices, placed=placed)
+    return request._replace(kernel=kernel, data=data, devices=devices, placed=placed)
 
 
 def _check_stream(kernel: Kernel, data: Stream) -> None:
@@ -146,17 +139,17 @@ def _check_stream(kernel: Kernel, data: Stream) -> None:
         )
 
 
-def _check_when(wanted: Wanted) -> None:
+def _check_when(request: Request) -> None:
     """Check that steps can be asked for whether they are kept."""
     takes = "keep_when must be a function of a step's number that returns a boolean"
-    assert wanted.keep_when is not None
-    _check.function("keep_when", wanted.keep_when, "(step) -> boolean, or None")
-    told = _check.outputs("keep_when", wanted.keep_when, "a step's number", jax.ShapeDtypeStruct((), jnp.int32))
+    assert request.keep_when is not None
+    _check.function("keep_when", request.keep_when, "(step) -> boolean, or None")
+    told = _check.outputs("keep_when", request.keep_when, "a step's number", jax.ShapeDtypeStruct((), jnp.int32))
     if getattr(told, "shape", None) != () or told.dtype != bool:
         raise TypeError(f"{takes}; it returned {_check.describe(told)}")
 
 
-def _check_on_host(chains: Chains) -> None:
+def _check_on_host(request: Request) -> None:
     """Check that nothing is traced: what the loop on the host looks at must be known."""
     takes = "sample must be called on the host, where it compiles and watches the run itself"
     advice = (
@@ -164,38 +157,38 @@ def _check_on_host(chains: Chains) -> None:
         "jax.lax.scan, and vmap that; for many kernels give ewsg_jax.stack(kernels)"
     )
     for name in ("key", "kernel", "position", "data", "state"):
-        if any(map(_check.is_traced, jax.tree.leaves(getattr(chains, name)))):
+        if any(map(_check.is_traced, jax.tree.leaves(getattr(request, name)))):
             raise TypeError(f"{takes}, not under jit, vmap or grad; got a traced {name}: {advice}")
     if _check.is_traced(jnp.add(0, 0)):
         raise TypeError(f"{takes}; got a call under jit: {advice}")
 
 
-def check_length(num_steps: int, first_step: int, wanted: Wanted) -> None:
+def check_length(num_steps: int, first_step: int, request: Request) -> None:
     """Check that steps can be counted, and that one of them is kept."""
     if first_step + num_steps >= 2**31:
         raise ValueError(
             f"num_steps must be a whole number, from 1 to {2**31 - 1 - first_step}: steps are counted in 32 bits; "
             f"got {num_steps}"
         )
-    least = wanted.burn_in + wanted.thin
+    least = request.burn_in + request.thin
     if num_steps < least:
         raise ValueError(f"num_steps must be at least burn_in + thin = {least} to keep a draw; got {num_steps}")
 
 
-def check_kept(wanted: Wanted, positions: Position) -> PyTree:
+def check_kept(request: Request, positions: Position) -> PyTree:
     """Check that the user's functions take one chain's position; return the shapes of one draw of all chains."""
     one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), positions)
-    if wanted.moments is not None:
-        made = _check.outputs("the function of moments", wanted.moments.of, "one chain's position", one)
+    if request.moments is not None:
+        made = _check.outputs("the function of moments", request.moments.of, "one chain's position", one)
         for leaf in jax.tree.leaves(made):
             if not jnp.issubdtype(leaf.dtype, jnp.floating):
                 raise TypeError(
                     f"the function of moments must return floating-point arrays; got {_check.describe(leaf)}"
                 )
-    if wanted.keep is None:
+    if request.keep is None:
         return ()
     num_chains = jax.tree.leaves(positions)[0].shape[0]
     kept = one
-    if wanted.keep is not keep_positions:
-        kept = _check.outputs("keep", wanted.keep, "one chain's position", one)
+    if request.keep is not keep_positions:
+        kept = _check.outputs("keep", request.keep, "one chain's position", one)
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_chains, *x.shape), x.dtype), kept)

@@ -18,12 +18,12 @@ from ewsg_jax.sampling import batches, consistency, loop
 from ewsg_jax.sampling._moments import finish, positions
 from ewsg_jax.sampling.afterwards import Look
 from ewsg_jax.sampling.batches import BatchFiles
-from ewsg_jax.sampling.checkpoint import Batches, Earlier, Saving
+from ewsg_jax.sampling.checkpoint import Batches, Earlier
 from ewsg_jax.sampling.health import warn_of_overflow
 from ewsg_jax.sampling.host import Interrupts, on_host
 from ewsg_jax.sampling.loop import Outcome
 from ewsg_jax.sampling.plan import Planned, plan
-from ewsg_jax.sampling.request import Chains, Manner, Wanted, check
+from ewsg_jax.sampling.request import Request, check
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.spreading import of_data_sets, spread
 from ewsg_jax.sampling.stacked import StackedSamples, split_members
@@ -34,78 +34,73 @@ from ewsg_jax.stacking.kernels import Stack
 from ewsg_jax.streams import Stream
 
 
-def checked(asked: Chains, wanted: Wanted, manner: Manner, saving: Saving) -> tuple[Chains, Wanted]:
-    """Check each argument by itself; return the chains, their data as arrays of JAX, and what is kept of each.
+def checked(request: Request) -> Request:
+    """Check each argument by itself; return the request for one kernel, with its data as arrays of JAX.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind; the message names it.
     """
-    if saving.checkpoint is not None:
-        path_of(saving.checkpoint, "checkpoint")
-    _check.positive("checkpoint_every", saving.every)
-    if isinstance(asked.data, StackedData):
-        asked = of_data_sets(asked, asked.data)
-    if isinstance(asked.kernel, Stack):
-        asked, wanted = spread(asked.kernel, asked, wanted)
-    return check(asked, wanted, manner), wanted
+    if request.checkpoint is not None:
+        path_of(request.checkpoint, "checkpoint")
+    _check.positive("checkpoint_every", request.checkpoint_every)
+    if isinstance(request.data, StackedData):
+        request = of_data_sets(request, request.data)
+    if isinstance(request.kernel, Stack):
+        request = spread(request.kernel, request)
+    return check(request)
 
 
-def run(
-    chains: Chains, wanted: Wanted, manner: Manner, saving: Saving, earlier: Earlier | Batches | None = None
-) -> Samples | StackedSamples:
+def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples | StackedSamples:
     """Plan, run and collect.
 
     Args:
-        chains: which.
-        wanted: how long, and what is kept.
-        manner: how.
-        saving: where checkpoints go.
-        earlier: the checkpoint from which the run is taken up again, with its states, or starts, among the chains.
+        request: as `checked` returns it.
+        earlier: the checkpoint from which the run resumes; the request has its states, or its starts.
 
     Raises:
         TypeError, ValueError: arguments do not go together; the message names one.
     """
-    kernel = chains.kernel
-    if chains.devices is not None and chains.devices.has_many_processes:
-        consistency.check_processes(chains, wanted, manner)
+    kernel = request.kernel
+    if request.devices is not None and request.devices.has_many_processes:
+        consistency.check_processes(request)
     if earlier is not None:
-        consistency.check_resumed(chains, wanted, manner, saving, earlier)
+        consistency.check_resumed(request, earlier)
 
-    look = Look(chains)
+    look = Look(request)
 
-    def run_some(some: Chains, saving: Saving, earlier: Earlier | None) -> Samples:
+    def run_some(some: Request, earlier: Earlier | None) -> Samples:
         if isinstance(some.data, Stream):
-            return of_stream(some, some.data, saving, earlier)
-        planned, outcome = plan(some, wanted, manner, saving, earlier)
-        compiled = make_steps(planned, outcome, wanted.seconds, manner.progress)
+            return of_stream(some, some.data, earlier)
+        planned, outcome = plan(some, earlier)
+        compiled = make_steps(planned, outcome, request.seconds, request.progress)
         outcome.watch.warn(kernel, outcome.state, some.data)
         look.keep(outcome.watch.start, some.data)
-        return collect(some, wanted, planned, outcome, compiled)
+        return collect(some, planned, outcome, compiled)
 
-    def of_stream(some: Chains, stream: Stream, saving: Saving, earlier: Earlier | None) -> Samples:
-        windows = Windows(stream, some.key, kernel, bool(manner.check_data))
+    def of_stream(some: Request, stream: Stream, earlier: Earlier | None) -> Samples:
+        windows = Windows(stream, some.key, kernel, bool(request.check_data))
         try:
             # No window but those at hand is held on to.
-            planned, outcome = plan(some, wanted, manner, saving, earlier, windows)
-            compiled = make_steps(planned, outcome, wanted.seconds, manner.progress, windows)
+            planned, outcome = plan(some, earlier, windows)
+            compiled = make_steps(planned, outcome, request.seconds, request.progress, windows)
             outcome.watch.warn(kernel, outcome.state, windows.last.rows)
             look.keep(outcome.watch.start, windows.last.rows)
-            return collect(some._replace(data=windows.last), wanted, planned, outcome, compiled)
+            return collect(some._replace(data=windows.last), planned, outcome, compiled)
         finally:
             windows.close()
 
-    if manner.chain_batch_size is None:
+    if request.chain_batch_size is None:
         assert not isinstance(earlier, Batches)
-        samples = run_some(chains, saving, earlier)
+        samples = run_some(request, earlier)
     else:
         assert not isinstance(earlier, Earlier)
-        files = BatchFiles(chains, wanted, manner, saving, earlier)
-        samples = batches.of_all(lambda some: run_some(*files.of(some)), chains, manner.chain_batch_size)
+        files = BatchFiles(request, earlier)
+        samples = batches.of_all(lambda some: run_some(*files.of(some)), request, request.chain_batch_size)
     warn_of_overflow(samples.overflow)
     samples = look.judged(samples)
     if not isinstance(kernel, Stack):
         return samples
-    return split_members(kernel, samples, shares_memory(kernel, samples.state), chains.data_sets)
+    return split_members(kernel, samples, shares_memory(kernel, samples.state), request.data_sets)
 
 
 def make_steps(
@@ -149,7 +144,7 @@ def make_steps(
     return compiled
 
 
-def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, compiled: float) -> Samples:
+def collect(request: Request, planned: Planned, outcome: Outcome, compiled: float) -> Samples:
     """Return what a run gave."""
     ended = time.perf_counter()
     num_chains, first_step, cost = planned.num_chains, planned.terms.first_step, planned.cost
@@ -159,24 +154,24 @@ def collect(chains: Chains, wanted: Wanted, planned: Planned, outcome: Outcome, 
     step = planned.plan.steps(first_step, outcome.done)
     # Made up to a power of two: runs of other lengths share a program.
     steps = np.pad(step - 1, (0, (1 << num_draws.bit_length()) - num_draws))
-    step_size = np.asarray(_step_sizes(chains.kernel, steps.astype(np.int32)))[:num_draws]
+    step_size = np.asarray(_step_sizes(request.kernel, steps.astype(np.int32)))[:num_draws]
     made = max(outcome.done, 1)
     spent = functools.partial(_spent, cost, outcome, num_chains, first_step)
     return Samples(
-        draws=None if wanted.keep is None else draws,
-        moments=None if wanted.moments is None or outcome.sums is None else finish(wanted.moments, outcome.sums),
-        state=outcome.state if chains.devices is None else on_host(outcome.state),
+        draws=None if request.keep is None else draws,
+        moments=None if request.moments is None or outcome.sums is None else finish(request.moments, outcome.sums),
+        state=outcome.state if request.devices is None else on_host(outcome.state),
         step=step,
         step_size=np.broadcast_to(step_size, (num_draws, *step_size.shape[1:])),
         evaluations=cost.at_init + np.rint(spent(step - first_step) / num_chains).astype(np.int64),
         gradient_evaluations=num_chains * cost.at_init + int(spent(np.asarray(outcome.done))),
-        num_data=all_rows(chains.data),
+        num_data=all_rows(request.data),
         num_steps=outcome.done,
         index_acceptance=per_chain("index_acceptance", made) / made,
         acceptance=per_chain("acceptance", made) / made,
         overflow=per_chain("overflow", 0),
         diverged_at=outcome.watch.diverged_at,
-        keeps_positions=wanted.keep is positions,
+        keeps_positions=request.keep is positions,
         common_start=planned.terms.common_start,
         shared_minibatch=planned.layout.shared_minibatch,
         interrupted=outcome.interrupted,

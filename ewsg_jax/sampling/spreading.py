@@ -12,7 +12,7 @@ from ewsg_jax._kernel import Kernel
 from ewsg_jax._module import text
 from ewsg_jax._types import Array, Key, Position, PyTree
 from ewsg_jax.sampling._moments import MomentPlan, Sums, positions
-from ewsg_jax.sampling.request import Chains, Stacked, Wanted
+from ewsg_jax.sampling.request import Request, Stacked
 from ewsg_jax.sampling.starts import is_function
 from ewsg_jax.stacking._stack import over_data
 from ewsg_jax.stacking.data import StackedData
@@ -75,36 +75,38 @@ class MomentsOfEach(MomentPlan):
         return jax.vmap(self.plan.merge)(first, second)
 
 
-def of_data_sets(asked: Chains, data_sets: StackedData) -> Chains:
+def of_data_sets(request: Request, data_sets: StackedData) -> Request:
     """Return chains of a stack over some data sets, of those asked for of each."""
-    _check.instance("kernel", asked.kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
-    kernel = over_data(asked.kernel, len(data_sets))
-    return asked._replace(kernel=kernel, data=data_sets.rows, data_sets=data_sets)
+    _check.instance("kernel", request.kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
+    kernel = over_data(request.kernel, len(data_sets))
+    return request._replace(kernel=kernel, data=data_sets.rows, data_sets=data_sets)
 
 
-def spread(stack: Stack, asked: Chains, wanted: Wanted) -> tuple[Chains, Wanted]:
+def spread(stack: Stack, request: Request) -> Request:
     """Return what a stack is asked for, of what was asked of each of its members."""
-    position, stacked = _starts(stack, asked)
-    keep, moments = wanted.keep, wanted.moments
-    return asked._replace(position=position, stacked=stacked), wanted._replace(
+    position, stacked = _starts(stack, request)
+    keep, moments = request.keep, request.moments
+    return request._replace(
+        position=position,
+        stacked=stacked,
         keep=keep if keep is positions or not callable(keep) else OfEach(keep),
         moments=MomentsOfEach.by(moments) if isinstance(moments, MomentPlan) else moments,
     )
 
 
-def _starts(stack: Stack, asked: Chains) -> tuple[Any, Stacked]:
+def _starts(stack: Stack, request: Request) -> tuple[Any, Stacked]:
     """Return where members start, with their axis, and whether there is one of chains before it.
 
     Raises:
         TypeError, ValueError: positions have not the axes that are said.
     """
-    position: Any = asked.position
-    stacked = asked.stacked
+    position: Any = request.position
+    stacked = request.stacked
     is_one = callable(position) and is_function(position)
     if isinstance(stacked, str):
         if stacked != "members":
             raise ValueError(f"stacked must be True, False or 'members'; got {stacked!r}: {BY_KEYS}")
-        if asked.state is not None:
+        if request.state is not None:
             raise ValueError(f"stacked must be False where state is given; got {stacked!r}")
         if not is_one and position is not None:
             position = _check.position(position)

@@ -16,7 +16,7 @@ from ewsg_jax.sampling import devices as on
 from ewsg_jax.sampling.chunks import start
 from ewsg_jax.sampling.devices import Devices
 from ewsg_jax.sampling.host import on_host
-from ewsg_jax.sampling.request import Chains
+from ewsg_jax.sampling.request import Request
 from ewsg_jax.stacking.kernels import Stack, StackState
 
 MADE_BY = "samples.state of a run of this kernel on such data"
@@ -170,17 +170,17 @@ def check_starts(
     return _check.shapes(checked)
 
 
-def num_chains_of(chains: Chains) -> int:
+def num_chains_of(request: Request) -> int:
     """Return how many chains there are.
 
     Raises:
         TypeError, ValueError: as of `first_state`.
     """
-    if chains.state is not None:
-        return _chains_of(chains.kernel, chains.state, chains.num_chains)
-    if not chains.stacked or chains.position is None:
-        return chains.num_chains
-    return jax.tree.leaves(check_starts(chains.key, chains.position, chains.num_chains, True))[0].shape[0]
+    if request.state is not None:
+        return _chains_of(request.kernel, request.state, request.num_chains)
+    if not request.stacked or request.position is None:
+        return request.num_chains
+    return jax.tree.leaves(check_starts(request.key, request.position, request.num_chains, True))[0].shape[0]
 
 
 def make_starts(

@@ -7,8 +7,9 @@ import numpy as np
 
 from ewsg_jax._kernel import KernelState
 from ewsg_jax.dynamics import LangevinState
-from ewsg_jax.sampling.checkpoint import CheckpointWriter, Saving
+from ewsg_jax.sampling.checkpoint import CheckpointWriter
 from ewsg_jax.sampling.keeping import Plan
+from ewsg_jax.sampling.request import Request
 
 CHAINS, D, MOST = 2, 500, 10**5
 
@@ -25,7 +26,8 @@ def outcome(done):
 
 
 if __name__ == "__main__":
-    saver = CheckpointWriter(Saving(sys.argv[1], 60.0), Plan(0, 1), {"what": "a test"})
+    request = Request(None, None, None, None, checkpoint=sys.argv[1])
+    saver = CheckpointWriter(request, Plan(0, 1), {"what": "a test"})
     done = 0
     while True:
         saver.write(outcome(done))
