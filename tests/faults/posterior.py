@@ -90,7 +90,7 @@ FAULTS = [
           "models/test_constants.py::test_scales_are_chosen_by_evidence[as it is]"),
     Fault("linear models: totals in the dtype of predictors", "products.sum_of_outer", drop_call("jnp.promote_types"),
           "test_half_precision.py::test_gradients_of_rows_are_added_up_in_single[linear]"),
-    Fault("the schedules are read at the next step", "Watch.warn", constant(1, 2),
+    Fault("the schedules are read at the next step", "DivergenceMonitor.warn", constant(1, 2),
           "sampling/test_health.py::test_a_schedule_that_reaches_zero"),
     Fault("epochs shared", "request.check", drop("are_exchangeable(kernel)"),
           "gradients/test_row_laws.py::test_epochs_cannot_be_shared_between_chains[epochs]"),

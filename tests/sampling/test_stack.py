@@ -142,7 +142,7 @@ def test_rows_of_epochs_are_known_ahead(rows, differ_by):
         {"keep": None, "moments": ewsg.moments(jnp.square)},
         {"shared_minibatch": True},
         {"position": lambda key: jax.random.normal(key, (D,))},
-        {"position": jax.random.normal(jax.random.key(4), (C, D)), "stacked": True},
+        {"position": np.random.default_rng(4).normal(size=(C, D)), "stacked": True},
     ],
     ids=["keep", "dense moments", "moments of a function", "shared batches", "starts by keys", "starts of chains"],
 )
