@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import linprog
 
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.gaussian import NUM_ROWS, rows_of
+from benchmarks.papers.least_variance import least_variance_law
 from benchmarks.papers.predicting import short
 from ewsg_jax import datasets, find_mode, models
 from ewsg_jax.experiments import above_zero, at_least
@@ -141,20 +141,6 @@ def pima_gradients(count: int) -> np.ndarray:
     return np.stack([of(position) for position in positions])
 
 
-def least_variance_law(deviations: np.ndarray) -> np.ndarray:
-    """Return p with the least Σ pₖ‖bₖ‖² among laws of Σ pₖ bₖ = 0, shape (n,), of deviations b, shape (n, d)."""
-    equations = np.vstack([np.ones(len(deviations)), deviations.T / np.abs(deviations).max()])
-    right = np.append(1.0, np.zeros(deviations.shape[1]))
-    cost = np.sum(deviations**2, axis=1)
-    # The dual simplex method ends at a vertex, with at most d + 1 rows.
-    found = linprog(cost / cost.max(), A_eq=equations, b_eq=right, method="highs-ds").x
-    rows = np.flatnonzero(found > 1e-12)
-    law = np.zeros(len(deviations))
-    # The solver meets the equations to 1e-7; on the rows that it chose they are solved to rounding.
-    law[rows] = np.maximum(np.linalg.lstsq(equations[:, rows], right, rcond=None)[0], 0)
-    return law / law.sum()
-
-
 def sparsity(settings: Settings) -> Numbers:
     """Return of Theorem 4.1 the rows that the optimal law has, and its variance over that of uniform rows."""
     found: Numbers = {}
@@ -162,7 +148,7 @@ def sparsity(settings: Settings) -> Numbers:
     sets = {f"gaussian, n = {NUM_ROWS}": -NUM_ROWS * gaussian, PIMA: pima_gradients(settings.positions)}
     for name, each in sets.items():
         off = each - each.mean(1, keepdims=True)
-        laws = np.stack([least_variance_law(one) for one in off])
+        laws = least_variance_law(off)
         squares = np.sum(off**2, -1)
         found[name] = {
             "d": each.shape[-1],

@@ -10,7 +10,6 @@ covariance_tracking: `uniform`, with the covariance of its estimates.
 kept_covariance: the same, the covariance kept from one reset to the next.
 covariance_at: that covariance at a point, for a dynamics to be given.
 exponentially_weighted: any of them, chosen among M+1 batches.
-least_variance: any of them whose batches can be listed, by the unbiased law of the least variance.
 GradientEstimator, OfRows: the base classes, for one of your own.
 Estimate, Covariance, Evaluations, Weight: what estimators return and are given.
 """
@@ -21,7 +20,6 @@ from ewsg_jax.gradients._covariance_tracking import covariance_tracking as covar
 from ewsg_jax.gradients._exponentially_weighted import exponentially_weighted as exponentially_weighted
 from ewsg_jax.gradients._full import full as full
 from ewsg_jax.gradients._kept_covariance import kept_covariance as kept_covariance
-from ewsg_jax.gradients._least_variance import least_variance as least_variance
 from ewsg_jax.gradients._saga import saga as saga
 from ewsg_jax.gradients._stratified import stratified as stratified
 from ewsg_jax.gradients._svrg import svrg as svrg

@@ -102,10 +102,3 @@ of(
         lambda: weighted(carry_index=True, chain_length=INF),
     ),
 )
-best = ewsg.gradients.least_variance
-of(
-    "gradients.least_variance",
-    ("a posterior", T, "estimator", "gaussian_location(", AN_ESTIMATOR, lambda: best(MODEL)),
-    ("weighted", V, "estimator", "got one that is", "not be exponentially weighted", lambda: best(weighted())),
-    ("full", V, "estimator", "got others", "batches that can be listed", lambda: best(ewsg.gradients.full(MODEL))),
-)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.gradients._least_variance import LawDraw
-from ewsg_jax.gradients.least_variance_law import least_variance_law
+from benchmarks.papers.least_variance import LawDraw, least_variance, least_variance_law
 from tests.gradients.test_index_chain import POSITION, counting, setting
 
 CASES = pytest.mark.parametrize(
@@ -39,7 +38,7 @@ def best_vertex(b):
 def test_the_law_is_the_best_vertex_and_unbiased(x64, model, batch_size, replace):
     s = setting(model, batch_size, replace)
     b = s.gradients - s.gradients.mean(axis=0)
-    estimator = ewsg.gradients.least_variance(s.uniform())
+    estimator = least_variance(s.uniform())
     p = np.asarray(jax.jit(estimator.law)(jnp.asarray(s.gradients)))
     best, law = best_vertex(b)
     np.testing.assert_allclose(p, law, rtol=0, atol=1e-9)
@@ -56,7 +55,7 @@ def test_the_law_is_the_best_vertex_and_unbiased(x64, model, batch_size, replace
 def test_a_step_draws_from_it(x64, model, batch_size, replace):
     """One uniform number chooses; over a grid of them mean and covariance are those of the law."""
     s = setting(model, batch_size, replace)
-    estimator = ewsg.gradients.least_variance(s.uniform())
+    estimator = least_variance(s.uniform())
     b = s.gradients - s.gradients.mean(axis=0)
     _, p = best_vertex(b)
     place = jnp.asarray(POSITION)
@@ -77,7 +76,7 @@ def test_a_step_draws_from_it(x64, model, batch_size, replace):
 
 def test_chains_side_by_side_have_laws_of_their_own(x64):
     s = setting("logistic_regression")
-    kernel = ewsg.kernel(ewsg.dynamics.langevin(0.01), ewsg.gradients.least_variance(s.uniform()))
+    kernel = ewsg.kernel(ewsg.dynamics.langevin(0.01), least_variance(s.uniform()))
     positions, keys = jnp.array([[0.4, -0.3], [2.0, 1.0], [-1.0, 0.5]]), jax.random.split(jax.random.key(0), 3)
 
     def one(key, position):
@@ -102,7 +101,7 @@ def test_many_batches_have_at_most_d_plus_1():
 
 def test_the_wrapped_memory_and_the_count(x64):
     s = setting("gaussian_location")
-    estimator = ewsg.gradients.least_variance(counting(s))
+    estimator = least_variance(counting(s))
     kernel = ewsg.kernel(ewsg.dynamics.langevin(0.01), estimator)
     assert kernel.evaluations(s.data).per_step == 5 * 2
     state = kernel.init(jax.random.key(0), jnp.asarray(POSITION), s.data)
@@ -110,9 +109,21 @@ def test_the_wrapped_memory_and_the_count(x64):
     assert int(info.gradient_evaluations) == 5 * 2 + 7
     assert int(state.memory["commits"]) == int(state.memory["refreshes"]) == 1
     assert 0 <= int(state.memory["last"][0]) < 5
-    plain = ewsg.gradients.least_variance(s.uniform())
+    plain = least_variance(s.uniform())
     assert "least_variance(estimator=uniform(" in repr(plain)
     mode = ewsg.find_mode(jax.random.key(0), s.posterior, jnp.zeros(2), s.data)
     kernel = ewsg.kernel(ewsg.dynamics.langevin(0.01), plain)
     with pytest.raises(ValueError, match="does not know"):
         ewsg.forecast(kernel, mode, s.data)
+
+
+@pytest.mark.parametrize("others", ["full", "epochs", "weighted"])
+def test_batches_that_cannot_be_listed_are_refused(others):
+    s = setting("gaussian_location")
+    estimator = {
+        "full": lambda: ewsg.gradients.full(s.posterior),
+        "epochs": lambda: ewsg.gradients.uniform(s.posterior, batch_size=1, rows="block_epochs"),
+        "weighted": lambda: ewsg.gradients.exponentially_weighted(s.uniform()),
+    }[others]()
+    with pytest.raises(ValueError, match="batches that can be listed"):
+        least_variance(estimator)
