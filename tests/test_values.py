@@ -210,7 +210,7 @@ def test_the_text_of_a_kernel_makes_it_again(name):
         "full(posterior=gaussian_location(noise_scale=0.5, prior_scale=inf))",
         "stratified(posterior=logistic_regression(prior_scale=2.0), batch_size=4, labels='y', num_strata=2)",
         "exponentially_weighted(estimator=uniform(posterior=normal(prior_scale=2.0), batch_size=2), "
-        "chain_length=inf, frozen_noise='one', candidates='one_by_one')",
+        "chain_length=inf, frozen_noise='one')",
     ],
 )
 def test_the_text_of_a_part_is_its_call(text):

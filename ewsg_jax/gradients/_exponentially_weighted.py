@@ -21,7 +21,7 @@ estimator takes to propose, (M+1) times; to commit, once.
 """
 
 import math
-from typing import Any, Literal
+from typing import Any
 
 import jax
 
@@ -29,13 +29,11 @@ from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
 from ewsg_jax.gradients.frozen_noise import FROZEN_NOISE, check_shapes, check_tree
-from ewsg_jax.gradients.index_chain import ChainDraw, Proposal, exactly, one_by_one, together
+from ewsg_jax.gradients.index_chain import ChainDraw, Proposal, exactly, together
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
 from ewsg_jax.gradients.remembering import Remembering
 from ewsg_jax.needs import Need
 from ewsg_jax.rows.law import laws_of, lists_batches
-
-CANDIDATES = ("together", "one_by_one")
 
 
 @module
@@ -54,7 +52,6 @@ class ExponentiallyWeighted(GradientEstimator[P]):
     chain_length: int | float = static(default=1)
     frozen: PyTree = None
     name: str | None = static(default="momentum")
-    candidates: str = static(default="together")
 
     @property
     def is_exact(self) -> bool:
@@ -124,8 +121,7 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         if isinstance(self.estimator, Remembering):
             behind = self.estimator.behind_last(randomness.batches, memory, data)
             randomness = randomness._replace(batches=behind)
-        chain = together if self.candidates == "together" else one_by_one
-        return chain(of_batch, log_weight, randomness)
+        return together(of_batch, log_weight, randomness)
 
     def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
         return self.estimator.gradient_at(estimate, position, data)
@@ -148,8 +144,6 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         }
         if self.frozen_noise != "momentum":
             named["frozen_noise"] = self.frozen_noise
-        if self.candidates != "together":
-            named["candidates"] = self.candidates
         if self.carries_index:
             named["carry_index"] = True
         return named
@@ -160,7 +154,6 @@ def exponentially_weighted(
     *,
     chain_length: int | float = 1,
     frozen_noise: str | PyTree = "momentum",
-    candidates: Literal["together", "one_by_one"] = "together",
     carry_index: bool = False,
 ) -> ExponentiallyWeighted[P]:
     """Choose among M+1 batches by a Metropolis chain on their exponential weights.
@@ -175,8 +168,6 @@ def exponentially_weighted(
         frozen_noise: the x of the weight (EWSG Fig. 1b): `"momentum"`, its most likely value (no change of
             momentum); `"zero"`; `"one"`, all ones; `"rest"`, the noise that brings the momentum to rest; or a
             tree shaped like the position.
-        candidates: `"together"` evaluates the M+1 estimates at once, `"one_by_one"` in a scan that keeps two
-            of them in memory; the same draws, equal to rounding.
         carry_index: begin each step's index chain with the batch that the last step accepted (EWSG section 4.4),
             or (False) with a new one (Algorithm 1). Each chain then keeps a batch's row numbers.
 
@@ -214,7 +205,6 @@ def exponentially_weighted(
         _check.one_of("frozen_noise", frozen_noise, FROZEN_NOISE)
     else:
         check_tree(frozen_noise)
-    _check.one_of("candidates", candidates, CANDIDATES)
     _check.boolean("carry_index", carry_index)
     if carry_index and (is_exact or chain_length == 0):
         raise ValueError(
@@ -228,5 +218,4 @@ def exponentially_weighted(
         chain_length=math.inf if is_exact else int(chain_length),
         frozen=None if is_named else frozen_noise,
         name=frozen_noise if is_named else None,
-        candidates=candidates,
     )

@@ -53,27 +53,6 @@ def together(propose: Propose, log_weight: LogWeight, drawn: ChainDraw) -> Propo
     return _accounted(estimate, at_end, accepted, length), update
 
 
-def one_by_one(propose: Propose, log_weight: LogWeight, drawn: ChainDraw) -> Proposal:
-    """Return the same to rounding, with two estimates in memory."""
-
-    def evaluate(batch: PyTree) -> tuple[Proposal, Array]:
-        proposal = propose(batch)
-        return proposal, log_weight(proposal[0])
-
-    def visit(carry: Any, proposal: tuple[PyTree, Array]) -> tuple[Any, None]:
-        current, accepted = carry
-        batch, log_uniform = proposal
-        candidate = evaluate(batch)
-        accept = log_uniform <= candidate[1] - current[1]
-        return (_tree.where(accept, candidate, current), accepted + accept), None
-
-    first = evaluate(jax.tree.map(lambda x: x[0], drawn.batches))
-    rest = jax.tree.map(lambda x: x[1:], drawn.batches)
-    visits = (rest, drawn.log_uniforms)
-    (((estimate, update), at_end), accepted), _ = jax.lax.scan(visit, (first, jnp.int32(0)), visits)
-    return _accounted(estimate, at_end, accepted, drawn.log_uniforms.shape[0]), update
-
-
 def exactly(propose: Propose, log_weight: LogWeight, batches: PyTree, log_uniform: Array) -> Proposal:
     """Return a draw from the chain's law, of all batches."""
     proposals, log_weights = _weighed(propose, log_weight, batches)

@@ -39,7 +39,6 @@ def ewsg(
     batch_size: int,
     chain_length: int | float = 1,
     frozen_noise: str | PyTree = "momentum",
-    candidates: Literal["together", "one_by_one"] = "together",
     carry_index: bool = False,
     integrator: Integrator = "semi_implicit",
     replace: bool = True,
@@ -72,7 +71,6 @@ def ewsg(
         chain_length: M ≥ 0, proposals per step; `math.inf`: exact weights of all batches, for small n. Default 1.
         frozen_noise: x: `"momentum"` (default), `"zero"`, `"one"`, `"rest"` (not with `integrator="exact"`) or a
             tree shaped like the position, as in `ewsg_jax.gradients.exponentially_weighted`.
-        candidates: `"together"` (default) or `"one_by_one"` (less memory): the same draws, equal to rounding.
         carry_index: begin each index chain with the batch that the last step took. Default False: with a new one.
         integrator: `"semi_implicit"` (default), or another scheme that `ewsg_jax.uld` lists.
         replace: draw rows with replacement (default), or (False) a uniform subset.
@@ -96,7 +94,6 @@ def ewsg(
             gradients.uniform(posterior, batch_size=batch_size, replace=replace, rows=rows),
             chain_length=chain_length,
             frozen_noise=frozen_noise,
-            candidates=candidates,
             carry_index=carry_index,
         ),
     )
@@ -120,7 +117,6 @@ def ewsg_ld(
     batch_size: int,
     chain_length: int | float = 1,
     frozen_noise: str | PyTree = "momentum",
-    candidates: Literal["together", "one_by_one"] = "together",
     carry_index: bool = False,
     replace: bool = True,
     rows: Rows = "random",
@@ -145,7 +141,6 @@ def ewsg_ld(
         chain_length: M ≥ 0, proposals per step; `math.inf`: exact weights of all batches, for small n. Default 1.
         frozen_noise: x: `"momentum"` (default) or `"zero"`, the same without a momentum; `"one"`; or a tree shaped
             like the position, as in `ewsg_jax.gradients.exponentially_weighted`.
-        candidates: `"together"` (default) or `"one_by_one"` (less memory): the same draws, equal to rounding.
         carry_index: begin each index chain with the batch that the last step took. Default False: with a new one.
         replace: draw rows with replacement (default), or (False) a uniform subset.
         rows: `"random"` (default), or `"blocks"` or probabilities (`ewsg_jax.rows`), which need `replace=True`. No
@@ -168,7 +163,6 @@ def ewsg_ld(
             gradients.uniform(posterior, batch_size=batch_size, replace=replace, rows=rows),
             chain_length=chain_length,
             frozen_noise=frozen_noise,
-            candidates=candidates,
             carry_index=carry_index,
         ),
     )

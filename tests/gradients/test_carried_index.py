@@ -26,7 +26,6 @@ from tests.gradients.test_index_chain import (
 from tests.oracles import index_chain
 
 EDGE = 1e-9
-CANDIDATES = pytest.mark.parametrize("candidates", ["together", "one_by_one"])
 BATCHES = pytest.mark.parametrize(("batch_size", "replace"), [(1, True), (2, False)])
 
 
@@ -73,13 +72,12 @@ def moved(s):
 
 
 @pytest.mark.parametrize(("chain_length", "gathers"), [(1, False), (2, False), (1, True)])
-@CANDIDATES
 @BATCHES
-def test_the_transition_matrix_of_the_index(x64, batch_size, replace, candidates, chain_length, gathers):
+def test_the_transition_matrix_of_the_index(x64, batch_size, replace, chain_length, gathers):
     """From every batch, over all proposals and accept patterns: row i of P^M, and where its batch leads."""
     s = setting("logistic_regression", batch_size, replace)
     count, w = len(s.batches), s.log_weights()
-    run = stepper(s, chain_length, gathers, candidates=candidates)
+    run = stepper(s, chain_length, gathers)
     tuples = np.array(list(itertools.product(range(count), repeat=chain_length + 1)))
     log_accept = np.minimum(0, w[None, :] - w[:, None])
     matrix = np.zeros((count, count))

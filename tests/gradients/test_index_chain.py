@@ -84,10 +84,10 @@ class Outcome(NamedTuple):
     gradient: np.ndarray
 
 
-def outcomes(s, chain_length, candidates="together", frozen_noise="momentum"):
+def outcomes(s, chain_length, frozen_noise="momentum"):
     """Return `choose(numbers, log_uniforms) -> Outcome`, both with the tuples of candidates on the leading axis."""
     estimator = ewsg.gradients.exponentially_weighted(
-        s.uniform(), chain_length=chain_length, candidates=candidates, frozen_noise=frozen_noise
+        s.uniform(), chain_length=chain_length, frozen_noise=frozen_noise
     )
 
     def one(batches, log_uniforms):
@@ -128,9 +128,9 @@ def thresholds(choose, count):
 
 
 @functools.cache
-def thresholds_of(model, batch_size, replace, candidates):
+def thresholds_of(model, batch_size, replace):
     s = setting(model, batch_size, replace)
-    return thresholds(outcomes(s, 1, candidates), len(s.batches))
+    return thresholds(outcomes(s, 1), len(s.batches))
 
 
 def law_of_the_chain(choose, log_threshold, chain_length):
@@ -206,14 +206,13 @@ def test_oracle_is_stationary_and_in_detailed_balance(model, batch_size, replace
     assert np.abs(index_chain.law(w, 1) - p).max() > 0.01, "the weights hardly differ"
 
 
-@pytest.mark.parametrize("candidates", ["together", "one_by_one"])
 @pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
 @pytest.mark.parametrize("model", STEP_SIZE)
-def test_acceptance_has_metropolis_threshold(x64, model, batch_size, replace, candidates):
+def test_acceptance_has_metropolis_threshold(x64, model, batch_size, replace):
     """A visit accepts exactly for u ≤ min(1, exp(Δw)): bisected to rounding, then on a grid of 1/4096."""
     s = setting(model, batch_size, replace)
     count, w = len(s.batches), s.log_weights()
-    choose, found = outcomes(s, 1, candidates), thresholds_of(model, batch_size, replace, candidates)
+    choose, found = outcomes(s, 1), thresholds_of(model, batch_size, replace)
     np.testing.assert_allclose(np.exp(found), index_chain.acceptance(w), rtol=0, atol=1e-12)
 
     grid = (np.arange(4096) + 0.5) / 4096
@@ -229,13 +228,12 @@ def test_acceptance_has_metropolis_threshold(x64, model, batch_size, replace, ca
 
 
 @pytest.mark.parametrize("chain_length", [1, 2, 3])
-@pytest.mark.parametrize("candidates", ["together", "one_by_one"])
 @pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
 @pytest.mark.parametrize("model", STEP_SIZE)
-def test_law_is_the_transition_matrix_applied_to_uniform(x64, model, batch_size, replace, candidates, chain_length):
+def test_law_is_the_transition_matrix_applied_to_uniform(x64, model, batch_size, replace, chain_length):
     s = setting(model, batch_size, replace)
-    found = thresholds_of(model, batch_size, replace, candidates)
-    law = law_of_the_chain(outcomes(s, chain_length, candidates), found, chain_length)
+    found = thresholds_of(model, batch_size, replace)
+    law = law_of_the_chain(outcomes(s, chain_length), found, chain_length)
     np.testing.assert_allclose(law, index_chain.law(s.log_weights(), chain_length), rtol=0, atol=1e-12)
 
 
@@ -248,12 +246,11 @@ def test_frozen_noise_reaches_the_chain(x64, frozen_noise):
     np.testing.assert_allclose(np.exp(found), expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("candidates", ["together", "one_by_one"])
 @pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
-def test_no_visits_are_the_wrapped_estimator(x64, batch_size, replace, candidates):
+def test_no_visits_are_the_wrapped_estimator(x64, batch_size, replace):
     s = setting("gaussian_location", batch_size, replace)
     every = np.arange(len(s.batches))
-    chosen = outcomes(s, 0, candidates)(every[:, None], np.zeros((len(every), 0)))
+    chosen = outcomes(s, 0)(every[:, None], np.zeros((len(every), 0)))
     np.testing.assert_array_equal(chosen.number, every)
     np.testing.assert_allclose(chosen.gradient, s.gradients, atol=1e-12)
     np.testing.assert_array_equal(chosen.acceptance, 1)
@@ -301,32 +298,6 @@ def test_exact_weights_do_not_overflow():
     position, heaviest = jnp.asarray(POSITION, jnp.float32), int(s.log_weights().argmax())
     choose = jax.jit(lambda log_u: estimator.propose(exact_draw(log_u), (), position, s.data, s.weight)[0].batch)
     assert [choose(jnp.log(u)).tolist() for u in (1e-6, 0.5, 1.0)] == 3 * [[heaviest]]
-
-
-def test_candidates_together_equal_one_by_one(x64):
-    """The same draws and the same choices, for chains of 0, 1, 3 and 20 visits from 200 keys."""
-    s = setting("logistic_regression")
-    make = functools.partial(ewsg.gradients.exponentially_weighted, s.uniform())
-
-    def draw(name):
-        return jax.vmap(lambda key: make(chain_length=20, candidates=name).draw(key, s.data))
-
-    def propose(estimator, drawn):
-        one = lambda r: estimator.propose(r, (), jnp.asarray(POSITION), s.data, s.weight)[0]
-        return jax.jit(jax.vmap(one))(drawn)
-
-    keys = jax.random.split(jax.random.key(0), 200)
-    assert str(jax.make_jaxpr(draw("together"))(keys)) == str(jax.make_jaxpr(draw("one_by_one"))(keys))
-    long = jax.jit(draw("together"))(keys)
-    for chain_length in (0, 1, 3, 20):
-        drawn = ChainDraw(long.batches[:, : chain_length + 1], long.log_uniforms[:, :chain_length])
-        a, b = (
-            propose(make(chain_length=chain_length, candidates=name), drawn) for name in ("together", "one_by_one")
-        )
-        np.testing.assert_array_equal(a.batch, b.batch)
-        np.testing.assert_allclose(a.gradient, b.gradient, rtol=1e-13)
-        np.testing.assert_array_equal(a.acceptance, b.acceptance)
-        assert a.acceptance.mean() == 1 if chain_length == 0 else 0 < a.acceptance.mean() < 1
 
 
 def test_every_candidate_and_the_uniforms_have_their_own_key():
@@ -418,8 +389,6 @@ def test_refusals():
         weighted(inner, frozen_noise="momentun")
     with pytest.raises(ValueError, match="frozen_noise must be one of"):
         weighted(inner, frozen_noise=None)
-    with pytest.raises(ValueError, match="candidates must be one of 'together', 'one_by_one'"):
-        weighted(inner, candidates="all")
     with pytest.raises(ValueError, match="frozen_noise of this dynamics must be one of"):
         ewsg.ewsg_ld(s.posterior, 0.01, batch_size=1, frozen_noise="rest")
 
@@ -465,11 +434,10 @@ def counting(s):
     return altered(inner, propose=propose, evaluations=evaluations, init=init, refresh=refresh, commit=commit)
 
 
-@pytest.mark.parametrize("candidates", ["together", "one_by_one"])
-def test_only_the_accepted_batch_is_committed(x64, candidates):
+def test_only_the_accepted_batch_is_committed(x64):
     """Three visits from each batch in turn, with uniforms that accept none, the first, the second, or all."""
     s = setting("gaussian_location")
-    estimator = ewsg.gradients.exponentially_weighted(counting(s), chain_length=3, candidates=candidates)
+    estimator = ewsg.gradients.exponentially_weighted(counting(s), chain_length=3)
     kernel = ewsg.kernel(ewsg.dynamics.semi_implicit(s.step_size, friction=FRICTION), estimator)
     state = kernel.init(jax.random.key(0), jnp.asarray(POSITION), s.data)
     transition = jax.jit(kernel.transition)
@@ -519,10 +487,8 @@ def test_a_weight_that_is_not_finite_is_no_weight(weight):
     """Whichever way candidates are weighed the gradient is NaN; M = 0 weighs none."""
     s = setting("gaussian_location")
     infinite = lambda estimate, frozen_noise: weight + 0 * jnp.sum(estimate.gradient)
-    for chain_length, candidates in ((1, "together"), (1, "one_by_one"), (np.inf, "together"), (0, "together")):
-        estimator = ewsg.gradients.exponentially_weighted(
-            s.uniform(), chain_length=chain_length, candidates=candidates
-        )
+    for chain_length in (1, np.inf, 0):
+        estimator = ewsg.gradients.exponentially_weighted(s.uniform(), chain_length=chain_length)
         draw = estimator.draw(jax.random.key(0), s.data)
         estimate, _ = estimator.propose(draw, (), jnp.asarray(POSITION), s.data, infinite)
         assert np.isfinite(estimate.gradient).tolist() == [chain_length == 0] * 2

@@ -31,7 +31,6 @@ DATA = {"x": X, "y": Y}
 POSITION, MOMENTUM, ANCHOR = np.array([0.4, -0.3]), np.array([0.8, -0.5]), np.array([-0.9, 0.6])
 STEP_SIZE, FRICTION, TEMPERATURE = 0.3, 2.0, 1.5
 POSTERIOR = ewsg.models.logistic_regression(prior_scale=2.0)
-CANDIDATES = ["together", "one_by_one"]
 
 
 class Wrapped(NamedTuple):
@@ -193,13 +192,13 @@ def wrapped(name):
 
 
 @functools.cache
-def outcomes(name, chain_length, candidates):
+def outcomes(name, chain_length):
     """`choose(numbers, log_uniforms) -> Outcome` as test_index_chain takes it.
 
     Whatever is chosen, the gradient must be that batch's reduced one, and the memory what that batch alone makes.
     """
     w = wrapped(name)
-    estimator = ewsg.gradients.exponentially_weighted(w.estimator, chain_length=chain_length, candidates=candidates)
+    estimator = ewsg.gradients.exponentially_weighted(w.estimator, chain_length=chain_length)
     data = as_jax(DATA)
 
     def one(numbers, log_uniforms):
@@ -222,7 +221,7 @@ def outcomes(name, chain_length, candidates):
 
 @functools.cache
 def thresholds_of(name):
-    return thresholds(outcomes(name, 1, "together"), len(wrapped(name).rows))
+    return thresholds(outcomes(name, 1), len(wrapped(name).rows))
 
 
 @pytest.mark.parametrize("name", WRAPPED)
@@ -234,11 +233,11 @@ def test_thresholds_are_those_of_the_reduced_gradients(x64, name):
     assert np.ptp(law) > 0.01 / len(law), "the weights hardly differ"
 
 
-@pytest.mark.parametrize(("chain_length", "candidates"), [(1, "together"), (2, "together"), (2, "one_by_one")])
+@pytest.mark.parametrize("chain_length", [1, 2])
 @pytest.mark.parametrize("name", WRAPPED)
-def test_law_is_the_transition_matrix_on_reduced_gradients(x64, name, chain_length, candidates):
+def test_law_is_the_transition_matrix_on_reduced_gradients(x64, name, chain_length):
     """And every tuple of candidates leaves the memory that its accepted batch alone makes."""
-    law = law_of_the_chain(outcomes(name, chain_length, candidates), thresholds_of(name), chain_length)
+    law = law_of_the_chain(outcomes(name, chain_length), thresholds_of(name), chain_length)
     expected = index_chain.law(wrapped(name).log_weights, chain_length)
     np.testing.assert_allclose(law, expected, rtol=0, atol=1e-12)
 
@@ -268,12 +267,11 @@ def test_exact_weights_of_reduced_gradients(x64, name):
     assert estimator.evaluations(data).per_step == len(w.rows) * (inner.per_step - late) + late
 
 
-@pytest.mark.parametrize("candidates", CANDIDATES)
 @pytest.mark.parametrize("name", ["svrg", "saga", "covariance_tracking"])
-def test_a_step_commits_once_and_counts_every_candidate(x64, name, candidates):
+def test_a_step_commits_once_and_counts_every_candidate(x64, name):
     """Of the kernel, at a step without a refresh: three candidates evaluated, one committed."""
     w, chain_length = wrapped(name), 2
-    estimator = ewsg.gradients.exponentially_weighted(w.estimator, chain_length=chain_length, candidates=candidates)
+    estimator = ewsg.gradients.exponentially_weighted(w.estimator, chain_length=chain_length)
     kernel = ewsg.kernel(w.dynamics, estimator)
     data = as_jax(DATA)
     state = kernel.init(jax.random.key(0), jnp.asarray(POSITION), data).at_step(jnp.int32(1))

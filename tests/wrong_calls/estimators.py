@@ -90,7 +90,6 @@ of(
     ("x none", V, "frozen_noise", "None (NoneType)", FROZEN, lambda: weighted(frozen_noise=None)),
     ("x a function", T, "frozen_noise", "function failing", SHAPED, lambda: weighted(frozen_noise=failing)),
     ("x NaN", V, "frozen_noise", "holds 2 NaN", "must be finite", lambda: weighted(frozen_noise=POINT + NAN)),
-    ("candidates", V, "candidates", "'all' (str)", "'together', 'one_by_one'", lambda: weighted(candidates="all")),
     ("carry", T, "carry_index", "1 (int)", "True or False", lambda: weighted(carry_index=1)),
     ("carry one", V, "carry_index", "True", "chain_length=0", lambda: weighted(carry_index=True, chain_length=0)),
     (

@@ -110,7 +110,6 @@ of(
     ("x too long", V, "frozen_noise", "frozen_noise: (3,)", SHAPED, lambda: tree(jnp.zeros(3))),
     ("x integers", V, "frozen_noise", "int32", SHAPED, lambda: tree(jnp.zeros(2, int))),
     ("x another tree", V, "frozen_noise", "frozen_noise['a']: (2,)", SHAPED, lambda: tree({"a": POINT})),
-    ("candidates", V, "candidates", "None", "'together'", lambda: weighted_method(candidates=None)),
     (
         "too many batches",
         V,
