@@ -10,12 +10,13 @@ covariance_tracking: `uniform`, with the covariance of its estimates.
 kept_covariance: the same, the covariance kept from one reset to the next.
 covariance_at: that covariance at a point, for a dynamics to be given.
 exponentially_weighted: any of them, chosen among M+1 batches.
-GradientEstimator, OfRows: the base classes, for one of your own.
+GradientEstimator, OfRows, CovarianceTracking: base classes, for one of your own.
 Estimate, Covariance, Evaluations, Weight: what estimators return and are given.
 """
 
 from ewsg_jax.gradients._control_variate import control_variate as control_variate
 from ewsg_jax.gradients._covariance_at import covariance_at as covariance_at
+from ewsg_jax.gradients._covariance_tracking import CovarianceTracking as CovarianceTracking
 from ewsg_jax.gradients._covariance_tracking import covariance_tracking as covariance_tracking
 from ewsg_jax.gradients._exponentially_weighted import exponentially_weighted as exponentially_weighted
 from ewsg_jax.gradients._full import full as full

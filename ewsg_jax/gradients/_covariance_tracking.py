@@ -7,11 +7,9 @@
 Every K steps, the first included, ω ← θ, c is the mean of ∇Vᵢ(ω), m₁ = 0 and m₂ = n Σᵢ aᵢaᵢᵀ(ω): the covariance is
 then exact. The paper has c = 0, the same law, for as many rows come into the moments as go; but far from the mode
 its m₂ and m₁m₁ᵀ are large beside their difference. In its listing the inner loop stands in an `else`, so that with
-a reset in each pass nothing would move, and `ω ← θ` is lost. With `lagged` a step sees the covariance that the
-listing gives it: 0 in the first one (Γ₀ = γ), and then that of the moments after the last step, so that a reset is
-seen one step late and the first step of a pass moves with the Γ of the pass before; without, the reset is seen at
-once. Between resets Cov may be indefinite: its negative part is dropped. Such steps are counted, and those where
-rounding hides the covariance.
+a reset in each pass nothing would move, and `ω ← θ` is lost; and each step sees the covariance of the moments after
+the last one, so that a reset is seen one step late. Here it is seen at once. Between resets Cov may be indefinite:
+its negative part is dropped. Such steps are counted, and those where rounding hides the covariance.
 
 The estimate is unbiased, 2b evaluations a step, b of them at ω for the accepted batch alone, and n at each
 reset (2n for a low rank: one more pass for the basis).
@@ -24,8 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _tree, products
-from ewsg_jax._module import module, static
+from ewsg_jax import _tree, products
+from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import batching
 from ewsg_jax.gradients.covariance import Covariance, Structure, clipped
@@ -62,8 +60,6 @@ class TrackingMemory(NamedTuple):
         basis: shape (d, r) for a low rank, else None.
         num_clipped: how many steps so far had a covariance that was indefinite or lost in rounding, int32.
         rows: of the row law.
-        before: the moments, their rounding and the basis as the last step left them, where the covariance is
-            lagged; else `()`.
     """
 
     anchor: Position
@@ -73,7 +69,6 @@ class TrackingMemory(NamedTuple):
     basis: Array | None
     num_clipped: Array
     rows: PyTree
-    before: Any = ()
 
 
 class TrackingUpdate(NamedTuple):
@@ -98,8 +93,6 @@ class TrackingUpdate(NamedTuple):
 class CovarianceTracking(WithCovariance[P]):
     """The estimator of `covariance_tracking`."""
 
-    lagged: bool = static(default=False)
-
     def init(self, key: Key, position: Position, data: Data) -> TrackingMemory:
         # The first step resets.
         basis_key, rows_key = jax.random.split(key)
@@ -111,9 +104,8 @@ class CovarianceTracking(WithCovariance[P]):
         moments = Moments(jnp.zeros(d, dtype), jnp.zeros(size, dtype))
         rows = self.law.init(rows_key)
         rounding = jnp.zeros((), dtype)
-        before = (moments, rounding, basis) if self.lagged else ()
         start = _tree.copy(position), jnp.zeros(d, dtype)
-        return TrackingMemory(*start, moments, rounding, basis, jnp.int32(0), rows, before)
+        return TrackingMemory(*start, moments, rounding, basis, jnp.int32(0), rows)
 
     def refresh(
         self, randomness: PyTree, memory: TrackingMemory, step: Array, point: Position, data: Data
@@ -134,15 +126,11 @@ class CovarianceTracking(WithCovariance[P]):
 
         kept = memory.anchor, memory.center, memory.moments, memory.rounding, memory.basis
         anchor, center, moments, rounding, basis = batching.where_due(due, renew, kept)
-        before = kept[2:] if self.lagged else ()
-        renewed = TrackingMemory(anchor, center, moments, rounding, basis, memory.num_clipped, memory.rows, before)
+        renewed = TrackingMemory(anchor, center, moments, rounding, basis, memory.num_clipped, memory.rows)
         return renewed, point, jnp.where(due, self.passes * n, 0)
 
     def covariance_of(self, memory: TrackingMemory, data: Data) -> tuple[Covariance, Array]:
         """Return the covariance of the estimate, and whether it was indefinite or lost in rounding."""
-        if self.lagged:
-            moments, rounding, basis = memory.before
-            memory = memory._replace(moments=moments, rounding=rounding, basis=basis)
         first = memory.moments.first
         if memory.basis is not None:
             first = products.matmul(memory.basis.T, first)
@@ -196,7 +184,6 @@ def covariance_tracking(
     rank: int = 10,
     replace: bool = True,
     rows: Rows = "random",
-    lagged: bool = False,
     chunk_size: int = CHUNK_SIZE,
 ) -> CovarianceTracking[P]:
     """Estimate ∇V as `uniform` does, and report the covariance of the estimate.
@@ -211,8 +198,6 @@ def covariance_tracking(
         rank: r, for a low rank; at most the numbers of a position are used.
         replace: as in `uniform`.
         rows: `"random"` or `"epochs"`, as in `uniform`: the covariance of a block's sum is another one.
-        lagged: report the covariance that EWSG-VR's listing has: 0 in the first step, then that of the moments
-            after the last step, so that a reset is seen one step late; or (False) of the moments at the step.
         chunk_size: rows that a reset takes at once.
 
     Raises:
@@ -224,4 +209,4 @@ def covariance_tracking(
         >>> nc_sghmc = ewsg.kernel(ewsg.dynamics.noise_corrected(1e-2, friction=10.0), estimator)
     """
     given = checked(posterior, batch_size, refresh_every, structure, rank, replace, rows, chunk_size)
-    return CovarianceTracking(**given, lagged=_check.boolean("lagged", lagged))
+    return CovarianceTracking(**given)

@@ -190,7 +190,6 @@ def ewsg_vr(
     refresh_every: Period = None,
     structure: Structure = "dense",
     rank: int = 10,
-    lagged: bool = False,
     frozen_noise: str | PyTree = "momentum",
     carry_index: bool = False,
     integrator: Literal["semi_implicit", "euler"] = "semi_implicit",
@@ -220,8 +219,6 @@ def ewsg_vr(
         refresh_every: K, steps between covariance resets, an integer or a function of n. Default: ⌈n/(b(M+1))⌉.
         structure: of the covariance, `"dense"` (default), `"diagonal"` or `"low_rank"`: see `nc_sghmc`.
         rank: r, of `"low_rank"`; at most d are used. Default 10.
-        lagged: as the paper's listing: no covariance in the first step (Γ₀ = γ), then that of the moments after the
-            last step, so that a pass begins with the friction of the one before. Default False: at once.
         frozen_noise: x: `"momentum"` (default), `"zero"`, `"one"`, `"rest"` or a tree shaped like the position, as
             in `ewsg_jax.gradients.exponentially_weighted`.
         carry_index: begin each index chain with the batch that the last step took. Default False: with a new one.
@@ -259,7 +256,6 @@ def ewsg_vr(
                 structure=structure,
                 rank=rank,
                 replace=replace,
-                lagged=lagged,
             ),
             chain_length=chain_length,
             frozen_noise=frozen_noise,

@@ -177,7 +177,7 @@ def kept_covariances_and_carried_indices():
     for kernel in (
         ewsg.nc_sghmc(MODEL, 1e-3, friction=2.0, batch_size=4, covariance="kept", refresh_every=5),
         ewsg.nc_sghmc(MODEL, 1e-3, friction=2.0, batch_size=8, structure="low_rank", rank=2, replace=False),
-        ewsg.ewsg_vr(MODEL, 1e-3, friction=2.0, batch_size=4, lagged=True, carry_index=True),
+        ewsg.ewsg_vr(MODEL, 1e-3, friction=2.0, batch_size=4, carry_index=True),
     ):
         expected = stepped(kernel, 4, 5)
         assert (expected == expected[:, :1]).all()

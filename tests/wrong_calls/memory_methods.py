@@ -168,14 +168,6 @@ of(
     "ewsg_vr",
     ("batch", V, "batch_size", "got 0", WHOLE, lambda: ewsg.ewsg_vr(MODEL, 0.1, friction=1.0, batch_size=0)),
     (
-        "lagged",
-        T,
-        "lagged",
-        "1 (int)",
-        "True or False",
-        lambda: ewsg.ewsg_vr(MODEL, 0.1, friction=1.0, batch_size=1, lagged=1),
-    ),
-    (
         "visits",
         T,
         "chain_length",

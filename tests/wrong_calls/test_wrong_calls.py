@@ -61,6 +61,7 @@ UNTESTED = {
     "dynamics.GradientAt": "a protocol of the kernel's own",
     "dynamics.UnderdampedState": "made by a dynamics",
     "gradients.Covariance": "made by an estimator",
+    "gradients.CovarianceTracking": "a base class: `kernel` checks that it gets one",
     "gradients.Estimate": "made by an estimator",
     "gradients.Evaluations": "made by an estimator",
     "gradients.GradientEstimator": "a base class: `kernel` checks that it gets one",

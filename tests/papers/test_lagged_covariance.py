@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from benchmarks.papers.lagged_covariance import lagged_covariance
 from ewsg_jax.gradients.index_chain import ChainDraw
 from tests.oracles import enumeration
 
@@ -40,18 +41,13 @@ def printed(rows, integrator):
     return np.array(positions), np.array(gammas)
 
 
-def kernel_of(integrator, batch_size, lagged=True):
-    return ewsg.ewsg_vr(
-        ewsg.models.logistic_regression(prior_scale=PRIOR_SCALE),
-        STEP_SIZE,
-        friction=FRICTION,
-        temperature=TEMPERATURE,
-        batch_size=batch_size,
-        chain_length=0,
-        refresh_every=EVERY,
-        integrator=integrator,
-        lagged=lagged,
+def kernel_of(integrator, batch_size, estimator=lagged_covariance):
+    dynamics = ewsg.dynamics.noise_corrected(
+        STEP_SIZE, friction=FRICTION, temperature=TEMPERATURE, integrator=integrator
     )
+    posterior = ewsg.models.logistic_regression(prior_scale=PRIOR_SCALE)
+    tracking = estimator(posterior, batch_size=batch_size, refresh_every=EVERY)
+    return ewsg.kernel(dynamics, ewsg.gradients.exponentially_weighted(tracking, chain_length=0))
 
 
 @pytest.mark.parametrize("integrator", ["semi_implicit", "euler"])
@@ -76,7 +72,7 @@ def test_ewsg_vr_is_algorithm_two_as_it_is_printed(x64, batch_size, integrator):
     np.testing.assert_allclose(ours, positions, rtol=1e-10)
     np.testing.assert_array_equal(gammas[0], FRICTION * np.eye(2))
     assert np.abs(gammas[1:] - gammas[0]).max() > 0.05, "the covariance is felt"
-    at_once, same = run(kernel_of(integrator, batch_size, lagged=False))
+    at_once, same = run(kernel_of(integrator, batch_size, ewsg.gradients.covariance_tracking))
     assert np.abs(at_once - positions).max() > 1e-6, "a reset at once is another run"
     np.testing.assert_array_equal(counts, same)
 
@@ -84,26 +80,19 @@ def test_ewsg_vr_is_algorithm_two_as_it_is_printed(x64, batch_size, integrator):
 @pytest.mark.parametrize("structure", ["dense", "diagonal", "low_rank"])
 def test_each_structure_reports_the_covariance_of_the_last_step(structure):
     data = {"x": jnp.asarray(X, jnp.float32), "y": jnp.asarray(Y, jnp.float32)}
-    make = lambda lagged: ewsg.gradients.covariance_tracking(
-        ewsg.models.logistic_regression(),
-        batch_size=1,
-        refresh_every=EVERY,
-        structure=structure,
-        rank=2,
-        lagged=lagged,
-    )
-    estimator, at_once = make(True), make(False)
-    assert "lagged=True" in repr(estimator)
-    assert "lagged" not in repr(at_once)
+    options = {"batch_size": 1, "refresh_every": EVERY, "structure": structure, "rank": 2}
+    posterior = ewsg.models.logistic_regression()
+    estimator = lagged_covariance(posterior, **options)
+    at_once = ewsg.gradients.covariance_tracking(posterior, **options)
+    assert repr(estimator) == repr(at_once).replace("covariance_tracking", "lagged_covariance")
     memory = estimator.init(jax.random.key(0), jnp.asarray(START, jnp.float32), data)
-    before = at_once.covariance_of(memory._replace(before=()), data)[0].matrix
+    before = at_once.covariance_of(memory.now, data)[0].matrix
     np.testing.assert_array_equal(before, 0 * before)
     for step in range(2 * EVERY):
         point = jnp.asarray(START + 0.1 * step, jnp.float32)
         draw = jnp.array([step % N])
         renewed, _, _ = jax.jit(estimator.refresh)(draw, memory, jnp.int32(step), point, data)
-        reported = estimator.covariance_of(renewed, data)[0]
-        last = at_once.covariance_of(memory._replace(before=()), data)[0]
-        jax.tree.map(np.testing.assert_array_equal, reported, last)
-        _, update = estimator.propose(draw, renewed, point, data, lambda *a: 0.0)
+        last = at_once.covariance_of(memory.now, data)[0]
+        estimate, update = estimator.propose(draw, renewed, point, data, lambda *a: 0.0)
+        jax.tree.map(np.testing.assert_array_equal, estimate.covariance, last)
         memory = estimator.commit(update, renewed)
