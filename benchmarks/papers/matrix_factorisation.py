@@ -4,7 +4,7 @@ The tables give steps and numbers of each method; model and data are in a paper 
 xᵢⱼ = wᵢᵀ vⱼ + noise at random entries of a square matrix of low rank, drawn from the prior N(0, I) of the
 factors; symmetric stable noise around the product (`stable`: a mixture of normal laws in the place of an
 augmentation); RMSE at entries that are held out, without noise, of the mean product of some chains. The
-distributed variant moves the factors in parallel, each with a matrix of its own: `hamcmc(blocks="leaves")`; its
+distributed variant moves the factors in parallel, each with a matrix of its own (`blockwise`); its
 noise is normal, its steps constant.
 
 The posterior is the same for all rotations of the factors: chains that are each near one of them are no draws of
@@ -22,6 +22,7 @@ Matrix factorisation: xᵢⱼ = wᵢᵀ vⱼ + noise at the entries that are see
 Synthetic matrices stand in for those of the paper, MovieLens among them, which `datasets.movielens` reads.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,12 +34,13 @@ import numpy as np
 
 from benchmarks.papers import metrics
 from benchmarks.papers.annotations import Array, Data, Key
+from benchmarks.papers.blockwise import blockwise
 from benchmarks.papers.decreasing import POWER, kernels
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Panel
 from benchmarks.papers.networks import NormalPrior
 from benchmarks.papers.predicting import Budget, Problem, better, ends, line, numbers_of, run
-from ewsg_jax import Posterior, Samples, stack
+from ewsg_jax import Posterior, Samples, kernel, stack
 from ewsg_jax.experiments import ConfigError, Method, at_least, method_of
 
 RARE = 1e-6
@@ -190,7 +192,11 @@ class Settings:
             if own.pop("model", None) not in MODELS:
                 raise ConfigError(f"methods[{number}].model must be one of {', '.join(MODELS)}")
             if table["model"] == model:
-                found.append(method_of(own | {"batch_size": self.batch_size}, number))
+                blocks = own.pop("blocks", "whole")
+                if blocks not in ("whole", "leaves"):
+                    raise ConfigError(f"methods[{number}].blocks must be 'whole' or 'leaves'; got {blocks!r}")
+                made = method_of(own | {"batch_size": self.batch_size}, number)
+                found.append(dataclasses.replace(made, options={**made.options, "blocks": blocks}))
         return {each.label: each for each in found}
 
 
@@ -205,7 +211,12 @@ def runs(
     power, step = (POWER if model == "stable" else 0.0), float(method.options["step_size"])
     first = step**power if power else step
     unit = len(problem.train["y"]) if power else 1
+    options = dict(method.options)
+    blocks = options.pop("blocks")
+    method = dataclasses.replace(method, options=options)
     made = kernels(method, problem.posterior, [first * x for x in factors], unit, power=power)
+    if blocks == "leaves":
+        made = [kernel(blockwise(each.dynamics), each.estimator) for each in made]
     return list(run(key, stack(made), problem, budget))
 
 

@@ -11,7 +11,7 @@ riemannian: in a metric of yours.
 quasi_newton: with a matrix from the steps of other chains.
 LowRank: an inverse mass, for any of them that takes one.
 in_metric: a dynamics in the coordinates of an inverse mass.
-Dynamics: the base class, for one of your own.
+Dynamics: the base class, for one of your own; QuasiNewton: that of quasi_newton.
 GradientAt: how a dynamics asks for the gradient at another point.
 LangevinState, UnderdampedState, ThermostatState, PreconditionedState, RiemannianState, QuasiNewtonState: their
     states.
@@ -25,6 +25,7 @@ from ewsg_jax.dynamics._noise_reduced import noise_reduced as noise_reduced
 from ewsg_jax.dynamics._palindrome import palindrome as palindrome
 from ewsg_jax.dynamics._preconditioned import PreconditionedState as PreconditionedState
 from ewsg_jax.dynamics._preconditioned import preconditioned as preconditioned
+from ewsg_jax.dynamics._quasi_newton import QuasiNewton as QuasiNewton
 from ewsg_jax.dynamics._quasi_newton import QuasiNewtonState as QuasiNewtonState
 from ewsg_jax.dynamics._quasi_newton import quasi_newton as quasi_newton
 from ewsg_jax.dynamics._riemannian import RiemannianState as RiemannianState

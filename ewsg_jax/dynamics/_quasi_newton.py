@@ -10,8 +10,7 @@ So M chains run interleaved, and each is moved by what the others have seen: H i
 papers at hand do not print the lag of the pairs. It follows from the supplement's set of points, θ_{t−2M+1} …
 θ_{t−1} without θ_{t−M}: any lag but M would need θ_{t−M}.) A pair that is missing, since one of its points is from
 before the start, or whose curvature is not above ε, sᵀy > ε ‖s‖ ‖y‖, is left out. h is constant on blocks of M
-steps. With `blocks="leaves"` each leaf of the position has an H of its own, from its own parts of the pairs: the
-variant for blocks that are moved in parallel (the supplement's Table 3).
+steps.
 
 Targets exp(−V/T) on a quadratic V = θᵀAθ/2, with a bias of order h: there y = (A + λI) s, H holds the directions of
 the s alone, and a step from the target leaves, given H, the covariance T (A⁻¹ + h² H A H).
@@ -24,7 +23,7 @@ points for independent of the new ones beside them.) Measured for x ~ N(0, 1), y
 nearly Gaussian, and with a λ that is not small beside the changes of the curvature.
 """
 
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +33,7 @@ from ewsg_jax import _check, _tree
 from ewsg_jax._module import Constant, Schedule, hyperparameters, module, number, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
-from ewsg_jax.dynamics import blockwise, lbfgs
+from ewsg_jax.dynamics import lbfgs
 from ewsg_jax.dynamics.protocol import (
     Dynamics,
     GradientAt,
@@ -44,8 +43,6 @@ from ewsg_jax.dynamics.protocol import (
 )
 from ewsg_jax.gradients.protocol import Estimate
 from ewsg_jax.tags import saved_as
-
-BLOCKS = ("whole", "leaves")
 
 
 @saved_as("quasi_newton_state")
@@ -58,7 +55,7 @@ class QuasiNewtonState(NamedTuple):
         points: θ_{t−M+1} … θ_t, leaves (M, …); θ_i at place i mod M.
         pairs: s_{t−M+2} … s_t and then the y, leaves (2, M − 1, …); pair i at place i mod M − 1. With the points
             the s say where θ_{t−2M+2} … θ_{t−M} were.
-        usable: whether there is such a pair, of enough curvature, shape (M − 1,); of each block, (M − 1, blocks).
+        usable: whether there is such a pair, of enough curvature, shape (M − 1,).
         step: t, the number of moves made.
     """
 
@@ -71,10 +68,10 @@ class QuasiNewtonState(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A state with the factor of H, or of the H of each block."""
+    """A state with the factor of H."""
 
     state: QuasiNewtonState
-    factor: lbfgs.Factor | blockwise.Factors
+    factor: lbfgs.Factor
 
 
 class Coefficients(NamedTuple):
@@ -98,7 +95,6 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
     curvature_threshold: Any
     temperature: Constant | Schedule
     noise: NoiseLaw = static(default="gaussian")
-    blocks: str = static(default="whole")
 
     @property
     def extra_gradients(self) -> int:
@@ -109,8 +105,7 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
         size = self.memory_size
         points = jax.tree.map(lambda x: jnp.repeat(x[None], size, axis=0), position)
         pairs = jax.tree.map(lambda x: jnp.zeros((2, size - 1, *x.shape), x.dtype), position)
-        of_blocks = () if self.blocks == "whole" else (len(jax.tree.leaves(position)),)
-        usable = jnp.zeros((size - 1, *of_blocks), bool)
+        usable = jnp.zeros(size - 1, bool)
         return QuasiNewtonState(position, _tree.copy(position), points, pairs, usable, jnp.int32(0))
 
     def evaluation_point(self, state: QuasiNewtonState) -> Position:
@@ -126,13 +121,12 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
     def prepare(self, state: QuasiNewtonState, prior_gradient: PriorGradient, data: Data) -> Prepared:
         # The place of the oldest pair is that of the one which this step makes.
         oldest = (state.step + 1) % (self.memory_size - 1)
-        factor = lbfgs.factor if self.blocks == "whole" else blockwise.factors
-        return Prepared(state, factor(state.pairs, state.usable, oldest, self.initial_scale))
+        return Prepared(state, lbfgs.factor(state.pairs, state.usable, oldest, self.initial_scale))
 
     def log_weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
         # θ_t = θ_{t−M} is the most likely value, so x = 0 is what "momentum" means without a momentum.
         name = "zero" if isinstance(frozen_noise, str) and frozen_noise == "momentum" else frozen_noise
-        force = blockwise.transposed_times(prepared.factor, estimate.gradient)
+        force = lbfgs.transposed_times(prepared.factor, estimate.gradient)
         return half_squared_sum(name, {}, self.coefficients(prepared.state.step).weight, force)
 
     def apply(
@@ -140,8 +134,8 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
     ) -> QuasiNewtonState:
         (state, factor), g, size = prepared, estimate.gradient, self.memory_size
         c = self.coefficients(state.step)
-        kick = _tree.combine((c.drift, blockwise.transposed_times(factor, g)), (c.noise, noise))
-        end = _tree.combine((1, state.point), (1, blockwise.times(factor, kick)))
+        kick = _tree.combine((c.drift, lbfgs.transposed_times(factor, g)), (c.noise, noise))
+        end = _tree.combine((1, state.point), (1, lbfgs.times(factor, kick)))
 
         # As the points were rounded, so that s and y belong together.
         s = _tree.combine((1, end), (-1, state.point))
@@ -149,8 +143,7 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
         step = state.step + 1
         place = step % (size - 1)
         # In the first M steps θ_{t−M} is none of the chain's points, or the one that other steps begin from.
-        is_usable = lbfgs.is_usable if self.blocks == "whole" else blockwise.is_usable
-        usable = (step >= size) & is_usable(s, y, self.curvature_threshold)
+        usable = (step >= size) & lbfgs.is_usable(s, y, self.curvature_threshold)
         points = jax.tree.map(lambda x, new: _set(x, new, step % size), state.points, end)
         return QuasiNewtonState(
             end,
@@ -177,7 +170,6 @@ def quasi_newton(
     curvature_threshold: ArrayLike = 1e-4,
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
-    blocks: Literal["whole", "leaves"] = "whole",
 ) -> QuasiNewton:
     """Move M interleaved chains, each with a matrix that L-BFGS makes of the steps of the others.
 
@@ -194,7 +186,6 @@ def quasi_newton(
         curvature_threshold: ε > 0, the least cosine of the angle between s and y.
         temperature: T > 0, as `step_size` but read at every step.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
-        blocks: `"whole"`, one matrix for the position, or `"leaves"`, one for each leaf of its tree.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind.
@@ -209,7 +200,6 @@ def quasi_newton(
     _check.positive("initial_scale", initial_scale)
     _check.positive("curvature_threshold", curvature_threshold)
     check_noise(noise)
-    _check.one_of("blocks", blocks, BLOCKS)
     return QuasiNewton(
         **given,
         memory_size=int(memory_size),
@@ -217,7 +207,6 @@ def quasi_newton(
         initial_scale=number(initial_scale),
         curvature_threshold=number(curvature_threshold),
         noise=noise,
-        blocks=blocks,
     )
 
 

@@ -1,6 +1,5 @@
 """Langevin dynamics whose matrix adapts to the position or the path: pSGLD, SGRLD and HAMCMC."""
 
-from typing import Literal
 
 import jax
 from jax.typing import ArrayLike
@@ -165,7 +164,6 @@ def hamcmc(
     trust_region: ArrayLike = 1.0,
     initial_scale: ArrayLike = 1.0,
     curvature_threshold: ArrayLike = 1e-4,
-    blocks: Literal["whole", "leaves"] = "whole",
     replace: bool = True,
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
@@ -193,7 +191,6 @@ def hamcmc(
             (1/variance). The default, 1, is for parameters of unit scale.
         initial_scale: γ_H > 0, an inverse curvature: H is γ_H I without pairs and where they are silent. Default 1.
         curvature_threshold: ε > 0, the least cosine of the angle between s and y of a pair in use. Default 1e-4.
-        blocks: `"whole"` (default): one H for the position; `"leaves"`: one for each leaf, from its part of a pair.
         replace: draw rows with replacement (default), or (False) a uniform subset.
         rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs `replace=True`.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
@@ -215,7 +212,6 @@ def hamcmc(
             curvature_threshold=curvature_threshold,
             temperature=temperature,
             noise=noise,
-            blocks=blocks,
         ),
         gradients.uniform(posterior, batch_size=batch_size, replace=replace, rows=rows),
     )

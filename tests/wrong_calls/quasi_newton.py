@@ -22,7 +22,6 @@ SIZE = "must be a whole number, at least 2"
 
 of(
     "dynamics.quasi_newton",
-    ("blocks", V, "blocks", "'rows' (str)", "one of 'whole', 'leaves'", lambda: dynamics(blocks="rows")),
     ("no step", V, "step_size", "got 0.0", SCHEDULE, lambda: dynamics(0.0)),
     ("step a text", T, "step_size", "'0.1' (str)", SCHEDULE, lambda: dynamics("0.1")),
     ("schedule that fails", V, "step_size", "RuntimeError: the disk is full", SCHEDULE, lambda: dynamics(failing)),

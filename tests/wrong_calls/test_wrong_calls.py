@@ -44,6 +44,7 @@ UNTESTED = {
     "datasets.Whitened": "made by `whiten`",
     "datasets.breast_cancer": "takes no argument",
     "dynamics.PreconditionedState": "made by a dynamics",
+    "dynamics.QuasiNewton": "a base class: `kernel` checks that it gets one",
     "dynamics.QuasiNewtonState": "made by a dynamics",
     "dynamics.RiemannianState": "made by a dynamics",
     "dynamics.ThermostatState": "made by a dynamics",

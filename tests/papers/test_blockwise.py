@@ -6,6 +6,7 @@ import numpy as np
 import scipy.linalg
 
 import ewsg_jax as ewsg
+from benchmarks.papers.blockwise import blockwise
 from ewsg_jax import Randomness
 from tests.oracles import quasi_newton as oracle
 from tests.parts import altered
@@ -48,7 +49,7 @@ def flat(position):
     return jnp.concatenate([position["a"], position["b"]["c"]])
 
 
-def kernel_of(blocks="leaves"):
+def kernel_of(form=blockwise):
     posterior = ewsg.Posterior(lambda p, x: -0.5 * jnp.sum((flat(p) - x) ** 2), lambda p: 0.0)
     full = ewsg.gradients.full(posterior)
     force = lambda p: tree(jnp.asarray(BENT) @ flat(p))
@@ -64,9 +65,8 @@ def kernel_of(blocks="leaves"):
         initial_scale=GAMMA,
         curvature_threshold=THRESHOLD,
         temperature=T,
-        blocks=blocks,
     )
-    return ewsg.kernel(made, bent)
+    return ewsg.kernel(form(made), bent)
 
 
 def trajectory(kernel):
@@ -84,21 +84,21 @@ def test_steps_are_those_of_an_oracle_with_a_matrix_for_each_block(x64):
     chain = Chain(START, M, LAM, GAMMA, THRESHOLD, T)
     expected = [chain.move(H, lambda p: BENT @ p, noise) for noise in NOISE]
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
-    assert state.dynamics.usable.shape == (M - 1, len(SIZES))
+    assert [block.usable.shape for block in state.dynamics.blocks] == [(M - 1,)] * len(SIZES)
     assert chain.left_out > 0, "some blocks' pairs are left out, others' of the same step are not"
-    assert np.abs(trajectory(kernel_of("whole"))[1] - found).max() > 1e-3, "one matrix is another chain"
+    assert np.abs(trajectory(kernel_of(lambda whole: whole))[1] - found).max() > 1e-3, "one matrix is another chain"
 
 
 def test_one_leaf_is_the_whole(x64):
     """Bit for bit the same chain."""
     model, data = ewsg.models.gaussian_location(), jnp.asarray(RNG.normal(size=(30, 3)))
     runs = []
-    for blocks in ("whole", "leaves"):
-        kernel = ewsg.hamcmc(model, 0.01, batch_size=5, initial_scale=0.1, memory_size=3, blocks=blocks)
+    whole = ewsg.hamcmc(model, 0.01, batch_size=5, initial_scale=0.1, memory_size=3)
+    for kernel in (whole, ewsg.kernel(blockwise(whole.dynamics), whole.estimator)):
         state, step = kernel.init(jax.random.key(0), jnp.zeros(3), data), jax.jit(kernel.step)
         for key in jax.random.split(jax.random.key(1), 12):
             state, info = step(key, state, data)
         runs.append(state.position)
         assert int(info.gradient_evaluations) == 10
     np.testing.assert_array_equal(*runs)
-    assert "blocks='leaves'" in repr(kernel)
+    assert "blockwise(step_size=0.01" in repr(kernel)
