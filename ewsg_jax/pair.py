@@ -133,7 +133,7 @@ def kernel(dynamics: Dynamics[Any], estimator: GradientEstimator[P]) -> Kernel[P
         )
     if estimator.frozen_noise is not None and not dynamics.frozen_noise:
         raise ValueError(f"dynamics must have a weight for an exponentially weighted estimator; got {dynamics}")
-    if isinstance(estimator.frozen_noise, str):
+    if estimator.frozen_noise is not None:
         _check.one_of("frozen_noise of this dynamics", estimator.frozen_noise, dynamics.frozen_noise)
 
     return Pair(dynamics=dynamics, estimator=estimator)

@@ -56,11 +56,9 @@ class Langevin(Dynamics[LangevinState]):
         h, t = self.step_size(step), self.temperature(step)
         return Coefficients(-h, jnp.sqrt(2 * h * t), jnp.sqrt(h / (2 * t)))
 
-    def log_weight(
-        self, prepared: LangevinState, estimate: Estimate, frozen_noise: str | PyTree = "momentum"
-    ) -> Array:
+    def log_weight(self, prepared: LangevinState, estimate: Estimate, frozen_noise: str = "momentum") -> Array:
         # θ' = θ is the most likely value, so x = 0 is what "momentum" means without a momentum.
-        name = "zero" if isinstance(frozen_noise, str) and frozen_noise == "momentum" else frozen_noise
+        name = "zero" if frozen_noise == "momentum" else frozen_noise
         return half_squared_sum(name, {}, self.coefficients(prepared.step).weight, estimate.gradient)
 
     def apply(

@@ -45,11 +45,9 @@ class NoiseCorrected(TakesOutHeat):
         """Return (Γ − γ)p = h Cov p/(2T)."""
         return _tree.combine((self.coefficients(state.step).update.damping, covariance.times(state.momentum)))
 
-    def log_weight(
-        self, prepared: UnderdampedState, estimate: Estimate, frozen_noise: str | PyTree = "momentum"
-    ) -> Array:
+    def log_weight(self, prepared: UnderdampedState, estimate: Estimate, frozen_noise: str = "momentum") -> Array:
         # x = √h Γp/σ and x = (−1 + hΓ)p/(σ√h) hold the friction; the others do not.
-        has_friction = isinstance(frozen_noise, str) and frozen_noise in ("momentum", "rest")
+        has_friction = frozen_noise in ("momentum", "rest")
         seen = self.with_force((), prepared, estimate) if has_friction else estimate
         return super().log_weight(prepared, seen, frozen_noise)
 

@@ -118,7 +118,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
         root = jnp.sqrt(mean_square)
         return jnp.where(root > 0, -(self.scale(mean_square) ** 2) * slope / jnp.where(root > 0, 2 * root, 1), 0)
 
-    def log_weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
+    def log_weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str = "momentum") -> Array:
         state, c = prepared.state, self.coefficients(prepared.state.step)
         root = jax.tree.map(lambda m: jnp.sqrt(self.scale(m)), state.mean_square)
         scaled = jax.tree.map(lambda r, g: r * g, root, estimate.gradient)
@@ -127,7 +127,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
         if self.correction:
             drift = jax.tree.map(lambda m, d, r: self.divergence(m, d) / r, state.mean_square, state.slope, root)
             named["momentum"] = (c.frozen, drift)
-        elif isinstance(frozen_noise, str) and frozen_noise == "momentum":
+        elif frozen_noise == "momentum":
             frozen_noise = "zero"
         return half_squared_sum(frozen_noise, named, c.weight, scaled)
 

@@ -123,9 +123,9 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
         oldest = (state.step + 1) % (self.memory_size - 1)
         return Prepared(state, lbfgs.factor(state.pairs, state.usable, oldest, self.initial_scale))
 
-    def log_weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
+    def log_weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str = "momentum") -> Array:
         # θ_t = θ_{t−M} is the most likely value, so x = 0 is what "momentum" means without a momentum.
-        name = "zero" if isinstance(frozen_noise, str) and frozen_noise == "momentum" else frozen_noise
+        name = "zero" if frozen_noise == "momentum" else frozen_noise
         force = lbfgs.transposed_times(prepared.factor, estimate.gradient)
         return half_squared_sum(name, {}, self.coefficients(prepared.state.step).weight, force)
 

@@ -104,7 +104,7 @@ class Riemannian(Dynamics[RiemannianState]):
         factor = jnp.linalg.cholesky(metric) if is_dense else jnp.sqrt(metric)
         return Prepared(state, metric, factor, drift)
 
-    def log_weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
+    def log_weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str = "momentum") -> Array:
         factor, c = prepared.factor, self.coefficients(prepared.state.step)
         # θ' = θ is the most likely value: x undoes the drift Γ.
         if factor.ndim == 2:

@@ -76,9 +76,7 @@ class Thermostat(Dynamics[ThermostatState]):
         noise_scale = jnp.sqrt(2 * gamma * t)
         return Coefficients(h, t, -h, noise_scale, noise_scale * jnp.sqrt(h))
 
-    def log_weight(
-        self, prepared: ThermostatState, estimate: Estimate, frozen_noise: str | PyTree = "momentum"
-    ) -> Array:
+    def log_weight(self, prepared: ThermostatState, estimate: Estimate, frozen_noise: str = "momentum") -> Array:
         # That of the underdamped dynamics whose friction is ζ and whose noise is that of γ.
         c = self.coefficients(prepared.step)
         terms = explicit_exponent(Scales(c.step_size, prepared.thermostat, c.temperature, c.noise_scale))

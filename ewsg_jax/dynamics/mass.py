@@ -91,7 +91,7 @@ class InMetric(Dynamics[Any]):
     def prepare(self, state: Any, prior_gradient: PriorGradient, data: Data) -> Any:
         return self.dynamics.prepare(state, prior_gradient, data)
 
-    def log_weight(self, prepared: Any, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
+    def log_weight(self, prepared: Any, estimate: Estimate, frozen_noise: str = "momentum") -> Array:
         return self.dynamics.log_weight(prepared, self._seen(estimate), frozen_noise)
 
     def apply(self, noise: PyTree, prepared: Any, estimate: Estimate, gradient_at: GradientAt) -> Any:

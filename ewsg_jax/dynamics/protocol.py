@@ -4,9 +4,6 @@ import abc
 from collections.abc import Callable
 from typing import Any, ClassVar, Generic, Protocol
 
-import jax
-import jax.numpy as jnp
-
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import Part, module
 from ewsg_jax._random import NOISE_LAWS, NoiseLaw
@@ -74,7 +71,7 @@ class Dynamics(Part, abc.ABC, Generic[State]):
         """Return what `log_weight` and `apply` get: worked out once a step, before any gradient is estimated."""
         return state
 
-    def log_weight(self, prepared: Any, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
+    def log_weight(self, prepared: Any, estimate: Estimate, frozen_noise: str = "momentum") -> Array:
         """Return ½‖x + a‖²: a is the estimate in units of the noise, x the frozen noise."""
         raise NotImplementedError(f"{type(self).__name__} has no weight")
 
@@ -103,20 +100,17 @@ def check_noise(noise: NoiseLaw) -> None:
     _check.one_of("noise", noise, NOISE_LAWS)
 
 
-def half_squared_sum(frozen_noise: str | PyTree, named: dict[str, Term], scale: Any, g: PyTree) -> Array:
-    """Return ½‖x + scale·g‖² for x named or given.
+def half_squared_sum(frozen_noise: str, named: dict[str, Term], scale: Any, g: PyTree) -> Array:
+    """Return ½‖x + scale·g‖² for x named.
 
     Args:
-        frozen_noise: a name, or a tree shaped like the position.
+        frozen_noise: a name.
         named: for each state-dependent name, x as a `(coefficient, tree)` term.
         scale: the coefficient of the gradient, √h/σ.
         g: the gradient.
     """
     a = (scale, g)
-    if not isinstance(frozen_noise, str):
-        x = jax.tree.map(lambda leaf, like: jnp.asarray(leaf, like.dtype), frozen_noise, g)
-        total = _tree.combine(a, (1, x))
-    elif frozen_noise == "zero":
+    if frozen_noise == "zero":
         total = _tree.combine(a)
     elif frozen_noise == "one":
         total = _tree.combine(a, (1, _tree.ones_like(g)))

@@ -89,9 +89,7 @@ class Underdamped(Dynamics[UnderdampedState]):
         scales = Scales(h, gamma, t, jnp.sqrt(2 * gamma * t))
         return Coefficients(self.terms(scales), self.exponent(scales))
 
-    def log_weight(
-        self, prepared: UnderdampedState, estimate: Estimate, frozen_noise: str | PyTree = "momentum"
-    ) -> Array:
+    def log_weight(self, prepared: UnderdampedState, estimate: Estimate, frozen_noise: str = "momentum") -> Array:
         return weighed(self.coefficients(prepared.step).weight, prepared.momentum, estimate, frozen_noise)
 
     def apply(
@@ -126,7 +124,7 @@ def kick(c: Kick, noise: PyTree, momentum: PyTree, gradient: Position) -> PyTree
     return _tree.combine((c.decay, momentum), (c.gradient, gradient), (c.noise, noise))
 
 
-def weighed(terms: WeightTerms, momentum: PyTree, estimate: Estimate, frozen_noise: str | PyTree) -> Array:
+def weighed(terms: WeightTerms, momentum: PyTree, estimate: Estimate, frozen_noise: str) -> Array:
     """Return ½‖x + scale·g‖², each named x a multiple of the momentum."""
     named: dict[str, Term] = {name: (c, momentum) for name, c in terms.frozen_noise.items()}
     return half_squared_sum(frozen_noise, named, terms.scale, estimate.gradient)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ewsg_jax._types import Data, PyTree
+from ewsg_jax._types import Data
 from ewsg_jax.gradients._control_variate import ControlVariate
 from ewsg_jax.gradients._exponentially_weighted import ExponentiallyWeighted
 from ewsg_jax.gradients._full import Full
@@ -61,7 +61,7 @@ class Known(NamedTuple):
         by: in words.
         lags: how old anchors are.
         chain_length: of the index chain that chooses among batches, None for no weights.
-        frozen_noise: x of the weights, by name or as a tree.
+        frozen_noise: x of the weights, by name.
         structure: of the covariance that is reported.
     """
 
@@ -69,7 +69,7 @@ class Known(NamedTuple):
     by: str
     lags: Lags | None = None
     chain_length: float | None = None
-    frozen_noise: str | PyTree | None = None
+    frozen_noise: str | None = None
     structure: Structure = "dense"
 
 

@@ -138,15 +138,13 @@ class Near:
         told = self.known
         if told.chain_length is None:
             return None
-        named = isinstance(told.frozen_noise, str)
         with jax.enable_x64(True):
             terms = weight_terms(
                 self.dynamics,
                 self.kernel.estimator.posterior,
                 self.wide_state(None),
                 self.reported(noise),
-                None if named else told.frozen_noise,
-                told.frozen_noise if named else None,
+                told.frozen_noise,
                 self.data,
             )
             weight = Weight(*(np.asarray(term, float) for term in terms)).scaled(self.scale)

@@ -140,24 +140,23 @@ class Weight(NamedTuple):
         return np.einsum("pcd,pcd->pc", gradients, 0.5 * gradients @ self.square + slope[:, None])
 
 
-@functools.partial(jax.jit, static_argnames=("posterior", "name"), compiler_options=UNOPTIMISED)
+@functools.partial(jax.jit, static_argnames=("posterior", "frozen_noise"), compiler_options=UNOPTIMISED)
 def weight_terms(
     dynamics: Dynamics,
     posterior: Posterior,
     state: Any,
     covariance: PyTree,
-    frozen: PyTree,
-    name: str | None,
+    frozen_noise: str,
     data: Data,
 ) -> tuple[Array, Array, Array]:
-    """Return M, J and j of the weight that a dynamics gives at the mode; `frozen` where x has no name."""
+    """Return M, J and j of the weight that a dynamics gives at the mode."""
     flat, unravel = ravel_pytree(jax.tree.map(jnp.zeros_like, state.position))
     size = len(names_of(state)) * flat.shape[0]
 
     def weight(g: Array, z: Array) -> Array:
         prepared = dynamics.prepare(at(state, z), posterior.prior_gradient, data)
         estimate = Estimate(unravel(g), (), covariance=covariance)
-        return dynamics.log_weight(prepared, estimate, frozen if name is None else name)
+        return dynamics.log_weight(prepared, estimate, frozen_noise)
 
     slope, still = jax.grad(weight), jnp.zeros(size, flat.dtype)
     return jax.jacfwd(slope)(flat, still), jax.jacfwd(slope, argnums=1)(flat, still), slope(flat, still)

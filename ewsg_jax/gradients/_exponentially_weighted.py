@@ -28,12 +28,14 @@ import jax
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
-from ewsg_jax.gradients.frozen_noise import FROZEN_NOISE, check_shapes, check_tree
 from ewsg_jax.gradients.index_chain import ChainDraw, Proposal, exactly, together
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
 from ewsg_jax.gradients.remembering import Remembering
 from ewsg_jax.needs import Need
 from ewsg_jax.rows.law import laws_of, lists_batches
+
+FROZEN_NOISE = ("momentum", "zero", "one", "rest")
+"""The names of x."""
 
 
 @module
@@ -44,14 +46,12 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         estimator: the wrapped one, whose posterior and memory are this one's; one that remembers where the index
             is carried.
         chain_length: M, or infinity for exact weights.
-        frozen: the frozen noise as a tree, None where it has a name.
-        name: that name, None where it is a tree.
+        name: that of the frozen noise.
     """
 
     estimator: GradientEstimator[P]
     chain_length: int | float = static(default=1)
-    frozen: PyTree = None
-    name: str | None = static(default="momentum")
+    name: str = static(default="momentum")
 
     @property
     def is_exact(self) -> bool:
@@ -64,8 +64,8 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         return isinstance(self.estimator, Remembering)
 
     @property
-    def frozen_noise(self) -> str | PyTree:
-        return self.frozen if self.name is None else self.name
+    def frozen_noise(self) -> str:
+        return self.name
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -84,8 +84,6 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         self.estimator.check(position, data)
         if self.is_exact:
             self.estimator.batches(data)
-        if self.name is None:
-            check_shapes(self.frozen, position)
 
     def draw(self, key: Key, data: Data) -> ChainDraw:
         batch_key, chain_key = jax.random.split(key)
@@ -114,7 +112,7 @@ class ExponentiallyWeighted(GradientEstimator[P]):
             return self.estimator.propose(batch, memory, point, data, weight)
 
         def log_weight(estimate: Estimate) -> Array:
-            return weight(estimate, self.frozen_noise)
+            return weight(estimate, self.name)
 
         if self.is_exact:
             return exactly(of_batch, log_weight, self.estimator.batches(data), randomness.log_uniforms[0])
@@ -142,8 +140,8 @@ class ExponentiallyWeighted(GradientEstimator[P]):
             "estimator": inner.estimator if isinstance(inner, Remembering) else inner,
             "chain_length": self.chain_length,
         }
-        if self.frozen_noise != "momentum":
-            named["frozen_noise"] = self.frozen_noise
+        if self.name != "momentum":
+            named["frozen_noise"] = self.name
         if self.carries_index:
             named["carry_index"] = True
         return named
@@ -153,7 +151,7 @@ def exponentially_weighted(
     estimator: GradientEstimator[P],
     *,
     chain_length: int | float = 1,
-    frozen_noise: str | PyTree = "momentum",
+    frozen_noise: str = "momentum",
     carry_index: bool = False,
 ) -> ExponentiallyWeighted[P]:
     """Choose among M+1 batches by a Metropolis chain on their exponential weights.
@@ -166,8 +164,7 @@ def exponentially_weighted(
         chain_length: M ≥ 0, proposals per step. `math.inf` uses the exact weights of all batches instead
             (small n; all n rows for batch_size=1).
         frozen_noise: the x of the weight (EWSG Fig. 1b): `"momentum"`, its most likely value (no change of
-            momentum); `"zero"`; `"one"`, all ones; `"rest"`, the noise that brings the momentum to rest; or a
-            tree shaped like the position.
+            momentum); `"zero"`; `"one"`, all ones; `"rest"`, the noise that brings the momentum to rest.
         carry_index: begin each step's index chain with the batch that the last step accepted (EWSG section 4.4),
             or (False) with a new one (Algorithm 1). Each chain then keeps a batch's row numbers.
 
@@ -200,11 +197,7 @@ def exponentially_weighted(
         _check.integer("chain_length", chain_length, minimum=0)
     elif not lists_batches(estimator):
         raise ValueError("chain_length must be finite for an estimator whose batches cannot be listed; got inf")
-    is_named = frozen_noise is None or isinstance(frozen_noise, str)
-    if is_named:
-        _check.one_of("frozen_noise", frozen_noise, FROZEN_NOISE)
-    else:
-        check_tree(frozen_noise)
+    _check.one_of("frozen_noise", frozen_noise, FROZEN_NOISE)
     _check.boolean("carry_index", carry_index)
     if carry_index and (is_exact or chain_length == 0):
         raise ValueError(
@@ -216,6 +209,5 @@ def exponentially_weighted(
         posterior=estimator.posterior,
         estimator=Remembering(posterior=estimator.posterior, estimator=estimator) if carry_index else estimator,
         chain_length=math.inf if is_exact else int(chain_length),
-        frozen=None if is_named else frozen_noise,
-        name=frozen_noise if is_named else None,
+        name=frozen_noise,
     )

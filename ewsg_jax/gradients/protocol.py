@@ -34,10 +34,10 @@ class Estimate(NamedTuple):
 class Weight(Protocol):
     """The exponent of the exponential weight of an estimate, up to a constant, at the current state."""
 
-    def __call__(self, estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array: ...
+    def __call__(self, estimate: Estimate, frozen_noise: str = "momentum") -> Array: ...
 
 
-def no_weight(estimate: Estimate, frozen_noise: str | PyTree = "momentum") -> Array:
+def no_weight(estimate: Estimate, frozen_noise: str = "momentum") -> Array:
     """Return 0: the weight of an estimate that is not chosen among others."""
     return jnp.zeros(())
 
@@ -135,7 +135,7 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
         return False
 
     @property
-    def frozen_noise(self) -> str | PyTree | None:
+    def frozen_noise(self) -> str | None:
         """The x of an exponential weight, None for an estimator that does not ask for one."""
         return None
 

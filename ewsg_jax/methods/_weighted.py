@@ -5,7 +5,7 @@ from typing import Literal
 from ewsg_jax import _check, dynamics, gradients
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Hyperparameter, P, PyTree
+from ewsg_jax._types import Array, Hyperparameter, P
 from ewsg_jax.dynamics.mass import InverseMass, is_one
 from ewsg_jax.gradients.covariance import Covariance, Structure
 from ewsg_jax.gradients.period import Period, epoch
@@ -38,7 +38,7 @@ def ewsg(
     friction: Hyperparameter,
     batch_size: int,
     chain_length: int | float = 1,
-    frozen_noise: str | PyTree = "momentum",
+    frozen_noise: str = "momentum",
     carry_index: bool = False,
     integrator: Integrator = "semi_implicit",
     replace: bool = True,
@@ -69,8 +69,8 @@ def ewsg(
         friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
         batch_size: b, rows in a batch.
         chain_length: M ≥ 0, proposals per step; `math.inf`: exact weights of all batches, for small n. Default 1.
-        frozen_noise: x: `"momentum"` (default), `"zero"`, `"one"`, `"rest"` (not with `integrator="exact"`) or a
-            tree shaped like the position, as in `ewsg_jax.gradients.exponentially_weighted`.
+        frozen_noise: x: `"momentum"` (default), `"zero"`, `"one"` or `"rest"` (not with `integrator="exact"`), as in
+            `ewsg_jax.gradients.exponentially_weighted`.
         carry_index: begin each index chain with the batch that the last step took. Default False: with a new one.
         integrator: `"semi_implicit"` (default), or another scheme that `ewsg_jax.uld` lists.
         replace: draw rows with replacement (default), or (False) a uniform subset.
@@ -116,7 +116,7 @@ def ewsg_ld(
     *,
     batch_size: int,
     chain_length: int | float = 1,
-    frozen_noise: str | PyTree = "momentum",
+    frozen_noise: str = "momentum",
     carry_index: bool = False,
     replace: bool = True,
     rows: Rows = "random",
@@ -139,8 +139,8 @@ def ewsg_ld(
         step_size: h > 0, multiplies ∇V of the whole sum; a number, a traced scalar or a schedule h(step).
         batch_size: b, rows in a batch.
         chain_length: M ≥ 0, proposals per step; `math.inf`: exact weights of all batches, for small n. Default 1.
-        frozen_noise: x: `"momentum"` (default) or `"zero"`, the same without a momentum; `"one"`; or a tree shaped
-            like the position, as in `ewsg_jax.gradients.exponentially_weighted`.
+        frozen_noise: x: `"momentum"` (default) or `"zero"`, the same without a momentum; or `"one"`, as in
+            `ewsg_jax.gradients.exponentially_weighted`.
         carry_index: begin each index chain with the batch that the last step took. Default False: with a new one.
         replace: draw rows with replacement (default), or (False) a uniform subset.
         rows: `"random"` (default), or `"blocks"` or probabilities (`ewsg_jax.rows`), which need `replace=True`. No
@@ -190,7 +190,7 @@ def ewsg_vr(
     refresh_every: Period = None,
     structure: Structure = "dense",
     rank: int = 10,
-    frozen_noise: str | PyTree = "momentum",
+    frozen_noise: str = "momentum",
     carry_index: bool = False,
     integrator: Literal["semi_implicit", "euler"] = "semi_implicit",
     replace: bool = True,
@@ -219,8 +219,8 @@ def ewsg_vr(
         refresh_every: K, steps between covariance resets, an integer or a function of n. Default: ⌈n/(b(M+1))⌉.
         structure: of the covariance, `"dense"` (default), `"diagonal"` or `"low_rank"`: see `nc_sghmc`.
         rank: r, of `"low_rank"`; at most d are used. Default 10.
-        frozen_noise: x: `"momentum"` (default), `"zero"`, `"one"`, `"rest"` or a tree shaped like the position, as
-            in `ewsg_jax.gradients.exponentially_weighted`.
+        frozen_noise: x: `"momentum"` (default), `"zero"`, `"one"` or `"rest"`, as in
+            `ewsg_jax.gradients.exponentially_weighted`.
         carry_index: begin each index chain with the batch that the last step took. Default False: with a new one.
         integrator: what the friction is added to: `"semi_implicit"` (default) or `"euler"`, the paper's.
         replace: draw rows with replacement (default), or (False) a uniform subset.

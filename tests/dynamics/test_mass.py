@@ -155,7 +155,7 @@ def test_weights_are_those_of_the_gradient_there(x64, name):
     state = plain.init(jax.random.key(0), position)
     if name != "langevin":
         state = state._replace(momentum=tree(jnp.asarray(RNG.normal(size=D))))
-    for frozen_noise in (*plain.frozen_noise, tree(jnp.asarray(RNG.normal(size=D)))):
+    for frozen_noise in plain.frozen_noise:
         found = own.log_weight(state, Estimate(tree(jnp.asarray(g)), ()), frozen_noise)
         expected = plain.log_weight(state, Estimate(tree(jnp.asarray(L.T @ g)), ()), frozen_noise)
         np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -25,11 +25,10 @@ from tests.parts import altered
 N = 5
 RNG = np.random.default_rng(4)
 X, Y = RNG.normal(size=(N, 2)), np.array([0, 1, 1, 0, 1])
-POSITION, MOMENTUM, OTHER_X = np.array([0.4, -0.3]), np.array([0.8, -0.5]), np.array([0.3, -1.1])
+POSITION, MOMENTUM = np.array([0.4, -0.3]), np.array([0.8, -0.5])
 FRICTION, TEMPERATURE = 2.0, 1.5
 STEP_SIZE = {"gaussian_location": 0.08, "logistic_regression": 0.3}
-FROZEN_NOISE = ["momentum", "zero", "one", "rest", OTHER_X]
-NAMES = ["momentum", "zero", "one", "rest", "given"]
+FROZEN_NOISE = ["momentum", "zero", "one", "rest"]
 BATCHES = [(1, True), (2, False)]
 """b = 1 gives 5 batches, b = 2 without replacement 10."""
 
@@ -161,14 +160,13 @@ def law_of_the_chain(choose, log_threshold, chain_length):
 
 
 @pytest.mark.parametrize("model", STEP_SIZE)
-@pytest.mark.parametrize("frozen_noise", FROZEN_NOISE, ids=NAMES)
+@pytest.mark.parametrize("frozen_noise", FROZEN_NOISE)
 @pytest.mark.parametrize("integrator", ["semi_implicit", "euler"])
 def test_log_weights_are_the_papers(x64, model, frozen_noise, integrator):
-    """½‖x + √h g/σ‖² for the four named x and a given one; only differences matter."""
+    """½‖x + √h g/σ‖² for the four named x; only differences matter."""
     s = setting(model)
     dynamics = getattr(ewsg.dynamics, integrator)(s.step_size, friction=FRICTION, temperature=TEMPERATURE)
-    x = frozen_noise if isinstance(frozen_noise, str) else jnp.asarray(frozen_noise)
-    weight = lambda g: dynamics.log_weight(state_at(dynamics), Estimate(g, (), jnp.float32(1)), x)
+    weight = lambda g: dynamics.log_weight(state_at(dynamics), Estimate(g, (), jnp.float32(1)), frozen_noise)
     ours, papers = jax.jit(jax.vmap(weight))(jnp.asarray(s.gradients)), s.log_weights(frozen_noise)
     np.testing.assert_allclose(ours - ours[0], papers - papers[0], rtol=0, atol=1e-13 * papers.max())
     assert np.ptp(papers) > 0.1
@@ -237,11 +235,10 @@ def test_law_is_the_transition_matrix_applied_to_uniform(x64, model, batch_size,
     np.testing.assert_allclose(law, index_chain.law(s.log_weights(), chain_length), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("frozen_noise", FROZEN_NOISE, ids=NAMES)
+@pytest.mark.parametrize("frozen_noise", FROZEN_NOISE)
 def test_frozen_noise_reaches_the_chain(x64, frozen_noise):
     s = setting("gaussian_location")
-    x = frozen_noise if isinstance(frozen_noise, str) else jnp.asarray(frozen_noise)
-    found = thresholds(outcomes(s, 1, frozen_noise=x), N)
+    found = thresholds(outcomes(s, 1, frozen_noise=frozen_noise), N)
     expected = index_chain.acceptance(s.log_weights(frozen_noise))
     np.testing.assert_allclose(np.exp(found), expected, rtol=0, atol=1e-12)
 
@@ -377,7 +374,7 @@ def test_refusals():
     with pytest.raises(ValueError, match="must not be exponentially weighted already"):
         weighted(weighted(inner))
     with pytest.raises(ValueError, match="must not be exponentially weighted already"):
-        weighted(weighted(inner, chain_length=math.inf, frozen_noise=jnp.zeros(2)))
+        weighted(weighted(inner, chain_length=math.inf, frozen_noise="one"))
     with pytest.raises(ValueError, match="chain_length must be finite for an estimator whose batches cannot"):
         weighted(dataclasses.replace(inner, law=altered(inner.law, lists_batches=False)), chain_length=math.inf)
     with pytest.raises(TypeError, match="estimator must be a GradientEstimator"):
@@ -391,18 +388,6 @@ def test_refusals():
         weighted(inner, frozen_noise=None)
     with pytest.raises(ValueError, match="frozen_noise of this dynamics must be one of"):
         ewsg.ewsg_ld(s.posterior, 0.01, batch_size=1, frozen_noise="rest")
-
-
-@pytest.mark.parametrize(
-    "frozen_noise",
-    [np.zeros(3, np.float32), np.zeros((2, 1), np.float32), np.zeros(2, np.int32), 1.0, {"x": np.zeros(2)}],
-    ids=["length", "rank", "integers", "scalar", "tree"],
-)
-def test_frozen_noise_of_the_wrong_shape_is_refused(frozen_noise):
-    s = setting("gaussian_location")
-    kernel = ewsg.ewsg(s.posterior, 0.01, friction=1.0, batch_size=1, frozen_noise=frozen_noise)
-    with pytest.raises(ValueError, match="frozen_noise must be a name or a tree of floating-point arrays shaped"):
-        kernel.init(jax.random.key(0), jnp.zeros(2), s.data)
 
 
 def test_too_many_batches_for_exact_weights_are_refused():
@@ -472,14 +457,6 @@ def test_a_refresh_gets_the_wrapped_estimators_own_draw(chain_length):
     drawn = kernel.draw(jax.random.key(1), state, data)
     kernel.transition(drawn, state, data)
     np.testing.assert_array_equal(seen[0], drawn.batch.batches[0])
-
-
-def test_bfloat16_frozen_noise_is_a_float():
-    kernel = ewsg.ewsg(
-        ewsg.models.gaussian_location(), 0.1, friction=1.0, batch_size=1, frozen_noise=jnp.ones(1, jnp.bfloat16)
-    )
-    state = kernel.init(jax.random.key(0), jnp.zeros(1, jnp.bfloat16), jnp.ones((3, 1)))
-    assert state.position.dtype == jnp.bfloat16
 
 
 @pytest.mark.parametrize("weight", [np.inf, np.nan])

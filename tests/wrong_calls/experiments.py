@@ -11,7 +11,7 @@ from benchmarks.papers.gaussian_mse import Settings as Mse
 from benchmarks.papers.running import settings_of
 from ewsg_jax.__main__ import main
 from ewsg_jax.experiments.config import load
-from tests.wrong_calls.table import POSITIVE, SHAPED, C, of
+from tests.wrong_calls.table import FROZEN, POSITIVE, C, of
 
 CONFIG = """
 title = "A title"
@@ -133,8 +133,8 @@ of(
         "x",
         None,
         "sghmc: frozen_noise",
-        "frozen_noise[0]: ()",
-        SHAPED,
+        "[0.0, 1.0]",
+        FROZEN,
         ran('"sghmc"', '"ewsg"\nlabel = "sghmc"\nfrozen_noise = [0.0, 1.0]'),
     ),
 )

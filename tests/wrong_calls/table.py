@@ -95,7 +95,6 @@ A_DYNAMICS, AN_ESTIMATOR = (
     "a GradientEstimator (one of ewsg_jax.gradients)",
 )
 FROZEN = "one of 'momentum', 'zero', 'one', 'rest'"
-SHAPED = "shaped like the position"
 INTEGRATORS = "one of 'semi_implicit', 'euler', 'splitting', 'exact', 'ABOBA', 'BAOAB'"
 NAMES = "must be a list of texts"
 ROW_LAWS = "one of 'random', 'blocks', 'epochs', 'block_epochs', 'block_sweeps'"
