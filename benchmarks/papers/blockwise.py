@@ -53,16 +53,17 @@ class Blockwise(QuasiNewton):
         of_block, (_, blocks) = super().log_weight, prepared
         gradients = jax.tree.leaves(estimate.gradient)
         parts = zip(blocks, gradients, strict=True)
-        return sum(of_block(block, estimate._replace(gradient=g), frozen_noise) for block, g in parts)
+        of_blocks = [of_block(block, estimate._replace(gradient=g), frozen_noise) for block, g in parts]
+        return jnp.sum(jnp.stack(of_blocks))
 
     def apply(self, noise: PyTree, prepared: Any, estimate: Estimate, gradient_at: GradientAt) -> Any:
         of_block, (state, blocks) = super().apply, prepared
         estimates = [estimate._replace(gradient=g) for g in jax.tree.leaves(estimate.gradient)]
         parts = list(zip(jax.tree.leaves(noise), blocks, estimates, strict=True))
         # Where all blocks go is known before any gradient there; what else is worked out here is not used.
-        end = joined(state.position, [of_block(*part, lambda at: at).position for part in parts])
+        end = joined(state.position, [of_block(*part, lambda position: position).position for part in parts])
         gradients = jax.tree.leaves(gradient_at(end))
-        moved = [of_block(*part, lambda _, g=g: g) for part, g in zip(parts, gradients, strict=True)]
+        moved = [of_block(*part, lambda position, g=g: g) for part, g in zip(parts, gradients, strict=True)]
         return BlockwiseState(end, tuple(moved), state.step + 1)
 
     def with_evaluation_point(self, state: Any, point: Position) -> Any:

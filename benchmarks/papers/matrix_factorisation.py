@@ -214,7 +214,7 @@ def runs(
     options = dict(method.options)
     blocks = options.pop("blocks")
     method = dataclasses.replace(method, options=options)
-    made = kernels(method, problem.posterior, [first * x for x in factors], unit, power=power)
+    made: list[Any] = kernels(method, problem.posterior, [first * x for x in factors], unit, power=power)
     if blocks == "leaves":
         made = [kernel(blockwise(each.dynamics), each.estimator) for each in made]
     return list(run(key, stack(made), problem, budget))
