@@ -11,7 +11,8 @@ riemannian: in a metric of yours.
 quasi_newton: with a matrix from the steps of other chains.
 LowRank: an inverse mass, for any of them that takes one.
 in_metric: a dynamics in the coordinates of an inverse mass.
-Dynamics: the base class, for one of your own; QuasiNewton: that of quasi_newton.
+Dynamics: the base class, for one of your own.
+QuasiNewton: that of quasi_newton, a base class for another matrix.
 GradientAt: how a dynamics asks for the gradient at another point.
 LangevinState, UnderdampedState, ThermostatState, PreconditionedState, RiemannianState, QuasiNewtonState: their
     states.
