@@ -1,6 +1,5 @@
 """Langevin dynamics whose matrix adapts to the position or the path: pSGLD, SGRLD and HAMCMC."""
 
-
 import jax
 from jax.typing import ArrayLike
 

@@ -69,8 +69,8 @@ def ewsg(
         friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
         batch_size: b, rows in a batch.
         chain_length: M ≥ 0, proposals per step; `math.inf`: exact weights of all batches, for small n. Default 1.
-        frozen_noise: x: `"momentum"` (default), `"zero"`, `"one"` or `"rest"` (not with `integrator="exact"`), as in
-            `ewsg_jax.gradients.exponentially_weighted`.
+        frozen_noise: x: `"momentum"` (default), `"zero"`, `"one"` or `"rest"` (not with `integrator="exact"`), as
+            in `ewsg_jax.gradients.exponentially_weighted`.
         carry_index: begin each index chain with the batch that the last step took. Default False: with a new one.
         integrator: `"semi_implicit"` (default), or another scheme that `ewsg_jax.uld` lists.
         replace: draw rows with replacement (default), or (False) a uniform subset.

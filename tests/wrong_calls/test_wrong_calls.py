@@ -58,6 +58,7 @@ UNTESTED = {
     "diagnostics.Trajectory": "made by `trajectory`",
     "dynamics.Dynamics": "a base class: `kernel` checks that it gets one",
     "dynamics.LangevinState": "made by a dynamics",
+    "Schedule": "a base class: whatever has it as a base is a schedule",
     "Need": "its members are what is used",
     "dynamics.GradientAt": "a protocol of the kernel's own",
     "dynamics.UnderdampedState": "made by a dynamics",
