@@ -156,7 +156,7 @@ def weighted(
             at = made.evaluation_point(state.dynamics)
             memory, point, _ = estimator.refresh(batch, state.memory, jnp.int32(0), at, case.data)
             prepared = made.prepare(state.dynamics, estimator.prior_gradient, case.data)
-            weight = functools.partial(made.weight, prepared)
+            weight = functools.partial(made.log_weight, prepared)
             return weight(estimator.propose(batch, memory, point, case.data, weight)[0], "momentum")
 
         return index_law(jax.vmap(log_weight)(batches), p, chain_length)

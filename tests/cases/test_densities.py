@@ -182,7 +182,9 @@ def test_a_table_of_pandas():
     model, y = ewsg.models.linear_regression(noise_scale=0.5), X.copy()
     run = walked(model, jnp.zeros(1), {"x": X[:, None], "y": y}, 0.1, 210)
     table = {"x": pandas.DataFrame({"a": X}), "y": pandas.Series(y)}
-    with pytest.raises(TypeError, match=r"(?s)data\['x'\] is .*\(DataFrame\): take NumPy arrays out of it"):
+    with pytest.raises(
+        TypeError, match=r"(?s)data\['x'\] is a DataFrame with columns a .*: take NumPy arrays out of it"
+    ):
         DIAGNOSTICS.log_predictive_density(run, model, table)
     converted = jax.tree.map(jnp.asarray, table)
     plain = DIAGNOSTICS.log_predictive_density(run, model, {"x": X[:, None], "y": y})

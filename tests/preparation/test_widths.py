@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from ewsg_jax.factors import factor_of
 from ewsg_jax.preparation.lanczos import lanczos
 
 KEY = jax.random.key(0)
@@ -90,7 +91,7 @@ def test_many_numbers_have_a_low_rank():
     assert isinstance(mode.covariance, ewsg.dynamics.LowRank)
     np.testing.assert_allclose(mode.sd, np.sqrt(np.diag(covariance)), rtol=0.02)
     # The mass takes the narrow directions to the width of the others.
-    factor = ewsg.dynamics.mass_of(mode.inverse_mass).factor
+    factor = factor_of(mode.inverse_mass, "inverse_mass")
     narrow = np.linalg.svd(rows["x"], full_matrices=False)[2][0].astype(np.float32)
     length = np.linalg.norm(factor.transposed(jnp.asarray(narrow)))
     np.testing.assert_allclose(length**2, narrow @ covariance @ narrow, rtol=0.02)

@@ -116,13 +116,3 @@ def test_what_cannot_be_tagged_is_named():
         saved_as(Unnamed)
     with pytest.raises(TypeError, match="saved_as must decorate a named tuple or a dataclass"):
         saved_as("tests.function")(lambda: None)
-
-
-def test_a_field_that_a_class_has_no_more_is_left_out_where_it_held_nothing():
-    @saved_as("tests.shrunk")
-    class Shrunk(NamedTuple):
-        position: jax.Array
-
-    assert tags.rebuilt(Shrunk, {"position": 1.0, "gone": ()}) == Shrunk(1.0)
-    with pytest.raises(TypeError, match="gone"):
-        tags.rebuilt(Shrunk, {"position": 1.0, "gone": np.ones(2)})
