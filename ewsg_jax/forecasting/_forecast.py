@@ -6,8 +6,6 @@ z is the position (and momentum) less the mode. A, G and B are Jacobians of the 
 of estimates on drawn batches, averaged over the law N(mode, P) itself: a control variate has none at the mode.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +14,7 @@ from jax.sharding import Mesh
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Data
+from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.forecasting import law
 from ewsg_jax.forecasting.many import of_many
 from ewsg_jax.forecasting.near import Near
@@ -23,7 +22,7 @@ from ewsg_jax.forecasting.result import Forecast
 from ewsg_jax.forecasting.step import HELD, MOVING
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.gradients._stratified import Stratified
-from ewsg_jax.needs import Need
+from ewsg_jax.needs import Need, parts_of
 from ewsg_jax.pair import Pair
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.curvature import Curvature
@@ -108,16 +107,13 @@ def _checked(
 
 
 def _check_over_devices(kernel: Pair) -> None:
-    estimator: Any = kernel.estimator
-    while hasattr(estimator, "estimator"):
-        estimator = estimator.estimator
-    sees_data = Need.ONE_PLACE in kernel.dynamics.needs
-    if sees_data or isinstance(estimator, Stratified):
-        what = type(kernel.dynamics if sees_data else estimator).__name__
-        raise ValueError(
-            "mesh must have no axis 'data', or one of length 1, for a kernel that needs all rows in one place, for "
-            f"a metric or for labels of its own; got {what}"
-        )
+    for part in parts_of(kernel):
+        sees_data = isinstance(part, Dynamics) and Need.ONE_PLACE in part.needs
+        if sees_data or isinstance(part, Stratified):
+            raise ValueError(
+                "mesh must have no axis 'data', or one of length 1, for a kernel that needs all rows in one place, "
+                f"for a metric or for labels of its own; got {type(part).__name__}"
+            )
 
 
 def _told(near: Near) -> Forecast:

@@ -18,7 +18,7 @@ from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel, KernelState, RowsSeen
 from ewsg_jax._types import Array, Data, Key, PyTree
 from ewsg_jax.compiling import QUICK
-from ewsg_jax.needs import Need, who_needs
+from ewsg_jax.needs import Need, parts_of, who_needs
 from ewsg_jax.rows import spread
 from ewsg_jax.rows.gathering import all_rows, num_rows
 from ewsg_jax.rows.padded import Padded
@@ -192,22 +192,14 @@ def checked(mesh: Any, kernel: Kernel, data: Data, parts: int | None = None) -> 
             "covariance_tracking, kept_covariance and their exponential weights with rows='random' or by "
             f"probability do not; got the axis {along} long and {kernel!r}"
         )
-    size = batch_size(kernel)
-    if size is not None and size % devices.parts:
-        raise ValueError(
-            f"batch_size must be a multiple of {devices.parts}, the parts into which mesh cuts the rows, for each "
-            f"has its share of every batch; got {size}"
-        )
+    for size in (part.batch_size for part in parts_of(kernel) if hasattr(part, "batch_size")):
+        if size % devices.parts:
+            raise ValueError(
+                f"batch_size must be a multiple of {devices.parts}, the parts into which mesh cuts the rows, for "
+                f"each has its share of every batch; got {size}"
+            )
     spread.check_rows(data, devices.parts)
     return devices
-
-
-def batch_size(kernel: Kernel) -> int | None:
-    """Return b of a kernel's batches, None where it draws none."""
-    estimator: Any = getattr(kernel, "estimator", None)
-    while hasattr(estimator, "estimator"):
-        estimator = estimator.estimator
-    return None if estimator is None else getattr(estimator, "batch_size", None)
 
 
 @functools.partial(jax.jit, static_argnames=("devices", "shared_memory"))
