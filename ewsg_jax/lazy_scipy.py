@@ -1,5 +1,6 @@
 """SciPy, imported when it is first asked for: it takes as long to import as this library."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,3 +25,10 @@ def lu_solve(factor: Any, right: np.ndarray) -> np.ndarray:
     from scipy.linalg import lu_solve
 
     return lu_solve(factor, right)
+
+
+def root_between(function: Callable[[float], float], low: float, high: float, error: float) -> float:
+    """Return where a function is 0, to that absolute error; its signs at both ends must differ."""
+    from scipy.optimize import brentq
+
+    return float(brentq(function, low, high, xtol=error))  # type: ignore[arg-type] - the root alone, by default

@@ -25,6 +25,7 @@ from ewsg_jax.forecasting.step import (
 )
 from ewsg_jax.forecasting.target import Target
 from ewsg_jax.gradients.covariance import Congruent, Covariance
+from ewsg_jax.lazy_scipy import root_between
 from ewsg_jax.pair import Pair
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.curvature import Curvature
@@ -221,9 +222,7 @@ class Near:
             low /= 2
         if not (np.isfinite(excess(low)) and excess(low) > 0 > excess(high)):
             return None, at(high)
-        from scipy.optimize import brentq  # it takes as long to import as this library
-
-        value: float = brentq(excess, low, high, xtol=1e-6 * low)  # type: ignore[assignment]
+        value = root_between(excess, low, high, 1e-6 * low)
         return law.stationary(at(value), heat), at(value)
 
     def mean_shift(self, covariance: np.ndarray, matrix: np.ndarray, noise: Noise) -> np.ndarray:
