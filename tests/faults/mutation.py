@@ -20,9 +20,11 @@ from pathlib import Path
 from tests.faults import operators
 from tests.faults.judge import ROOT, TIMED_OUT, Judge
 
-ARITHMETIC = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.Pow: "*", ast.MatMult: "-"}
-COMPARISON = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "=="}
-COMPARISON |= {ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in"}
+ARITHMETIC = {"+": "-", "-": "+", "*": "/", "/": "*", "**": "*", "@": "-"}
+COMPARISON = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
+COMPARISON |= {"is": "is not", "is not": "is", "in": "not in", "not in": "in"}
+SWAPS = [operators.swap(old, new) for old, new in ARITHMETIC.items()]
+SWAPS += [operators.comparison(old, new) for old, new in COMPARISON.items()]
 ELSEWHERE = {"kernel": ["test_contract.py", "test_uses.py"], "posterior": ["test_posterior.py"]}
 """The tests of rooms that have no folder of their own in `tests`."""
 
@@ -49,11 +51,8 @@ def _worth_changing(node: ast.AST) -> Iterator[ast.AST]:
 def _changes(node: ast.AST, bound: set[str]) -> Iterator[tuple[str, str]]:
     """The kind and the wrong text of every mutant of one node."""
     match node:
-        case ast.BinOp(left, op, right) if new := ARITHMETIC.get(type(op)):
-            yield f"{type(op).__name__} to {new}", f"({ast.unparse(left)}) {new} ({ast.unparse(right)})"
-        case ast.Compare(left, [op], [right]):
-            new = COMPARISON[type(op)]
-            yield f"{type(op).__name__} to {new}", f"({ast.unparse(left)}) {new} ({ast.unparse(right)})"
+        case ast.BinOp() | ast.Compare():
+            yield from ((swap.label, text) for swap in SWAPS if (text := swap.change(node)) is not None)
         case ast.Constant(bool() as value):
             yield "constant", repr(not value)
         case ast.Constant(int() | float() as value):
