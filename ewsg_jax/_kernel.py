@@ -21,7 +21,7 @@ from ewsg_jax._module import Constant, Part, module
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import Evaluations, GradientEstimator
 from ewsg_jax.gradients.protocol import Sharing
-from ewsg_jax.needs import EVERYTHING, Need, parts_of
+from ewsg_jax.needs import EVERYTHING, parts_of
 from ewsg_jax.rows.gathering import all_rows
 from ewsg_jax.tags import saved_as
 
@@ -113,6 +113,9 @@ class Kernel(Part, abc.ABC, Generic[P]):
     leaves: `jax.vmap` over a kernel whose leaves have a leading axis is a grid, in one program.
     """
 
+    # A kernel that does not say otherwise may look at all data in a step.
+    needs = EVERYTHING
+
     @abc.abstractmethod
     def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
         """Return the first state of a chain."""
@@ -155,11 +158,6 @@ class Kernel(Part, abc.ABC, Generic[P]):
     def uses_batches(self) -> bool:
         """Whether steps differ by the rows they see, drawn as a batch."""
         return any(isinstance(part, GradientEstimator) and part.uses_batches for part in parts_of(self))
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        # A kernel that does not say otherwise may look at all data in a step.
-        return EVERYTHING
 
     @property
     def sharing(self) -> Sharing:

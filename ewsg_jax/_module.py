@@ -78,10 +78,8 @@ class Part:
     made_by: ClassVar[str | None] = None
     """The public function that makes it; by default the class's name in small letters."""
 
-    @property
-    def needs(self) -> frozenset[Need]:
-        """What it needs of the data itself, without the parts that it is made of."""
-        return frozenset()
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    """What it needs of the data itself, without the parts that it is made of."""
 
     def __eq__(self, other: object) -> bool:
         if self is other:

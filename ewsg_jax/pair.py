@@ -15,13 +15,14 @@ from ewsg_jax._types import Array, Data, Key, P
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.gradients import Evaluations, GradientEstimator
 from ewsg_jax.gradients.protocol import Sharing
-from ewsg_jax.needs import Need
 from ewsg_jax.rows.gathering import all_rows
 
 
 @module
 class Pair(Kernel[P]):
     """A dynamics that asks an estimator for a gradient."""
+
+    needs = frozenset()
 
     made_by = "kernel"
 
@@ -91,10 +92,6 @@ class Pair(Kernel[P]):
                 f"data must have so few rows that a step has at most {_check.MOST_ROWS:,} evaluations, which are "
                 f"counted in 32 bits; got {all_rows(data):,} rows, and {most:,} evaluations in a step"
             )
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        return frozenset()
 
     @property
     def sharing(self) -> Sharing:

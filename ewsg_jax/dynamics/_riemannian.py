@@ -64,6 +64,9 @@ class Coefficients(NamedTuple):
 class Riemannian(Dynamics[RiemannianState]):
     """The dynamics of `riemannian`."""
 
+    # The metric is a function of all rows. Whether it reads them is seen where data sets are stacked.
+    needs = frozenset({Need.ONE_PLACE, Need.ALL_ROWS})
+
     frozen_noise: ClassVar = ("momentum", "zero", "one")
 
     step_size: Constant | Schedule
@@ -78,11 +81,6 @@ class Riemannian(Dynamics[RiemannianState]):
     def coefficients(self, step: Array) -> Coefficients:
         h, t = self.step_size(step), self.temperature(step)
         return Coefficients(-h, t, jnp.sqrt(2 * h * t), -jnp.sqrt(h * t / 2), jnp.sqrt(h / (2 * t)))
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        # The metric is a function of all rows. Whether it reads them is seen where data sets are stacked.
-        return frozenset({Need.ONE_PLACE, Need.ALL_ROWS})
 
     def prepare(self, state: RiemannianState, prior_gradient: PriorGradient, data: Data) -> Prepared:
         shapes = _check.shapes(state.position), _check.shapes(data)

@@ -44,6 +44,8 @@ class RandomWalkNoise(NamedTuple):
 class RandomWalkMetropolis(Kernel[P]):
     """The kernel of `random_walk_metropolis`."""
 
+    needs = frozenset({Need.ALL_ROWS})
+
     posterior: Posterior[P] = static()
     step_size: Constant | Schedule  # pyright: ignore[reportIncompatibleMethodOverride]
     temperature: Constant | Schedule
@@ -90,10 +92,6 @@ class RandomWalkMetropolis(Kernel[P]):
 
     def check(self, position: P, data: Data) -> None:
         self.posterior.check(position, data)
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        return frozenset({Need.ALL_ROWS})
 
 
 @method(

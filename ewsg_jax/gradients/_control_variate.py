@@ -16,7 +16,6 @@ from ewsg_jax._types import Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import center as centers
 from ewsg_jax.gradients.anchored import anchored_estimate, anchored_gradient_at
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Sharing, Weight
-from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows
 from ewsg_jax.rows.named import Rows, row_law
@@ -36,12 +35,10 @@ class ControlVariateMemory(NamedTuple):
 class ControlVariate(OfRows[P]):
     """The estimator of `control_variate`."""
 
+    needs = frozenset()
+
     center: Position | None = None
     chunk_size: int = static(default=CHUNK_SIZE)
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        return frozenset()
 
     @property
     def sharing(self) -> Sharing:

@@ -68,7 +68,7 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         return self.name
 
     @property
-    def needs(self) -> frozenset[Need]:
+    def needs(self) -> frozenset[Need]:  # pyright: ignore[reportIncompatibleVariableOverride]
         # The weights of all batches need them all listed.
         return frozenset({Need.ONE_N, Need.ONE_PLACE}) if self.is_exact else frozenset()
 

@@ -6,7 +6,6 @@ from ewsg_jax import _check
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Data, Key, P, Position
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Weight
-from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows
 
@@ -15,13 +14,11 @@ from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows
 class Full(GradientEstimator[P]):
     """The estimator of `full`."""
 
+    needs = frozenset()
+
     uses_batches = False
 
     chunk_size: int = static(default=CHUNK_SIZE)
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        return frozenset()
 
     def bias_order(self, data: Data) -> float | None:
         return math.inf

@@ -69,16 +69,14 @@ class SAGAUpdate(NamedTuple):
 class SAGA(OfRows[P]):
     """The estimator of `saga`."""
 
+    needs = frozenset({Need.ALL_ROWS})  # its table has an entry for every row
+
     chunk_size: int = static(default=CHUNK_SIZE)
     memory_limit: int = static(default=MEMORY_LIMIT)
 
     @property
     def sharing(self) -> Sharing:
         return Sharing(limit=self.memory_limit)
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        return frozenset({Need.ALL_ROWS})  # its table has an entry for every row
 
     def first_table(self, position: Position, data: Data) -> PyTree:
         """Return the table at the first point."""

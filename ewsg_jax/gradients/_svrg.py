@@ -27,7 +27,6 @@ from ewsg_jax.gradients import batching
 from ewsg_jax.gradients.anchored import anchored_estimate, anchored_gradient_at
 from ewsg_jax.gradients.period import Period, checked_period, epoch, period_at
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
-from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows, num_rows
 from ewsg_jax.rows.named import Rows, row_law
@@ -62,13 +61,11 @@ class SVRGDraw(NamedTuple):
 class SVRG(OfRows[P]):
     """The estimator of `svrg`."""
 
+    needs = frozenset()
+
     refresh_every: Period = static(default=None)
     option: str = static(default="II")
     chunk_size: int = static(default=CHUNK_SIZE)
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        return frozenset()
 
     @property
     def restarts(self) -> bool:

@@ -10,7 +10,6 @@ from ewsg_jax import _check
 from ewsg_jax._module import module
 from ewsg_jax._types import Data, Key, P, Position, PyTree
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
-from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.named import Rows, row_law
 
@@ -19,9 +18,7 @@ from ewsg_jax.rows.named import Rows, row_law
 class Uniform(OfRows[P]):
     """The estimator of `uniform`; its memory is that of its law of rows."""
 
-    @property
-    def needs(self) -> frozenset[Need]:
-        return frozenset()
+    needs = frozenset()
 
     def init(self, key: Key, position: Position, data: Data) -> Any:
         return self.law.init(key)

@@ -98,6 +98,12 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
         posterior: what is sampled.
     """
 
+    needs: ClassVar[frozenset[Need]] = EVERYTHING
+    """What it needs of the data; everything, for an estimator that does not say otherwise.
+
+    One that needs nothing asks for rows by its law alone, for sums over all of them by `Posterior` alone, and
+    counts evaluations by `ewsg_jax.rows.all_rows`.
+    """
     uses_batches: ClassVar[bool] = True
     """Whether steps differ by the rows they see."""
     posterior: Posterior[P] = static()
@@ -119,15 +125,6 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
     @abc.abstractmethod
     def evaluations(self, data: Data) -> Evaluations:
         """Return how many ∇Vᵢ are evaluated."""
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """What it needs of the data; everything, for an estimator that does not say otherwise.
-
-        One that needs nothing asks for rows by its law alone, for sums over all of them by `Posterior` alone, and
-        counts evaluations by `ewsg_jax.rows.all_rows`.
-        """
-        return EVERYTHING
 
     @property
     def reports_covariance(self) -> bool:

@@ -35,11 +35,9 @@ class Remembering(GradientEstimator[P]):
         estimator: the other one.
     """
 
-    estimator: GradientEstimator[P]
+    needs = frozenset({Need.ALL_ROWS})  # a row number means nothing in the next window
 
-    @property
-    def needs(self) -> frozenset[Need]:
-        return frozenset({Need.ALL_ROWS})  # a row number means nothing in the next window
+    estimator: GradientEstimator[P]
 
     @property
     def reports_covariance(self) -> bool:

@@ -26,14 +26,12 @@ class WithCovariance(OfRows[P]):
         chunk_size: rows that a reset takes at once.
     """
 
+    needs = frozenset({Need.ONE_N, Need.ALL_ROWS})
+
     refresh_every: Period = static(default=None)
     structure: Structure = static(default="dense")
     rank: int = static(default=10)
     chunk_size: int = static(default=CHUNK_SIZE)
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        return frozenset({Need.ONE_N, Need.ALL_ROWS})
 
     @property
     def reports_covariance(self) -> bool:

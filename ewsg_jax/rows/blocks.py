@@ -17,12 +17,10 @@ from ewsg_jax.rows.law import RowLaw, check_fits
 class Blocks(RowLaw[Any]):
     """b consecutive rows: quick to fetch, for data in random order."""
 
+    needs = frozenset({Need.ONE_N, Need.ONE_PLACE})
+
     distinct = True
     lists_batches = True
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        return frozenset({Need.ONE_N, Need.ONE_PLACE})
 
     def draw(self, key: Key, data: Data) -> PyTree:
         return _random.rows(key, num_rows(data), 1)[0]

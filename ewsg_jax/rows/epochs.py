@@ -38,11 +38,9 @@ class Epochs(RowLaw[Epoch]):
     Not distinct: a batch that ends an epoch may begin the next one with a row that it holds.
     """
 
-    exchangeable = False
+    needs = frozenset({Need.ONE_N, Need.ONE_PLACE})
 
-    @property
-    def needs(self) -> frozenset[Need]:
-        return frozenset({Need.ONE_N, Need.ONE_PLACE})
+    exchangeable = False
 
     def init(self, key: Key) -> Epoch:
         return Epoch(jax.random.bits(key, (2,), jnp.uint32), jnp.int32(0), jnp.int32(0))

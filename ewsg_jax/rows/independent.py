@@ -11,7 +11,6 @@ import numpy as np
 from ewsg_jax import _random
 from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key, PyTree
-from ewsg_jax.needs import Need
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import Batch, num_rows
 from ewsg_jax.rows.law import RowLaw, check_fits
@@ -26,12 +25,9 @@ MOST_BATCHES = 100_000
 class Independent(RowLaw[tuple[()]]):
     """b independent uniform rows."""
 
+    needs = frozenset()
     independent = True
     lists_batches = True
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        return frozenset()
 
     def draw(self, key: Key, data: Data) -> Array:
         return _random.rows(own_key(key, data), counted(data), share(self.batch_size, data), most=num_rows(data))

@@ -25,6 +25,8 @@ class RowLaw(Part, abc.ABC, Generic[RowMemory]):
         batch_size: b.
     """
 
+    needs: ClassVar[frozenset[Need]] = EVERYTHING
+    """What it needs of the data; everything, for a law that does not say otherwise."""
     exchangeable: ClassVar[bool] = True
     """Whether the batches drawn for one step may be exchanged."""
     distinct: ClassVar[bool] = False
@@ -34,11 +36,6 @@ class RowLaw(Part, abc.ABC, Generic[RowMemory]):
     lists_batches: ClassVar[bool] = False
     """Whether `batches` can list them."""
     batch_size: int = static()
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """What it needs of the data; everything, for a law that does not say otherwise."""
-        return EVERYTHING
 
     @property
     def has_memory(self) -> bool:

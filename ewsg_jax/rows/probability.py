@@ -132,6 +132,8 @@ class ByProbability(Independent):
         given: what it was made from.
     """
 
+    needs = frozenset({Need.ALL_ROWS})
+
     independent = False  # the rows that are certain are not
     lists_batches = False
 
@@ -140,10 +142,6 @@ class ByProbability(Independent):
     weight: Array
     places: Places | None = None
     given: RowProbabilities
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        return frozenset({Need.ALL_ROWS})
 
     def draw(self, key: Key, data: Data) -> Array:
         count = self.batch_size - self.certain.shape[0]

@@ -54,6 +54,8 @@ class Stack(Kernel[P]):
         of_data: whether each has a data set of its own, as `stack_data` stacks them.
     """
 
+    needs = frozenset()
+
     kernel: Kernel[P]
     size: int = static()
     differs: tuple[str, ...] = static()
@@ -198,10 +200,6 @@ class Stack(Kernel[P]):
 
     def check_numbers(self) -> None:
         """Raise nothing: its numbers are those of several kernels."""
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        return frozenset()
 
     @property
     def sharing(self) -> Sharing:
