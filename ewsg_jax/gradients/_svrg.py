@@ -7,11 +7,14 @@ with an anchor w whose full gradient is kept. Every K steps, the first included,
     option II  w ← the point where the dynamics wants its gradient
     option I   w ← the point of ℓ steps ago, ℓ uniform on 0 … K−1, and the chain restarts there
 
-(option I as in Johnson & Zhang: the lines of the papers on sampling are lost; a momentum is kept.) Unbiased; the
-covariance is that of the plain gradient with ∇Vᵢ(θ) − ∇Vᵢ(w) in the place of ∇Vᵢ(θ): none at the anchor. On a
-quadratic the heat that it leaves is of order h²(K − 1) under Langevin, h³(K − 1)(2K − 1) under underdamped
-dynamics. 2b evaluations a step and n at each refresh; memory of two positions (option I: three). Under `vmap` a
-refresh is one full gradient for all chains, if they are at the same step.
+(option I as in Johnson & Zhang: the lines of the papers on sampling are lost; a momentum is kept. Then the position
+advances by (K + 1)/(2K) of what the momentum does on average, and as h → 0 the variance of θ is that part of the
+right one. Langevin dynamics, which has no momentum, keeps its law.)
+
+Unbiased; the covariance is that of the plain gradient with ∇Vᵢ(θ) − ∇Vᵢ(w) in the place of ∇Vᵢ(θ): none at the
+anchor. On a quadratic the heat that it leaves is of order h²(K − 1) under Langevin, h³(K − 1)(2K − 1) under
+underdamped dynamics. 2b evaluations a step and n at each refresh; memory of two positions (option I: three). Under
+`vmap` a refresh is one full gradient for all chains, if they are at the same step.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -161,7 +164,8 @@ def svrg(
         refresh_every: K, steps from one anchor to the next: a whole number, or a function of n that returns one.
             Default: ⌈n/b⌉.
         option: how the anchor moves: `"II"` (default), to the point where the gradient is evaluated; `"I"`, to that
-            of ℓ steps ago, ℓ uniform on 0 … K − 1, where the chain restarts.
+            of ℓ steps ago, ℓ uniform on 0 … K − 1, where the chain restarts. With a momentum `"I"` has another law
+            than the posterior's, at every step size: variances are about (K + 1)/(2K) of the right ones.
         replace: as in `uniform`.
         rows: as in `uniform`.
         chunk_size: rows that a full gradient takes at once.

@@ -291,7 +291,7 @@ def svrg_hmc(
         friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
         batch_size: b, rows in a batch.
         refresh_every: K, steps from one anchor to the next; an integer or a function of n. Default: ⌈n/b⌉.
-        option: how the anchor moves, `"II"` (default) or `"I"`, as in `ewsg_jax.gradients.svrg`.
+        option: `"II"` (default), or `"I"`, with too small variances, as `ewsg_jax.gradients.svrg` says.
         replace: draw rows with replacement (default), or (False) a uniform subset.
         rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs `replace=True`.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
@@ -418,7 +418,7 @@ def svrg2nd_hmc(
         friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
         batch_size: b, rows in a batch.
         refresh_every: K, steps from one anchor to the next; an integer or a function of n. Default: ⌈n/b⌉.
-        option: how the anchor moves, `"II"` (default) or `"I"`, as in `ewsg_jax.gradients.svrg`.
+        option: `"II"` (default), or `"I"`, with too small variances, as `ewsg_jax.gradients.svrg` says.
         replace: draw rows with replacement (default), or (False) a uniform subset.
         rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs `replace=True`.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
