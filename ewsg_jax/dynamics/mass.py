@@ -53,14 +53,17 @@ class InMetric(Dynamics[Any]):
 
     @property
     def frozen_noise(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The noises that the inner dynamics can freeze."""
         return self.dynamics.frozen_noise
 
     @property
     def bias_order(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The order of the inner dynamics' bias in the step size: a change of coordinates keeps it."""
         return self.dynamics.bias_order
 
     @property
     def translates(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the inner dynamics sees the position through its gradient alone."""
         return self.dynamics.translates
 
     @property
