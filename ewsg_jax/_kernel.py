@@ -1,9 +1,8 @@
 """What a kernel is: everything random in a step is drawn first, so the rest is a deterministic function.
 
 init(key, position, data)             -> state
-draw(key, state, data)                -> randomness      indices, uniforms, normals
-ahead(randomness, state, steps, data) -> randomness      of later steps, with the indices that their number tells
-gather(randomness, data)              -> randomness      with its rows of the data, which may be done ahead
+draw(key, state, data)                -> randomness      row numbers, uniforms, normals
+fetch(randomness, data)               -> randomness      with its rows of the data, which may be done ahead
 transition(randomness, state, data)   -> (state, info)   deterministic
 step(key, state, data)                =  transition(draw(key, state, data), state, data)
 """
@@ -22,7 +21,7 @@ from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import Evaluations, GradientEstimator
 from ewsg_jax.gradients.protocol import Sharing
 from ewsg_jax.needs import EVERYTHING, parts_of
-from ewsg_jax.rows.gathering import all_rows
+from ewsg_jax.rows.gathering import all_rows, fetch
 from ewsg_jax.tags import saved_as
 
 
@@ -43,11 +42,13 @@ class KernelState(NamedTuple, Generic[P]):
         dynamics: the position, the step number and what else the dynamics carries.
         memory: what the estimator keeps between steps, `()` where it keeps nothing.
         rows: how many rows there are, where it is known: a step on other data would take its batch for all of them.
+        order: what the chain's order of the rows is made from, uint32, shape (4,); `()` for a kernel without one.
     """
 
     dynamics: Any
     memory: PyTree
     rows: RowsSeen | None = None
+    order: Any = ()
 
     @property
     def position(self) -> P:
@@ -67,7 +68,7 @@ class KernelState(NamedTuple, Generic[P]):
 def chain_axes(shared_memory: bool) -> KernelState:
     """Return where a state has its chain axis, for `vmap`: a memory that chains share has none."""
     chain: Any = 0
-    return KernelState(chain, None if shared_memory else chain)
+    return KernelState(chain, None if shared_memory else chain, order=chain)
 
 
 class Randomness(NamedTuple):
@@ -126,7 +127,7 @@ class Kernel(Part, abc.ABC, Generic[P]):
 
     @abc.abstractmethod
     def transition(self, randomness: Randomness, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
-        """Return the next state and what the step reports: deterministic, of what `draw` or `gather` returned."""
+        """Return the next state and what the step reports: deterministic, of what `draw` or `fetch` returned."""
 
     if TYPE_CHECKING:  # a method of one kernel, a field of another
 
@@ -164,20 +165,9 @@ class Kernel(Part, abc.ABC, Generic[P]):
         """Whose the estimator's memory is."""
         return Sharing()
 
-    def ahead(self, randomness: Randomness, state: KernelState[P], steps: np.ndarray, data: Data) -> Randomness:
-        """Return the randomness of later steps with what chooses their rows, where their number tells.
-
-        Args:
-            randomness: of each of them, on a leading axis; behind it there may be one of chains.
-            state: of the chains, before the first of them.
-            steps: how many steps after that state each of them is, shape (steps,).
-            data: the data.
-        """
-        return randomness
-
-    def gather(self, randomness: Randomness, data: Data) -> Randomness:
-        """Return the randomness with its rows of the data."""
-        return randomness
+    def fetch(self, randomness: Randomness, data: Data) -> Randomness:
+        """Return the randomness of any number of steps and chains with its rows of the data."""
+        return fetch(randomness, data)
 
     def step(self, key: Key, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
         """Make one step: draw everything random, then move.

@@ -131,9 +131,7 @@ def _multiply(a: Array, b: Array) -> tuple[Array, Array]:
     return a_high * b_high + (middle >> 16) + (cross >> 16), a * b
 
 
-def permuted(
-    words: Array, epoch: Array, places: Array, num_rows: int, later: Array | None = None, most: int = 1
-) -> Array:
+def permuted(words: Array, epoch: Array, places: Array, num_rows: int) -> Array:
     """Return what a permutation of [0, `num_rows`) puts at some places, int32, with no list of n rows.
 
     A keyed bijection: a Feistel network on the next power of four, walked along its cycles until it is back below
@@ -144,21 +142,10 @@ def permuted(
         epoch: the number of the permutation.
         places: int32, any shape, in [0, `num_rows`).
         num_rows: n ≥ 1.
-        later: how many permutations later each place is meant, whole numbers or bool, shaped like them; default 0.
-        most: how many of them that is at the most.
     """
-    key = jax.random.wrap_key_data(words, impl="threefry2x32")
-    later = later if most else None
-    epochs = epoch + jnp.arange(1 if later is None else most + 1, dtype=jnp.int32)
-    bits = jax.vmap(lambda number: jax.random.bits(jax.random.fold_in(key, number), (FEISTEL_ROUNDS,), jnp.uint32))
+    key = jax.random.fold_in(jax.random.wrap_key_data(words, impl="threefry2x32"), epoch)
     # Arrays of their own: out of one, whose last axis they are, the loop below would read number by number.
-    each = list(bits(epochs).T)
-    if later is None:
-        rounds = [of[0] for of in each]
-    elif most == 1:
-        rounds = [jnp.where(later, of[1], of[0]) for of in each]
-    else:
-        rounds = [of.at[later].get(mode="promise_in_bounds") for of in each]
+    rounds = list(jax.random.bits(key, (FEISTEL_ROUNDS,), jnp.uint32))
     half = max(1, -(-(num_rows - 1).bit_length() // 2))
     mask = jnp.uint32(2**half - 1)
 

@@ -16,6 +16,7 @@ from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.gradients import Evaluations, GradientEstimator
 from ewsg_jax.gradients.protocol import Sharing
 from ewsg_jax.rows.gathering import all_rows
+from ewsg_jax.rows.law import Order, is_ordered
 
 
 @module
@@ -34,22 +35,19 @@ class Pair(Kernel[P]):
         position = _tree.copy(_check.position(position))
         _check.finite("position", position)
         self.check(position, data)
-        own, memory = jax.random.split(key)
+        ordered = is_ordered(self.estimator)
+        own, memory, *rest = jax.random.split(key, 3 if ordered else 2)
         return KernelState(
             self.dynamics.init(own, position),
             self.estimator.init(memory, position, data),
             RowsSeen(all_rows(data)),
+            jax.random.bits(rest[0], (4,), jnp.uint32) if ordered else (),
         )
 
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
         batch, noise = jax.random.split(key)
-        return Randomness(self.estimator.draw(batch, data), self.dynamics.draw(noise, state.dynamics))
-
-    def ahead(self, randomness: Randomness, state: KernelState[P], steps: np.ndarray, data: Data) -> Randomness:
-        return randomness._replace(batch=self.estimator.ahead(randomness.batch, state.memory, steps, data))
-
-    def gather(self, randomness: Randomness, data: Data) -> Randomness:
-        return randomness._replace(batch=self.estimator.gather(randomness.batch, data))
+        order = Order(state.order, state.step)
+        return Randomness(self.estimator.draw(batch, data, order), self.dynamics.draw(noise, state.dynamics))
 
     def transition(self, randomness: Randomness, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
         dynamics, estimator, current = self.dynamics, self.estimator, state.dynamics

@@ -225,7 +225,7 @@ class Posterior(Generic[P]):
             TypeError, ValueError: as `check`, of the position and the prior.
         """
         self._check_prior(position)
-        return jax.grad(lambda p: -jnp.asarray(self.log_prior(p)))(position)
+        return self._prior_gradient(position)
 
     def batch_gradient(
         self,
@@ -241,8 +241,8 @@ class Posterior(Generic[P]):
         Args:
             position: where.
             data: all n rows; of a part of them (`rows.shards`) it is the part's own sum, as in what follows.
-            batch: the b row numbers I, int32, repeats allowed; or the same with their rows, already gathered.
-            weights: what each row of the batch stands for, shape (b,), instead of n/b rows.
+            batch: the b row numbers I, int32, repeats allowed; or a `rows.Batch`, with its rows or without.
+            weights: what each row of the batch stands for, shape (b,), instead of n/b rows. Default: the batch's.
             widened: leave it at least in float32, as what is added to other parts of an estimate should be. By
                 default it is rounded to the position's dtypes, once it is summed and scaled.
 
@@ -251,11 +251,15 @@ class Posterior(Generic[P]):
         """
         _check.data(data)
         self.check(position, _check.shapes(data))
-        indices = gathering.indices_of(batch)
-        _check.indices("batch", indices, num_rows(data))
-        total = self._sum_of_gradients(position, gathering.rows_of(batch, data), weights)
-        total = total if weights is not None else _to_all_rows(total, indices.shape[0], data)
+        batch = batch if isinstance(batch, Batch) else Batch(batch)
+        _check.indices("batch", batch.indices, num_rows(data))
+        total = self.estimate(position, data, batch if weights is None else batch._replace(weights=weights))
         return total if widened else _tree.in_dtypes_of(position, total)
+
+    def estimate(self, position: P, data: Data, batch: Batch) -> P:
+        """Return the same of what `check` has found to be right, at least in float32: what estimators call."""
+        total = self._sum_of_gradients(position, gathering.rows_of(batch, data), batch.weights)
+        return total if batch.weights is not None else _to_all_rows(total, batch.indices.shape[0], data)
 
     def row_gradients(self, position: P, rows: Data) -> PyTree:
         """Return what says each ∇Vᵢ, as small as may be, leading axis b.
@@ -338,7 +342,7 @@ class Posterior(Generic[P]):
                 are summed over the parts once.
             parts: trees like the position.
         """
-        return _tree.combine((1, self.prior_gradient(position)), *((1, part) for part in added(data, *parts)))
+        return _tree.combine((1, self._prior_gradient(position)), *((1, part) for part in added(data, *parts)))
 
     def potential(self, position: P, data: Data, chunk_size: int = CHUNK_SIZE) -> Array:
         """Return V = −log prior − Σᵢ log likelihood, a scalar, summed at least in float32.
@@ -443,6 +447,9 @@ class Posterior(Generic[P]):
         if signature not in self._checked:
             _check.scalar("log_prior", "this position", self.log_prior, shapes)
             self._checked.add(signature)
+
+    def _prior_gradient(self, position: P) -> P:
+        return jax.grad(lambda p: -jnp.asarray(self.log_prior(p)))(position)
 
     def _sum_of_gradients(self, position: P, rows: Data, weights: Array | None = None) -> P:
         """Σ wᵢ∇Vᵢ, at least in float32: the gradient of the sum, never a sum of per-datum gradients."""

@@ -33,9 +33,6 @@ class LaggedCovariance(CovarianceTracking):
         now = super().init(key, position, data)
         return LaggedMemory(now, jax.tree.map(jnp.copy, now))
 
-    def law_memory(self, memory: Any) -> Any:
-        return super().law_memory(memory.now)
-
     def refresh(
         self, randomness: PyTree, memory: Any, step: Array, point: Position, data: Data
     ) -> tuple[Any, Position, Any]:

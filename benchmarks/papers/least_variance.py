@@ -74,10 +74,10 @@ class LeastVariance(GradientEstimator):
         self.estimator.check(position, data)
         self.estimator.batches(data)
 
-    def draw(self, key: Key, data: Data) -> LawDraw:
+    def draw(self, key: Key, data: Data, order: ewsg.rows.Order | None = None) -> LawDraw:
         batch_key, chosen_key = jax.random.split(key)
         # u in (0, 1], so that its log is finite.
-        return LawDraw(self.estimator.draw(batch_key, data), jnp.log1p(-jax.random.uniform(chosen_key)))
+        return LawDraw(self.estimator.draw(batch_key, data, order), jnp.log1p(-jax.random.uniform(chosen_key)))
 
     def init(self, key: Key, position: Position, data: Data) -> Any:
         return self.estimator.init(key, position, data)
@@ -134,7 +134,7 @@ def least_variance(estimator: OfRows) -> LeastVariance:
     Raises:
         ValueError: its batches cannot be listed; at `init`, there are more of them than may be.
     """
-    if not isinstance(estimator, OfRows) or not estimator.law.lists_batches:
+    if not isinstance(estimator, OfRows) or not ewsg.rows.lists_batches(estimator):
         raise ValueError(
             f"estimator must have batches that can be listed, as those of rows at random; got {estimator!r}"
         )

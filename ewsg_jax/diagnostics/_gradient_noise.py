@@ -21,7 +21,7 @@ from ewsg_jax._types import Array, Data, Key
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.gradients import OfRows
 from ewsg_jax.pair import Pair
-from ewsg_jax.rows.law import are_exchangeable
+from ewsg_jax.rows.law import is_ordered
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.starts import shares_memory
 from ewsg_jax.stacking import Stack
@@ -119,7 +119,7 @@ def _unknown(kernel: Any, state: KernelState, data: Data) -> str:
         return "a thermostat takes up the noise of batches"
     if kernel.evaluations(data).per_refresh > 0:
         return "the noise depends on the age of the anchor"
-    if not are_exchangeable(kernel):
+    if is_ordered(kernel):
         return "the batches of an epoch depend on each other"
     if dynamics.extra_gradients:
         return "a step evaluates gradients at several points"

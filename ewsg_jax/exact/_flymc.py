@@ -46,7 +46,7 @@ from ewsg_jax.gradients.protocol import Sharing
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
 from ewsg_jax.rows import gathering
-from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.gathering import CHUNK_SIZE, Batch, num_rows
 from ewsg_jax.tags import saved_as
 
 
@@ -165,10 +165,6 @@ class FireflyMonteCarlo(Kernel[P]):
         selected = select(skips, self.resample_probability, n)
         return Randomness(selected, FireflyNoise(walk, Resampling(darken, brighten)))
 
-    def gather(self, randomness: Randomness, data: Data) -> Randomness:
-        selected = randomness.batch
-        return randomness._replace(batch=selected._replace(rows=gathering.gather(data, selected.rows)))
-
     def transition(self, randomness: Randomness, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
         (position, step, dark, bright, overflowed, log_scale), memory = state.dynamics, state.memory
         walk, resampling = randomness.noise
@@ -178,7 +174,7 @@ class FireflyMonteCarlo(Kernel[P]):
 
         proposed = _tree.combine((1, position), (h, walk.direction))
         is_bright = bright.rows >= 0
-        bright_rows = gathering.rows_of(jnp.maximum(bright.rows, 0), data)
+        bright_rows = gathering.rows_of(Batch(jnp.maximum(bright.rows, 0)), data)
         gaps = self.bound.gaps(proposed, memory.center, bright_rows)
         gaps = jnp.where(is_bright, gaps, 0).astype(bright.gaps.dtype)
         change = log_odds(gaps / temperature) - log_odds(bright.gaps / temperature)

@@ -22,7 +22,6 @@ import numpy as np
 
 from ewsg_jax import _check, _random
 from ewsg_jax._types import Array, Data, Key
-from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import Batch, num_rows
 from ewsg_jax.tags import saved_as
 
@@ -49,12 +48,12 @@ class Selected(NamedTuple):
     """The selected data S, ascending, in an array of fixed length.
 
     Attributes:
-        rows: row numbers, or the same with their rows; the last one in places that are not used.
+        rows: which rows; the last one in places that are not used.
         used: which places are.
         is_whole: whether S had room.
     """
 
-    rows: Array | Batch
+    rows: Batch
     used: Array
     is_whole: Array
 
@@ -93,7 +92,7 @@ def select(log_uniforms: Array, probability: float, n: int) -> Selected:
     most = jnp.uint32(n + 1)
     ends = jax.lax.associative_scan(lambda a, b: jnp.minimum(a, most - b) + b, skips + 1)
     rows = jnp.minimum(ends[:-1], jnp.uint32(n)) - 1
-    return Selected(rows.astype(jnp.int32), ends[:-1] <= n, ends[-1] > n)
+    return Selected(Batch(rows.astype(jnp.int32)), ends[:-1] <= n, ends[-1] > n)
 
 
 def _skips(log_uniforms: Array, probability: float, n: int) -> Array:
@@ -163,7 +162,7 @@ def resample(
     """
     log_q = math.log(probability)
     is_bright = bright.rows >= 0
-    numbers = gathering.indices_of(selected.rows)
+    numbers = selected.rows.indices
     place = placed(numbers, bright.rows)
     is_selected = is_bright & (numbers[place] == bright.rows) & selected.used[place]
     is_dark = selected.used.at[jnp.where(is_selected, place, selected.used.size)].set(False, mode="drop")

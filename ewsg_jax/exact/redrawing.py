@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from ewsg_jax import _random
 from ewsg_jax._types import Array, Key
 from ewsg_jax.exact.bright_set import BrightSet, Selected, empty_like, placed, put
-from ewsg_jax.rows import gathering
+from ewsg_jax.rows.gathering import Batch
 
 MOST_COMPARED = 256
 """Chosen data of which each is compared with those before it, so that all sets are equally probable; more are what
@@ -33,7 +33,7 @@ def choose(key: Key, count: int, n: int) -> Selected:
     else:
         words = jax.random.bits(key, (2,), jnp.uint32)
         rows = _random.permuted(words, jnp.int32(0), jnp.arange(count, dtype=jnp.int32), n)
-    return Selected(jnp.sort(rows), jnp.ones(count, bool), jnp.bool_(True))
+    return Selected(Batch(jnp.sort(rows)), jnp.ones(count, bool), jnp.bool_(True))
 
 
 def redraw(
@@ -53,7 +53,7 @@ def redraw(
         one.
     """
     is_bright = bright.rows >= 0
-    numbers = gathering.indices_of(selected.rows)
+    numbers = selected.rows.indices
     place = placed(numbers, bright.rows)
     is_chosen = is_bright & (numbers[place] == bright.rows)
     gaps = jnp.maximum(gaps, 0)

@@ -116,7 +116,7 @@ def anchored(estimator: GradientEstimator, anchor: Position) -> SVRGMemory:
     """Return the memory of SVRG with an anchor. Its full gradient is the same for all batches, and is left out."""
     assert isinstance(estimator, SVRG)
     zero = _tree.widened(_tree.zeros_like(anchor))
-    return SVRGMemory(anchor, zero, (), estimator.law.init(jax.random.key(0)))
+    return SVRGMemory(anchor, zero, ())
 
 
 def noise_of(

@@ -89,7 +89,7 @@ def known(estimator: GradientEstimator, data: Data) -> Known:
         return inner._replace(by=by, chain_length=estimator.chain_length, frozen_noise=estimator.frozen_noise)
     if isinstance(estimator, Full):
         return Known(None, "the step alone: there are no batches")
-    if isinstance(estimator, OfRows) and estimator.law.has_memory:
+    if isinstance(estimator, OfRows) and estimator.law.ordered:
         raise _unknown(estimator, f"{estimator.law.name}, whose batches depend on each other")
     drawn = "batches drawn around the mode"
     if isinstance(estimator, SVRG):
@@ -97,7 +97,7 @@ def known(estimator: GradientEstimator, data: Data) -> Known:
             raise _unknown(estimator, "option='I', which restarts chains")
         return Known(estimator, f"{drawn}, at anchors as old as SVRG's", uniform_lags(estimator.period(data)))
     if isinstance(estimator, SAGA):
-        if estimator.law.has_weights:
+        if estimator.law.weighted:
             raise _unknown(estimator, "a table whose rows are seen at unlike rates")
         n, b = num_rows(data), estimator.batch_size
         rate = b / n if estimator.law.distinct else 1 - (1 - 1 / n) ** b

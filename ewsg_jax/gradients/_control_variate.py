@@ -8,7 +8,7 @@ is narrow around it. However small the step, the heat that it leaves stays of th
 2b evaluations a step and n at the start; the memory, two positions, is shared by all chains.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ewsg_jax import _check
 from ewsg_jax._module import module, static
@@ -17,18 +17,17 @@ from ewsg_jax.gradients import center as centers
 from ewsg_jax.gradients.anchored import anchored_estimate, anchored_gradient_at
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Sharing, Weight
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows
+from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows, fetched
 from ewsg_jax.rows.named import Rows, row_law
 from ewsg_jax.tags import saved_as
 
 
 @saved_as("control_variate_memory")
 class ControlVariateMemory(NamedTuple):
-    """The centre c, Σᵢ ∇Vᵢ(c) at least in float32, and the memory of the row law."""
+    """The centre c, and Σᵢ ∇Vᵢ(c) at least in float32."""
 
     center: Position
     gradient: Position
-    rows: PyTree
 
 
 @module
@@ -42,8 +41,7 @@ class ControlVariate(OfRows[P]):
 
     @property
     def sharing(self) -> Sharing:
-        # Rows that are remembered differ from chain to chain.
-        return Sharing("chain" if self.law.has_memory else "start" if self.center is None else "data")
+        return Sharing("start" if self.center is None else "data")
 
     def check(self, position: Position, data: Data) -> None:
         super().check(position, data)
@@ -52,26 +50,19 @@ class ControlVariate(OfRows[P]):
     def init(self, key: Key, position: Position, data: Data) -> ControlVariateMemory:
         chosen = centers.or_start(self.center, position)
         gradient = self.posterior.likelihood_gradient(chosen, data, self.chunk_size, widened=True)
-        return ControlVariateMemory(chosen, gradient, self.law.init(key))
+        return ControlVariateMemory(chosen, gradient)
 
     def bias_order(self, data: Data) -> float | None:
         return self.law.bias_order(data)
 
-    def law_memory(self, memory: ControlVariateMemory) -> Any:
-        return memory.rows
-
     def propose(
         self, randomness: PyTree, memory: ControlVariateMemory, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, PyTree]:
-        batch = self.law.batch(randomness, memory.rows, data)
-        estimate = anchored_estimate(self, memory.center, memory.gradient, batch, point, data)
-        return estimate, self.law.advance(memory.rows, data)
+    ) -> tuple[Estimate, tuple[()]]:
+        batch = fetched(randomness, data)
+        return anchored_estimate(self.posterior, memory.center, memory.gradient, batch, point, data), ()
 
     def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        return anchored_gradient_at(self, estimate, position, data)
-
-    def commit(self, update: PyTree, memory: ControlVariateMemory) -> ControlVariateMemory:
-        return memory._replace(rows=update)
+        return anchored_gradient_at(self.posterior, estimate, position, data)
 
     def evaluations(self, data: Data) -> Evaluations:
         return Evaluations(2 * self.batch_size, self.batch_size, at_init=all_rows(data))

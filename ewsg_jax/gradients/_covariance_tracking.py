@@ -59,7 +59,6 @@ class TrackingMemory(NamedTuple):
         rounding: what that of the ∇Vᵢ(ω) may have added to m₂, a scalar.
         basis: shape (d, r) for a low rank, else None.
         num_clipped: how many steps so far had a covariance that was indefinite or lost in rounding, int32.
-        rows: of the row law.
     """
 
     anchor: Position
@@ -68,7 +67,6 @@ class TrackingMemory(NamedTuple):
     rounding: Array
     basis: Array | None
     num_clipped: Array
-    rows: PyTree
 
 
 class TrackingUpdate(NamedTuple):
@@ -79,14 +77,12 @@ class TrackingUpdate(NamedTuple):
         batch: its rows of the data.
         num_rows: n, of a part of the data its own.
         was_clipped: a bool.
-        rows: of the row law.
     """
 
     row_gradients: PyTree
     batch: Data
     num_rows: np.int32 | Array
     was_clipped: Array
-    rows: PyTree
 
 
 @module
@@ -95,17 +91,16 @@ class CovarianceTracking(WithCovariance[P]):
 
     def init(self, key: Key, position: Position, data: Data) -> TrackingMemory:
         # The first step resets.
-        basis_key, rows_key = jax.random.split(key)
+        basis_key, _ = jax.random.split(key)
         row = like_row(self.posterior, position, data)
         (d,), dtype = row.shape, row.dtype
         basis = some_basis(basis_key, self.rank, row) if self.structure == "low_rank" else None
         r = min(self.rank, d)
         size = {"dense": (d, d), "diagonal": (d,), "low_rank": (r, r)}[self.structure]
         moments = Moments(jnp.zeros(d, dtype), jnp.zeros(size, dtype))
-        rows = self.law.init(rows_key)
         rounding = jnp.zeros((), dtype)
         start = _tree.copy(position), jnp.zeros(d, dtype)
-        return TrackingMemory(*start, moments, rounding, basis, jnp.int32(0), rows)
+        return TrackingMemory(*start, moments, rounding, basis, jnp.int32(0))
 
     def refresh(
         self, randomness: PyTree, memory: TrackingMemory, step: Array, point: Position, data: Data
@@ -126,7 +121,7 @@ class CovarianceTracking(WithCovariance[P]):
 
         kept = memory.anchor, memory.center, memory.moments, memory.rounding, memory.basis
         anchor, center, moments, rounding, basis = batching.where_due(due, renew, kept)
-        renewed = TrackingMemory(anchor, center, moments, rounding, basis, memory.num_clipped, memory.rows)
+        renewed = TrackingMemory(anchor, center, moments, rounding, basis, memory.num_clipped)
         return renewed, point, jnp.where(due, self.passes * n, 0)
 
     def covariance_of(self, memory: TrackingMemory, data: Data) -> tuple[Covariance, Array]:
@@ -146,14 +141,14 @@ class CovarianceTracking(WithCovariance[P]):
         self, randomness: PyTree, memory: TrackingMemory, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, TrackingUpdate]:
         n = counted(data)
-        batch = self.law.batch(randomness, memory.rows, data)
+        batch = gathering.fetched(randomness, data)
         part = gathering.rows_of(batch, data)
         seen = self.posterior.row_gradients(point, part)
         gradient = self.posterior.total(point, data, self.posterior.estimate_from_rows(seen, part, data))
         covariance, was_clipped = self.covariance_of(memory, data)
         number = np.int32(n) if isinstance(n, int) else n
-        update = TrackingUpdate(seen, part, number, was_clipped, self.law.advance(memory.rows, data))
-        return Estimate(gradient, batch.indices, covariance=covariance), update
+        update = TrackingUpdate(seen, part, number, was_clipped)
+        return Estimate(gradient, batch.without_rows(), covariance=covariance), update
 
     def commit(self, update: TrackingUpdate, memory: TrackingMemory) -> TrackingMemory:
         # Here and not in `propose`: the anchor is looked at for the accepted batch alone.
@@ -166,7 +161,6 @@ class CovarianceTracking(WithCovariance[P]):
                 first + jnp.sum(here - there, axis=0), second + update.num_rows.astype(second.dtype) * change
             ),
             num_clipped=memory.num_clipped + update.was_clipped,
-            rows=update.rows,
         )
 
     def evaluations(self, data: Data) -> Evaluations:

@@ -32,7 +32,8 @@ from ewsg_jax.gradients.index_chain import ChainDraw, Proposal, exactly, togethe
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
 from ewsg_jax.gradients.remembering import Remembering
 from ewsg_jax.needs import Need
-from ewsg_jax.rows.law import laws_of, lists_batches
+from ewsg_jax.rows.gathering import AsDrawn
+from ewsg_jax.rows.law import Order, laws_of, lists_batches
 
 FROZEN_NOISE = ("momentum", "zero", "one", "rest")
 """The names of x."""
@@ -85,17 +86,15 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         if self.is_exact:
             self.estimator.batches(data)
 
-    def draw(self, key: Key, data: Data) -> ChainDraw:
+    def draw(self, key: Key, data: Data, order: Order | None = None) -> ChainDraw:
         batch_key, chain_key = jax.random.split(key)
         length = 0 if self.is_exact else int(self.chain_length)
         fresh = length if self.carries_index else length + 1
-        batches = jax.vmap(lambda k: self.estimator.draw(k, data))(jax.random.split(batch_key, fresh))
-        return ChainDraw(batches, _random.log_uniform(chain_key, (1 if self.is_exact else length,)))
-
-    def gather(self, randomness: ChainDraw, data: Data) -> ChainDraw:
+        batches = jax.vmap(lambda k: self.estimator.draw(k, data, order))(jax.random.split(batch_key, fresh))
         if self.is_exact:
-            return randomness
-        return randomness._replace(batches=self.estimator.gather(randomness.batches, data))
+            # A refresh alone sees it, and no rows.
+            batches = AsDrawn(batches)
+        return ChainDraw(batches, _random.log_uniform(chain_key, (1 if self.is_exact else length,)))
 
     def init(self, key: Key, position: Position, data: Data) -> Memory:
         return self.estimator.init(key, position, data)
@@ -103,7 +102,8 @@ class ExponentiallyWeighted(GradientEstimator[P]):
     def refresh(
         self, randomness: ChainDraw, memory: Memory, step: Array, point: Position, data: Data
     ) -> tuple[Memory, Position, Any]:
-        return self.estimator.refresh(_tree.take(randomness.batches, 0), memory, step, point, data)
+        drawn = randomness.batches.randomness if self.is_exact else randomness.batches
+        return self.estimator.refresh(_tree.take(drawn, 0), memory, step, point, data)
 
     def propose(
         self, randomness: ChainDraw, memory: Memory, point: Position, data: Data, weight: Weight
@@ -182,7 +182,7 @@ def exponentially_weighted(
     _check.instance("estimator", estimator, GradientEstimator, "one of ewsg_jax.gradients")
     if not estimator.uses_batches:
         raise ValueError("estimator must draw batches to be weighted; got the full gradient")
-    if laws := [law for law in laws_of(estimator) if not law.exchangeable]:
+    if laws := [law for law in laws_of(estimator) if law.ordered]:
         raise ValueError(
             f"estimator must draw exchangeable batches to be weighted; got {laws[0].name}, where choosing among "
             "the next rows of an epoch would change which rows are left; take rows='random' or 'blocks'"

@@ -8,6 +8,7 @@ from ewsg_jax._types import Data, Key, P, Position
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Weight
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows
+from ewsg_jax.rows.law import Order
 
 
 @module
@@ -23,7 +24,7 @@ class Full(GradientEstimator[P]):
     def bias_order(self, data: Data) -> float | None:
         return math.inf
 
-    def draw(self, key: Key, data: Data) -> tuple[()]:
+    def draw(self, key: Key, data: Data, order: Order | None = None) -> tuple[()]:
         return ()
 
     def propose(

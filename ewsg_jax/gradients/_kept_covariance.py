@@ -28,7 +28,7 @@ from ewsg_jax.gradients.protocol import Estimate, Evaluations, Weight
 from ewsg_jax.gradients.spread import like_row, some_basis, turned
 from ewsg_jax.gradients.with_covariance import WithCovariance, checked
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows
+from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows, fetched
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.rows.shards import same
 from ewsg_jax.tags import saved_as
@@ -36,10 +36,9 @@ from ewsg_jax.tags import saved_as
 
 @saved_as("kept_covariance_memory")
 class KeptMemory(NamedTuple):
-    """The covariance of the estimates at ω, as eigenvalues in a basis or as its diagonal; the row law's memory."""
+    """The covariance of the estimates at ω, as eigenvalues in a basis or as its diagonal."""
 
     covariance: Covariance
-    rows: PyTree
 
 
 @module
@@ -48,14 +47,14 @@ class KeptCovariance(WithCovariance[P]):
 
     def init(self, key: Key, position: Position, data: Data) -> KeptMemory:
         # The first step resets.
-        basis_key, rows_key = jax.random.split(key)
+        basis_key, _ = jax.random.split(key)
         row = like_row(self.posterior, position, data)
         basis = None
         if self.structure != "diagonal":
             rank = self.rank if self.structure == "low_rank" else row.shape[0]
             basis = some_basis(basis_key, rank, row)
         zero = jnp.zeros(row.shape if basis is None else basis.shape[1:], row.dtype)
-        return KeptMemory(Covariance(zero, basis), self.law.init(rows_key))
+        return KeptMemory(Covariance(zero, basis))
 
     def refresh(
         self, randomness: PyTree, memory: KeptMemory, step: Array, point: Position, data: Data
@@ -73,14 +72,10 @@ class KeptCovariance(WithCovariance[P]):
 
     def propose(
         self, randomness: PyTree, memory: KeptMemory, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, PyTree]:
-        batch = self.law.batch(randomness, memory.rows, data)
-        gradient = self.plain_gradient(batch, point, data)
-        covariance = same(memory.covariance, data)
-        return Estimate(gradient, batch.indices, covariance=covariance), self.law.advance(memory.rows, data)
-
-    def commit(self, update: PyTree, memory: KeptMemory) -> KeptMemory:
-        return memory._replace(rows=update)
+    ) -> tuple[Estimate, tuple[()]]:
+        batch = fetched(randomness, data)
+        gradient, covariance = self.gradient_on(batch, point, data), same(memory.covariance, data)
+        return Estimate(gradient, batch.without_rows(), covariance=covariance), ()
 
     def evaluations(self, data: Data) -> Evaluations:
         b = self.batch_size

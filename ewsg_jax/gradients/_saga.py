@@ -25,6 +25,7 @@ import jax.numpy as jnp
 from ewsg_jax import _check, _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
+from ewsg_jax.gradients.anchored import anchored_gradient_at
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Sharing, Weight
 from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
@@ -47,13 +48,11 @@ class SAGAMemory(NamedTuple):
         table: what `Posterior.row_gradients` gave for each row when it was last seen, leading axis n.
         gradient: the sum of the table, shaped like the position, at least in float32.
         error: what rounding has taken from it, shaped alike.
-        rows: of the row law.
     """
 
     table: PyTree
     gradient: Position
     error: Position
-    rows: PyTree
 
 
 class SAGAUpdate(NamedTuple):
@@ -62,7 +61,6 @@ class SAGAUpdate(NamedTuple):
     indices: Array
     differences: PyTree
     sum: Position
-    rows: PyTree
 
 
 @module
@@ -100,39 +98,33 @@ class SAGA(OfRows[P]):
 
         # Of the table as it is stored, not of the gradients before they are rounded to it.
         gradient, error = gathering.fold_over_rows(add, (zero, zero), (table, data), ROWS_PER_SUM)
-        return SAGAMemory(table, gradient, error, self.law.init(key))
-
-    def law_memory(self, memory: SAGAMemory) -> Any:
-        return memory.rows
+        return SAGAMemory(table, gradient, error)
 
     def propose(
         self, randomness: PyTree, memory: SAGAMemory, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, SAGAUpdate]:
-        posterior, law = self.posterior, self.law
-        batch = law.batch(randomness, memory.rows, data)
+        posterior, batch = self.posterior, gathering.fetched(randomness, data)
         part = gathering.rows_of(batch, data)
         new, old = posterior.row_gradients(point, part), _tree.take(memory.table, batch.indices)
-        differences, weights = _tree.combine((1, new), (-1, old)), self.weights_of(batch, data)
+        differences, weights = _tree.combine((1, new), (-1, old)), batch.weights
         estimated = posterior.estimate_from_rows(differences, part, data, weights)
         gradient = posterior.total(point, data, estimated, memory.gradient)
         # A row that comes twice would be replaced twice, and its difference would stay in the sum for ever. Where
         # none does, the sum below is the one above, and XLA takes it once.
-        once = differences if law.distinct else _tree.scaled_rows(differences, _first_of_each(batch.indices))
+        once = differences if self.law.distinct else _tree.scaled_rows(differences, _first_of_each(batch.indices))
         changed = posterior.sum_of_rows(once, part)
-        update = SAGAUpdate(batch.indices, once, changed, law.advance(memory.rows, data))
+        update = SAGAUpdate(batch.indices, once, changed)
         constant = _tree.combine((1, memory.gradient), (-1, posterior.estimate_from_rows(old, part, data, weights)))
-        return Estimate(gradient, (batch.indices, constant)), update
+        return Estimate(gradient, (batch.without_rows(), constant)), update
 
     def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        indices, constant = estimate.batch
-        of_batch = self.batch_gradient(indices, position, data)
-        return self.posterior.total(position, data, of_batch, constant)
+        return anchored_gradient_at(self.posterior, estimate, position, data)
 
     def commit(self, update: SAGAUpdate, memory: SAGAMemory) -> SAGAMemory:
         # In place in a compiled loop: setting the new rows instead, once the old ones are read, copies the table.
         table = _tree.add_at(memory.table, update.indices, update.differences)
         gradient, error = _tree.add_with_error(memory.gradient, memory.error, update.sum)
-        return SAGAMemory(table, gradient, error, update.rows)
+        return SAGAMemory(table, gradient, error)
 
     def evaluations(self, data: Data) -> Evaluations:
         return Evaluations(self.batch_size, self.batch_size, at_init=num_rows(data))

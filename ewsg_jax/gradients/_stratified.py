@@ -20,8 +20,8 @@ from ewsg_jax._module import hashable, module, static
 from ewsg_jax._types import Array, Data, Key, P, Position
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows import gathering
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.gathering import Batch, fetched, num_rows
+from ewsg_jax.rows.law import Order
 from ewsg_jax.rows.strata import allocate
 from ewsg_jax.tags import saved_as
 
@@ -72,20 +72,18 @@ class Stratified(GradientEstimator[P]):
         weight = sizes.astype(float) / jnp.maximum(seats, 1)
         return Strata(order, first[stratum], sizes[stratum], weight[stratum])
 
-    def draw(self, key: Key, data: Data) -> Array:
+    def draw(self, key: Key, data: Data, order: Order | None = None) -> Array:
         return _random.index_words(key, num_rows(data), self.batch_size)
 
     def propose(
         self, randomness: Array, memory: Strata, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, tuple[()]]:
         place = _random.scaled(randomness, memory.size.astype(jnp.uint32))
-        indices = _tree.take(memory.order, memory.first + place)
-        batch = gathering.gather(data, indices)
-        return Estimate(self.gradient_on(batch, memory.weight, point, data), (indices, memory.weight)), ()
+        batch = fetched(Batch(_tree.take(memory.order, memory.first + place), weights=memory.weight), data)
+        return Estimate(self.gradient_on(batch, point, data), batch.without_rows()), ()
 
     def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        indices, weights = estimate.batch
-        return self.gradient_on(indices, weights, position, data)
+        return self.gradient_on(estimate.batch, position, data)
 
     def evaluations(self, data: Data) -> Evaluations:
         return Evaluations(self.batch_size, self.batch_size)

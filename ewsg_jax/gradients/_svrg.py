@@ -21,7 +21,6 @@ from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module, static
@@ -31,7 +30,8 @@ from ewsg_jax.gradients.anchored import anchored_estimate, anchored_gradient_at
 from ewsg_jax.gradients.period import Period, checked_period, epoch, period_at
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows, num_rows
+from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows, fetched, num_rows
+from ewsg_jax.rows.law import Order
 from ewsg_jax.rows.named import Rows, row_law
 from ewsg_jax.tags import saved_as
 
@@ -44,13 +44,11 @@ class SVRGMemory(NamedTuple):
         anchor: w.
         gradient: Σᵢ ∇Vᵢ(w), shaped like the position, at least in float32; of a part of the data its own sum.
         candidate: option I: one of the points since the last refresh, each as probable; else `()`.
-        rows: of the row law.
     """
 
     anchor: Position
     gradient: Position
     candidate: PyTree
-    rows: PyTree
 
 
 class SVRGDraw(NamedTuple):
@@ -87,22 +85,13 @@ class SVRG(OfRows[P]):
         # The first step refreshes.
         zero = _tree.widened(_tree.zeros_like(position))
         candidate = _tree.copy(position) if self.restarts else ()
-        return SVRGMemory(_tree.copy(position), zero, candidate, self.law.init(key))
+        return SVRGMemory(_tree.copy(position), zero, candidate)
 
-    def draw(self, key: Key, data: Data) -> SVRGDraw:
+    def draw(self, key: Key, data: Data, order: Order | None = None) -> SVRGDraw:
         if not self.restarts:
-            return SVRGDraw(self.law.draw(key, data), ())
+            return SVRGDraw(self.law.draw(key, data, order), ())
         batch_key, word_key = jax.random.split(key)
-        return SVRGDraw(self.law.draw(batch_key, data), _random.index_words(word_key, 1, 1)[:, 0])
-
-    def law_memory(self, memory: SVRGMemory) -> Any:
-        return memory.rows
-
-    def ahead(self, randomness: SVRGDraw, memory: SVRGMemory, steps: np.ndarray, data: Data) -> SVRGDraw:
-        return randomness._replace(batch=super().ahead(randomness.batch, memory, steps, data))
-
-    def gather(self, randomness: SVRGDraw, data: Data) -> SVRGDraw:
-        return randomness._replace(batch=self.law.gather(randomness.batch, data))
+        return SVRGDraw(self.law.draw(batch_key, data, order), _random.index_words(word_key, 1, 1)[:, 0])
 
     def refresh(
         self, randomness: SVRGDraw, memory: SVRGMemory, step: Array, point: Position, data: Data
@@ -125,16 +114,12 @@ class SVRG(OfRows[P]):
 
     def propose(
         self, randomness: SVRGDraw, memory: SVRGMemory, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, PyTree]:
-        batch = self.law.batch(randomness.batch, memory.rows, data)
-        estimate = anchored_estimate(self, memory.anchor, memory.gradient, batch, point, data)
-        return estimate, self.law.advance(memory.rows, data)
+    ) -> tuple[Estimate, tuple[()]]:
+        batch = fetched(randomness.batch, data)
+        return anchored_estimate(self.posterior, memory.anchor, memory.gradient, batch, point, data), ()
 
     def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        return anchored_gradient_at(self, estimate, position, data)
-
-    def commit(self, update: PyTree, memory: SVRGMemory) -> SVRGMemory:
-        return memory._replace(rows=update)
+        return anchored_gradient_at(self.posterior, estimate, position, data)
 
     def batches(self, data: Data) -> SVRGDraw:
         listed = self.law.batches(data)

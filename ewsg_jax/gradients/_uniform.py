@@ -8,38 +8,27 @@ from typing import Any
 
 from ewsg_jax import _check
 from ewsg_jax._module import module
-from ewsg_jax._types import Data, Key, P, Position, PyTree
+from ewsg_jax._types import Data, P, Position, PyTree
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.gathering import fetched
 from ewsg_jax.rows.named import Rows, row_law
 
 
 @module
 class Uniform(OfRows[P]):
-    """The estimator of `uniform`; its memory is that of its law of rows."""
+    """The estimator of `uniform`."""
 
     needs = frozenset()
-
-    def init(self, key: Key, position: Position, data: Data) -> Any:
-        return self.law.init(key)
 
     def bias_order(self, data: Data) -> float | None:
         return self.law.bias_order(data)
 
-    def law_memory(self, memory: Any) -> Any:
-        return memory
-
     def propose(
         self, randomness: PyTree, memory: Any, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, Any]:
-        batch = self.law.batch(randomness, memory, data)
-        return Estimate(self.plain_gradient(batch, point, data), batch.indices), self.law.advance(memory, data)
-
-    def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        return self.plain_gradient(estimate.batch, position, data)
-
-    def commit(self, update: Any, memory: Any) -> Any:
-        return update
+    ) -> tuple[Estimate, tuple[()]]:
+        batch = fetched(randomness, data)
+        return Estimate(self.gradient_on(batch, point, data), batch.without_rows()), ()
 
     def evaluations(self, data: Data) -> Evaluations:
         return Evaluations(self.batch_size, self.batch_size)
@@ -54,13 +43,14 @@ def uniform(posterior: Posterior[P], *, batch_size: int, replace: bool = True, r
         replace: draw with replacement, or (False) a uniform subset.
         rows: `"random"`: independent rows or a subset; `"blocks"`: b consecutive rows from a uniform start, the
             first row following on the last, quick to fetch (the covariance is that of sums over blocks: for rows
-            in random order nearly that of a subset); `"epochs"`: every row once in each n draws, in a new order
-            each time (batches of successive steps are then dependent; the law is no longer a Markov chain's in θ);
+            in random order nearly that of a subset); `"epochs"`: each row at most once in ⌊n/b⌋ steps, in a new
+            order each time, the n mod b rows that are left out others each time (batches of successive steps are
+            then dependent; the law is no longer a Markov chain's in θ);
             `"block_epochs"`: the data, which you have shuffled once, are cut into ⌊n/b⌋ blocks of b consecutive
             rows, and an epoch takes each of them once, in a new order each time; `"block_sweeps"`: each such
             order forward, then backwards, a new one for each pair (Paulin et al. 2024). Where b does not divide n
-            the rows are a circle, each order cuts its blocks from where the last one ended, the first from a
-            uniform row: no row is left out more often than others, and estimates are unbiased. Or what
+            the rows are a circle, and each order cuts its blocks from a uniform row: all rows are as probable, and
+            estimates are unbiased. Or what
             `ewsg_jax.rows.by_probability` or `leverage` returns, or a law of your own, an `ewsg_jax.rows.RowLaw` of
             the same `batch_size`. With all but `"random"` `replace` must be True.
 
@@ -76,7 +66,7 @@ def uniform(posterior: Posterior[P], *, batch_size: int, replace: bool = True, r
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
         >>> model = ewsg.models.gaussian_location()
         >>> estimator = ewsg.gradients.uniform(model, batch_size=2, replace=False)
-        >>> rows = estimator.draw(jax.random.key(0), jnp.zeros((5, 1)))
+        >>> rows = estimator.draw(jax.random.key(0), jnp.zeros((5, 1))).indices
         >>> rows.shape, len(set(rows.tolist()))
         ((2,), 2)
     """

@@ -10,8 +10,8 @@ from ewsg_jax._module import Part, module, static
 from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
 from ewsg_jax.needs import EVERYTHING, Need
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import Batch, indices_of
-from ewsg_jax.rows.law import RowLaw
+from ewsg_jax.rows.gathering import Batch
+from ewsg_jax.rows.law import Order, RowLaw
 
 
 class Estimate(NamedTuple):
@@ -19,7 +19,8 @@ class Estimate(NamedTuple):
 
     Attributes:
         gradient: shaped like the position.
-        batch: what identifies the batch and what `gradient_at` needs beside it, `()` for the full data.
+        batch: which rows, without the rows themselves, and what `gradient_at` needs beside it; `()` for the full
+            data.
         acceptance: the share of index-chain proposals accepted; 1 where there is no index chain.
         covariance: of the gradient, given the position, as one of `ewsg_jax.gradients.Covariance`; `()` where the
             estimator does not report it.
@@ -109,8 +110,16 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
     posterior: Posterior[P] = static()
 
     @abc.abstractmethod
-    def draw(self, key: Key, data: Data) -> PyTree:
-        """Return what is random in an estimate, from the configuration and n alone."""
+    def draw(self, key: Key, data: Data, order: Order | None = None) -> PyTree:
+        """Return what is random in an estimate, from the configuration and n alone.
+
+        Batches in it, as laws of rows draw them, are fetched ahead of the step where there is a run that can do so.
+
+        Args:
+            key: consumed.
+            data: rows, of which their number is read.
+            order: where the chain is, for laws of rows that are `ordered`.
+        """
 
     @abc.abstractmethod
     def propose(
@@ -149,32 +158,15 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
         """Return ∇V₀, the part of every estimate that is no estimate."""
         return self.posterior.prior_gradient(position)
 
-    def gradient_on(self, batch: Batch | Array, weights: Array | None, position: P, data: Data) -> P:
-        """Return ∇V₀(θ) + Σ_{i∈I} wᵢ ∇Vᵢ(θ), or (n/b) Σ ∇Vᵢ without weights, at least in float32."""
+    def gradient_on(self, batch: Batch, position: P, data: Data) -> P:
+        """Return ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ), or Σ wᵢ ∇Vᵢ of a batch with weights, at least in float32."""
         posterior = self.posterior
-        return posterior.total(
-            position, data, posterior.batch_gradient(position, data, batch, weights, widened=True)
-        )
+        return posterior.total(position, data, posterior.estimate(position, data, batch))
 
     def check(self, position: P, data: Data) -> None:
         """Raise what is wrong with a position and data, by type, shape and dtype."""
         self.posterior.check(position, data)
         self.posterior.check_gradient(position, data)
-
-    def ahead(self, randomness: PyTree, memory: Memory, steps: np.ndarray, data: Data) -> PyTree:
-        """Return the randomness of later steps with what chooses their rows, where their number tells.
-
-        Args:
-            randomness: of each of them, on a leading axis; behind it there may be one of chains.
-            memory: of the chains, before the first of them.
-            steps: how many steps after the memory each of them is, shape (steps,).
-            data: the data.
-        """
-        return randomness
-
-    def gather(self, randomness: PyTree, data: Data) -> PyTree:
-        """Return the randomness with its rows of the data, which may be done for many steps at once."""
-        return randomness
 
     def init(self, key: Key, position: P, data: Data) -> Any:
         """Return the first memory of a chain."""
@@ -217,33 +209,11 @@ class OfRows(GradientEstimator[P]):
         super().check(position, data)
         self.law.check(data)
 
-    def law_memory(self, memory: Any) -> Any:
-        """Return the law's part of the memory, if each step advances it once; None: rows are chosen in the step."""
-        return None
+    def gradient_at(self, estimate: Estimate, position: P, data: Data) -> P:
+        return self.gradient_on(estimate.batch, position, data)
 
-    def batch_gradient(self, batch: Batch | Array, position: P, data: Data) -> P:
-        """Return (n/b) Σ_{i∈I} ∇Vᵢ(θ), or Σ_{i∈I} wᵢ ∇Vᵢ(θ) with the law's weights, at least in float32."""
-        return self.posterior.batch_gradient(position, data, batch, self.weights_of(batch, data), widened=True)
-
-    def weights_of(self, batch: Batch | Array, data: Data) -> Array | None:
-        """Return what each row of a batch stands for, None for n/b rows each."""
-        if isinstance(batch, Batch) and batch.weights is not None:
-            return batch.weights
-        return self.law.weights_here(indices_of(batch), data)
-
-    def plain_gradient(self, batch: Batch | Array, position: P, data: Data) -> P:
-        """Return ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ)."""
-        return self.gradient_on(batch, self.weights_of(batch, data), position, data)
-
-    def draw(self, key: Key, data: Data) -> PyTree:
-        return self.law.draw(key, data)
-
-    def ahead(self, randomness: PyTree, memory: Any, steps: np.ndarray, data: Data) -> PyTree:
-        of_law = self.law_memory(memory)
-        return randomness if of_law is None else self.law.ahead(randomness, of_law, steps, data)
-
-    def gather(self, randomness: PyTree, data: Data) -> PyTree:
-        return self.law.gather(randomness, data)
+    def draw(self, key: Key, data: Data, order: Order | None = None) -> PyTree:
+        return self.law.draw(key, data, order)
 
     def batches(self, data: Data) -> PyTree:
         return self.law.batches(data)

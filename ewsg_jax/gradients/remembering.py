@@ -9,6 +9,8 @@ from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
 from ewsg_jax.needs import Need
+from ewsg_jax.rows.gathering import AsDrawn, fetch
+from ewsg_jax.rows.law import Order
 from ewsg_jax.tags import saved_as
 
 
@@ -24,7 +26,7 @@ class Draw(NamedTuple):
     """A batch, perhaps with its rows, and the same as it was drawn."""
 
     batch: PyTree
-    drawn: PyTree
+    drawn: AsDrawn
 
 
 @module
@@ -50,12 +52,9 @@ class Remembering(GradientEstimator[P]):
     def check(self, position: P, data: Data) -> None:
         self.estimator.check(position, data)
 
-    def draw(self, key: Key, data: Data) -> Draw:
-        drawn = self.estimator.draw(key, data)
-        return Draw(drawn, drawn)
-
-    def gather(self, randomness: Draw, data: Data) -> Draw:
-        return randomness._replace(batch=self.estimator.gather(randomness.batch, data))
+    def draw(self, key: Key, data: Data, order: Order | None = None) -> Draw:
+        drawn = self.estimator.draw(key, data, order)
+        return Draw(drawn, AsDrawn(drawn))
 
     def init(self, key: Key, position: Position, data: Data) -> Remembered:
         own, first = jax.random.split(key)
@@ -63,9 +62,9 @@ class Remembering(GradientEstimator[P]):
 
     def behind_last(self, candidates: Draw, memory: Remembered, data: Data) -> Draw:
         """Return candidates, on a leading axis, behind the batch that was accepted last."""
-        last = Draw(memory.last, memory.last)
+        last = Draw(memory.last, AsDrawn(memory.last))
         if jax.tree.structure(candidates.batch) != jax.tree.structure(last.batch):
-            last = self.gather(last, data)  # as those were, ahead of the step
+            last = fetch(last, data)  # as those were, ahead of the step
         return jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), last, candidates)
 
     def refresh(
@@ -78,7 +77,7 @@ class Remembering(GradientEstimator[P]):
         self, randomness: Draw, memory: Remembered, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, PyTree]:
         estimate, update = self.estimator.propose(randomness.batch, memory.memory, point, data, weight)
-        return estimate, (update, randomness.drawn)
+        return estimate, (update, randomness.drawn.randomness)
 
     def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
         return self.estimator.gradient_at(estimate, position, data)

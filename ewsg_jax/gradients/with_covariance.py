@@ -7,7 +7,7 @@ from ewsg_jax._module import module, static
 from ewsg_jax._types import Data, P, Position
 from ewsg_jax.gradients.covariance import STRUCTURES, Structure
 from ewsg_jax.gradients.period import Period, checked_period, epoch, period_at
-from ewsg_jax.gradients.protocol import Estimate, OfRows
+from ewsg_jax.gradients.protocol import OfRows
 from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.blocks import Blocks
@@ -50,12 +50,6 @@ class WithCovariance(OfRows[P]):
         super().check(position, data)
         self.period(data)
 
-    def law_memory(self, memory: Any) -> Any:
-        return memory.rows
-
-    def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        return self.plain_gradient(estimate.batch, position, data)
-
 
 def checked(
     posterior: Posterior,
@@ -72,7 +66,7 @@ def checked(
     law = row_law(batch_size, replace, rows)
     if isinstance(law, Blocks):
         raise ValueError(f"rows must be 'random' or 'epochs': a block's covariance is not tracked; got {rows!r}")
-    if law.has_weights:
+    if law.weighted:
         raise ValueError(f"rows must be 'random' or 'epochs': that of weighted rows is not tracked; got {rows!r}")
     every = checked_period("refresh_every", refresh_every)
     _check.one_of("structure", structure, STRUCTURES)

@@ -73,10 +73,6 @@ class Coupled(Kernel[P]):
         first, second = (self.half.draw(own, half, data) for own in jax.random.split(key))
         return Randomness((first.batch, second.batch), (first.noise, second.noise))
 
-    def gather(self, randomness: Randomness, data: Data) -> Randomness:
-        first, second = (self.half.estimator.gather(batch, data) for batch in randomness.batch)
-        return randomness._replace(batch=(first, second))
-
     def transition(self, randomness: Randomness, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
         (batch, other_batch), (noise, other_noise) = randomness
         whole, half = _apart(state)

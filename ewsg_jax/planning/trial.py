@@ -19,7 +19,7 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.preparation.support import outside
 from ewsg_jax.rows import spread
-from ewsg_jax.rows.law import are_exchangeable
+from ewsg_jax.rows.law import is_ordered
 from ewsg_jax.sampling import Samples, sample
 from ewsg_jax.sampling.coordinates import CONVERGED
 from ewsg_jax.support import NONE, Outside
@@ -184,7 +184,7 @@ def _judged(
             thin=max(1, (steps - burn_in) // MOST_DRAWS),
             state=state,
             # Their noise is a small part of what moves them: all chains may have it in common, nearly independent.
-            shared_minibatch=kernel.uses_batches and are_exchangeable(kernel),
+            shared_minibatch=kernel.uses_batches and not is_ordered(kernel),
             progress=False,
             check_data=False,
             mesh=mesh,

@@ -3,16 +3,24 @@
 row_law: the law of a name: "random", "blocks", "epochs", "block_epochs" or "block_sweeps".
 by_probability: rows by weights of yours, within strata or not, for `rows=`.
 leverage: rows by their norms in the metric of the posterior, for `rows=`.
-gather: rows ahead of their use.
-Batch: row numbers and their rows.
 RowLaw: the base class, for a law of your own.
+Batch, Block: which rows a batch has, by their numbers or as consecutive ones.
+Order: where a chain is in its order of the rows, for laws that go by one.
+fetch: the rows of all batches that were drawn, ahead of their use.
+fetched, gather: the rows of one batch; of row numbers.
+lists_batches: whether all batches of an estimator can be listed.
 all_rows: how many rows there are, of a stream too.
 """
 
 from ewsg_jax.rows._leverage import leverage as leverage
 from ewsg_jax.rows.gathering import Batch as Batch
+from ewsg_jax.rows.gathering import Block as Block
 from ewsg_jax.rows.gathering import all_rows as all_rows
+from ewsg_jax.rows.gathering import fetch as fetch
+from ewsg_jax.rows.gathering import fetched as fetched
 from ewsg_jax.rows.gathering import gather as gather
+from ewsg_jax.rows.law import Order as Order
 from ewsg_jax.rows.law import RowLaw as RowLaw
+from ewsg_jax.rows.law import lists_batches as lists_batches
 from ewsg_jax.rows.named import row_law as row_law
 from ewsg_jax.rows.probability import by_probability as by_probability

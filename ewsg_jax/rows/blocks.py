@@ -6,38 +6,28 @@ import jax.numpy as jnp
 
 from ewsg_jax import _random
 from ewsg_jax._module import module
-from ewsg_jax._types import Data, Key, PyTree
+from ewsg_jax._types import Data, Key
 from ewsg_jax.needs import Need
-from ewsg_jax.rows import gathering
-from ewsg_jax.rows.gathering import Batch, num_rows
-from ewsg_jax.rows.law import RowLaw, check_fits
+from ewsg_jax.rows.gathering import Batch, Block, num_rows
+from ewsg_jax.rows.law import Order, RowLaw, check_fits
 
 
 @module
-class Blocks(RowLaw[Any]):
+class Blocks(RowLaw):
     """b consecutive rows: quick to fetch, for data in random order."""
 
     needs = frozenset({Need.ONE_N, Need.ONE_PLACE})
 
     distinct = True
-    lists_batches = True
 
-    def draw(self, key: Key, data: Data) -> PyTree:
-        return _random.rows(key, num_rows(data), 1)[0]
-
-    def gather(self, randomness: PyTree, data: Data) -> PyTree:
-        return gathering.gather_blocks(data, randomness, self.batch_size)
-
-    def batch(self, randomness: PyTree, memory: Any, data: Data) -> Batch:
-        if isinstance(randomness, Batch):
-            return randomness
-        return gathering.gather_blocks(data, randomness, self.batch_size, in_pieces=False)
+    def draw(self, key: Key, data: Data, order: Order | None = None) -> Block:
+        return Block(start=_random.rows(key, num_rows(data), 1)[0], size=self.batch_size)
 
     def check(self, data: Data) -> None:
         check_fits(self.batch_size, data, self.name)
 
-    def batches(self, data: Data) -> PyTree:
-        return jnp.arange(num_rows(data), dtype=jnp.int32)
+    def batches(self, data: Data) -> Batch | Block:
+        return Block(start=jnp.arange(num_rows(data), dtype=jnp.int32), size=self.batch_size)
 
     def named(self) -> dict[str, Any]:
         return {"rows": "blocks"}

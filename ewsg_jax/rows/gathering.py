@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _tree
+from ewsg_jax import _check, _tree
+from ewsg_jax._module import Part, module, static
 from ewsg_jax._types import Array, Data, PyTree
 from ewsg_jax.rows.shards import Shard
 from ewsg_jax.rows.spread import Spread
@@ -25,17 +26,43 @@ CHUNK_SIZE = 4096
 
 
 class Batch(NamedTuple):
-    """Row numbers and their rows, already gathered.
+    """Which rows a batch has; with the rows themselves, once they are fetched.
 
     Attributes:
         indices: row numbers, int32, any shape.
-        pieces: the rows, the last axis of each leaf in pieces: shape (*indices.shape, …, pieces, width).
-        weights: what each row stands for, shaped like the indices; None where the law says it otherwise.
+        pieces: the rows, the last axis of each leaf in pieces: shape (*indices.shape, …, pieces, width); None
+            before they are fetched.
+        weights: what each row stands for, shaped like the indices; None for n/b rows each.
     """
 
     indices: Array
-    pieces: PyTree
+    pieces: PyTree = None
     weights: Array | None = None
+
+    def without_rows(self) -> "Batch":
+        """Return the row numbers and weights alone."""
+        return self._replace(pieces=None)
+
+
+@module
+class Block(Part):
+    """A batch of consecutive rows that are not fetched yet, the first row following on the last.
+
+    Attributes:
+        start: its first row, int32, any shape.
+        size: how many rows it has, at most n.
+        around: whether it may reach beyond the end.
+    """
+
+    start: Array
+    size: int = static()
+    around: bool = static(default=True)
+
+
+class AsDrawn(NamedTuple):
+    """Randomness whose rows are not to be fetched ahead: nothing looks at them, or the row numbers are kept."""
+
+    randomness: PyTree
 
 
 def num_rows(data: Data) -> int:
@@ -138,8 +165,46 @@ def map_over_rows(function: Callable[[Data], PyTree], data: Data, chunk_size: in
     )
 
 
+def fetch(randomness: PyTree, data: Data) -> PyTree:
+    """Return what was drawn with the rows of each batch in it: the second and last stage of randomness.
+
+    It may be done for the batches of many steps and chains at once.
+
+    Args:
+        randomness: what a kernel, an estimator or a law of rows has drawn, with any leading axes.
+        data: a tree of arrays with the leading axis n.
+    """
+    marks = (Batch, Block, AsDrawn)
+
+    def of_part(part: Any) -> Any:
+        return fetched(part, data, ahead=True) if isinstance(part, Batch | Block) else part
+
+    return jax.tree.map(of_part, randomness, is_leaf=lambda part: isinstance(part, marks))
+
+
+def fetched(batch: Batch | Block, data: Data, *, ahead: bool = False) -> Batch:
+    """Return one batch with its rows, as it is where it has them.
+
+    Args:
+        batch: which rows, as a law of rows draws them.
+        data: a tree of arrays with the leading axis n.
+        ahead: whether this is ahead of the use. A step reads whole rows of a block that it slices itself sooner.
+
+    Raises:
+        TypeError: it is neither: row numbers alone do not say what each row stands for.
+    """
+    if isinstance(batch, Block):
+        return gather_blocks(data, batch.start, batch.size, in_pieces=ahead, around=batch.around)
+    if not isinstance(batch, Batch):
+        raise TypeError(
+            "draw of a law of rows must return an ewsg_jax.rows.Batch, of row numbers and perhaps weights, or a "
+            f"Block; got {_check.describe(batch)}"
+        )
+    return batch if batch.pieces is not None else gather(data, batch.indices)._replace(weights=batch.weights)
+
+
 def gather(data: Data, indices: Array) -> Batch:
-    """Gather rows ahead of their use.
+    """Gather rows by their numbers.
 
     Args:
         data: a tree of arrays with the leading axis n.
@@ -179,17 +244,12 @@ def gather_blocks(data: Data, starts: Array, size: int, *, in_pieces: bool = Tru
     return Batch(jnp.where(chosen, place, first[..., None] + place), jax.tree.map(pieces, data))
 
 
-def rows_of(batch: Batch | Array, data: Data) -> Data:
-    """Return the rows of a batch, the leading axes those of its indices; row numbers alone are gathered here."""
-    gathered = batch if isinstance(batch, Batch) else gather(data, batch)
+def rows_of(batch: Batch, data: Data) -> Data:
+    """Return the rows of a batch, the leading axes those of its indices."""
+    gathered = fetched(batch, data)
     shape = gathered.indices.shape
     data = data.shapes() if isinstance(data, Spread) else data
     return jax.tree.map(lambda pieces, leaf: pieces.reshape(*shape, *leaf.shape[1:]), gathered.pieces, data)
-
-
-def indices_of(batch: Batch | Array) -> Array:
-    """Return the row numbers of a batch."""
-    return batch.indices if isinstance(batch, Batch) else batch
 
 
 def _gather(leaf: Array, indices: Array) -> Array:

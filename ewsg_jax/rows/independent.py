@@ -10,10 +10,9 @@ import numpy as np
 
 from ewsg_jax import _random
 from ewsg_jax._module import module
-from ewsg_jax._types import Array, Data, Key, PyTree
-from ewsg_jax.rows import gathering
-from ewsg_jax.rows.gathering import Batch, num_rows
-from ewsg_jax.rows.law import RowLaw, check_fits
+from ewsg_jax._types import Data, Key
+from ewsg_jax.rows.gathering import Batch, Block, num_rows
+from ewsg_jax.rows.law import Order, RowLaw, check_fits
 from ewsg_jax.rows.padded import counted
 from ewsg_jax.rows.shards import own_key, share
 
@@ -22,23 +21,17 @@ MOST_BATCHES = 100_000
 
 
 @module
-class Independent(RowLaw[tuple[()]]):
+class Independent(RowLaw):
     """b independent uniform rows."""
 
     needs = frozenset()
     independent = True
-    lists_batches = True
 
-    def draw(self, key: Key, data: Data) -> Array:
-        return _random.rows(own_key(key, data), counted(data), share(self.batch_size, data), most=num_rows(data))
+    def draw(self, key: Key, data: Data, order: Order | None = None) -> Batch:
+        own, size = own_key(key, data), share(self.batch_size, data)
+        return Batch(_random.rows(own, counted(data), size, most=num_rows(data)))
 
-    def gather(self, randomness: Array, data: Data) -> Batch:
-        return gathering.gather(data, randomness)
-
-    def batch(self, randomness: Array | Batch, memory: PyTree, data: Data) -> Batch:
-        return randomness if isinstance(randomness, Batch) else gathering.gather(data, randomness)
-
-    def batches(self, data: Data) -> Array:
+    def batches(self, data: Data) -> Batch | Block:
         n, b = num_rows(data), self.batch_size
         return _listed(n**b, n, b, itertools.product(range(n), repeat=b))
 
@@ -53,14 +46,14 @@ class Subset(Independent):
     independent = False
     distinct = True
 
-    def draw(self, key: Key, data: Data) -> Array:
+    def draw(self, key: Key, data: Data, order: Order | None = None) -> Batch:
         own, size = own_key(key, data), share(self.batch_size, data)
-        return _random.rows(own, counted(data), size, replace=False, most=num_rows(data))
+        return Batch(_random.rows(own, counted(data), size, replace=False, most=num_rows(data)))
 
     def check(self, data: Data) -> None:
         check_fits(share(self.batch_size, data), data, "replace=False")
 
-    def batches(self, data: Data) -> Array:
+    def batches(self, data: Data) -> Batch | Block:
         n, b = num_rows(data), self.batch_size
         return _listed(math.comb(n, b), n, b, itertools.combinations(range(n), b))
 
@@ -68,7 +61,7 @@ class Subset(Independent):
         return {"replace": False}
 
 
-def _listed(count: int, n: int, batch_size: int, batches: Iterable[tuple[int, ...]]) -> Array:
+def _listed(count: int, n: int, batch_size: int, batches: Iterable[tuple[int, ...]]) -> Batch:
     if count > MOST_BATCHES:
         # Python refuses to write out numbers of thousands of digits.
         number = f"{count:,}" if count < 10**18 else f"about 10^{math.log10(count):.0f}"
@@ -76,4 +69,4 @@ def _listed(count: int, n: int, batch_size: int, batches: Iterable[tuple[int, ..
             f"exact weights need every batch: n = {n} and batch_size = {batch_size} give {number} of them, "
             f"at most {MOST_BATCHES:,} are listed; take batch_size=1 or a finite chain_length"
         )
-    return jnp.asarray(np.array(list(batches), np.int32))
+    return Batch(jnp.asarray(np.array(list(batches), np.int32)))

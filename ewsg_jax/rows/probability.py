@@ -19,10 +19,10 @@ from ewsg_jax import _check, _random, _tree, seen
 from ewsg_jax._module import Part, module
 from ewsg_jax._types import Array, Data, Key
 from ewsg_jax.needs import Need
-from ewsg_jax.rows import gathering
 from ewsg_jax.rows.alias import alias_table, certain_rows
 from ewsg_jax.rows.gathering import Batch, num_rows
 from ewsg_jax.rows.independent import Independent
+from ewsg_jax.rows.law import Order, RowLaw
 from ewsg_jax.rows.probability_parts import ProbabilityInParts, in_parts
 from ewsg_jax.rows.strata import allocate
 
@@ -135,7 +135,7 @@ class ByProbability(Independent):
     needs = frozenset({Need.ALL_ROWS})
 
     independent = False  # the rows that are certain are not
-    lists_batches = False
+    weighted = True
 
     certain: Array
     table: Array
@@ -143,7 +143,11 @@ class ByProbability(Independent):
     places: Places | None = None
     given: RowProbabilities
 
-    def draw(self, key: Key, data: Data) -> Array:
+    def draw(self, key: Key, data: Data, order: Order | None = None) -> Batch:
+        rows = self._rows(key)
+        return Batch(rows, weights=_tree.take(self.weight, rows))
+
+    def _rows(self, key: Key) -> Array:
         count = self.batch_size - self.certain.shape[0]
         if not count:
             return self.certain
@@ -154,15 +158,7 @@ class ByProbability(Independent):
         threshold, own, alias, _ = jnp.moveaxis(_tree.take(self.table, place), -1, 0)
         return jnp.concatenate([self.certain, jnp.where(coin < threshold, own, alias).astype(jnp.int32)])
 
-    def gather(self, randomness: Array, data: Data) -> Batch:
-        # The weights too, ahead of the step: from a table of n numbers they are as dear as the rows.
-        return gathering.gather(data, randomness)._replace(weights=self.weights(randomness))
-
-    def batch(self, randomness: Array | Batch, memory: Any, data: Data) -> Batch:
-        return randomness if isinstance(randomness, Batch) else self.gather(randomness, data)
-
-    def weights(self, indices: Array) -> Array:
-        return _tree.take(self.weight, indices)
+    batches = RowLaw.batches
 
     def check(self, data: Data) -> None:
         if num_rows(data) != self.weight.shape[0]:

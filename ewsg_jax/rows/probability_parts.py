@@ -16,6 +16,7 @@ from ewsg_jax._types import Array, Data, Key
 from ewsg_jax.rows import gathering, shards
 from ewsg_jax.rows.gathering import Batch
 from ewsg_jax.rows.independent import Independent
+from ewsg_jax.rows.law import Order, RowLaw
 from ewsg_jax.rows.padded import Padded
 from ewsg_jax.rows.spread import ends
 
@@ -33,7 +34,7 @@ class ProbabilityInParts(Independent):
     """
 
     independent = False
-    lists_batches = False
+    weighted = True
 
     table: Array
     first: Array
@@ -41,27 +42,17 @@ class ProbabilityInParts(Independent):
     weight: Array
     given: Any
 
-    def draw(self, key: Key, data: Data) -> Array:
+    def draw(self, key: Key, data: Data, order: Order | None = None) -> Batch:
         count = shards.share(self.batch_size, data)
         words = _random.index_words(shards.own_key(key, data), self.table.shape[1], count, words=2)
         place, coin = _random.scaled_with_rest(words, self._of(self.size, data))
         threshold, own, alias, _ = jnp.moveaxis(
             _tree.take(self._of(self.table, data, 0), self._of(self.first, data) + place), -1, 0
         )
-        return jnp.where(coin < threshold, own, alias).astype(jnp.int32)
+        rows = jnp.where(coin < threshold, own, alias).astype(jnp.int32)
+        return Batch(rows, weights=_tree.take(self._of(self.weight, data, 0), rows))
 
-    def gather(self, randomness: Array, data: Data) -> Batch:
-        return gathering.gather(data, randomness)._replace(weights=self.weights_here(randomness, data))
-
-    def batch(self, randomness: Array | Batch, memory: Any, data: Data) -> Batch:
-        return randomness if isinstance(randomness, Batch) else self.gather(randomness, data)
-
-    def weights(self, indices: Array) -> Array:
-        # Numbers are those of a row in its part, which `weights_here` is told; nothing else asks this law.
-        raise NotImplementedError("a row has a weight in its part alone")
-
-    def weights_here(self, indices: Array, data: Data) -> Array:
-        return _tree.take(self._of(self.weight, data, 0), indices)
+    batches = RowLaw.batches
 
     def check(self, data: Data) -> None:
         n = self.given.probabilities.shape[0]

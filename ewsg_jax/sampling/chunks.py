@@ -51,8 +51,8 @@ def start(kernel: Kernel, data: Data, keys: Array, positions: PyTree, shared_mem
         return jax.vmap(kernel.init, in_axes=(0, 0, None))(keys, positions, data)
     # Of this only the memory is kept, but no key is used twice.
     first = kernel.init(jax.random.fold_in(keys[0], 0), _tree.take(positions, 0), data)
-    own = jax.vmap(lambda key, position: kernel.init(key, position, data).dynamics)(keys, positions)
-    return first._replace(dynamics=own)
+    own = jax.vmap(lambda key, position: kernel.init(key, position, data)._replace(memory=()))(keys, positions)
+    return own._replace(memory=first.memory)
 
 
 def call(
@@ -145,14 +145,13 @@ def _advance(
         steps = first_step + start + jnp.arange(layout.block_size, dtype=jnp.int32)
 
         def draw_all() -> Randomness:
-            drawn = jax.vmap(draw, in_axes=(0, None))(steps, carry[0])
-            return kernel.ahead(drawn, carry[0], np.arange(layout.block_size), data)
+            return jax.vmap(draw, in_axes=(0, None))(steps, carry[0])
 
         # There is always a step left; the condition keeps XLA from making each row number anew for every number
         # of the row that it gathers (measured: a fifth of the time of one chain).
         randomness = jax.lax.cond(start < num_steps, draw_all, functools.partial(_zeros, jax.eval_shape(draw_all)))
         if layout.gather_ahead:
-            randomness = kernel.gather(randomness, data)
+            randomness = kernel.fetch(randomness, data)
 
         def step(i: Array, carry: Any) -> Any:
             state, record, totals, health = carry

@@ -105,7 +105,8 @@ class Devices:
         chains = self.chains_axis if even else None
         memory = (self.data_axis,) if shared_memory else (chains, self.data_axis)
         own: Any = PartitionSpec(chains)
-        return KernelState(own, PartitionSpec(*memory) if self.cuts_data else PartitionSpec(*memory[:-1]), own)
+        of_memory = PartitionSpec(*memory) if self.cuts_data else PartitionSpec(*memory[:-1])
+        return KernelState(own, of_memory, own, own)
 
     def cut_laws(self, kernel: Kernel) -> Kernel:
         """Return the kernel with its laws of rows for rows in parts: those by probability have a table for each."""
@@ -130,7 +131,9 @@ class Devices:
             return jax.tree.map(lambda x: self._whole(spec, x), tree)
 
         own: Any = specs.dynamics
-        return state._replace(dynamics=put(own, state.dynamics), memory=put(specs.memory, state.memory))
+        return KernelState(
+            put(own, state.dynamics), put(specs.memory, state.memory), state.rows, put(own, state.order)
+        )
 
     def of_one(self, state: KernelState, shared_memory: bool) -> KernelState:
         """Return the shapes of the states that one device has, without its axis of parts."""
@@ -145,7 +148,8 @@ class Devices:
             return jax.ShapeDtypeStruct(shape[:axis] + shape[axis + 1 :] if self.cuts_data else shape, x.dtype)
 
         memory = jax.tree.map(of_part, state.memory)
-        return state._replace(dynamics=jax.tree.map(some, state.dynamics), memory=memory)
+        dynamics, order = jax.tree.map(some, (state.dynamics, state.order))
+        return state._replace(dynamics=dynamics, memory=memory, order=order)
 
     def rows_of_one(self, placed: Data) -> Data:
         """Return the shapes of one part of the data, as of data that know of no others."""
@@ -273,8 +277,9 @@ def _advance(
         return _with_parts(devices, shared_memory, of_part, data, state.memory)
 
     memory = () if shared_memory else state.memory
-    keys, alive, dynamics, memory = _wider(devices, (chain_keys, alive, state.dynamics, memory))
-    wide = state._replace(dynamics=dynamics, memory=state.memory if shared_memory else memory)
+    chains = chain_keys, alive, state.dynamics, state.order, memory
+    keys, alive, dynamics, order, memory = _wider(devices, chains)
+    wide = state._replace(dynamics=dynamics, memory=state.memory if shared_memory else memory, order=order)
     slots = PartitionSpec(None, devices.chains_axis)
     made = _mapped(
         devices,
@@ -348,7 +353,8 @@ def _cut_state(devices: Devices, state: KernelState, count: int, shared_memory: 
     memory = state.memory
     if not shared_memory:
         memory = jax.tree.map(lambda x: _cut(devices, count, x, spec=devices.specs(count, False).memory), memory)
-    return state._replace(dynamics=_cut(devices, count, state.dynamics), memory=memory)
+    dynamics, order = _cut(devices, count, (state.dynamics, state.order))
+    return state._replace(dynamics=dynamics, memory=memory, order=order)
 
 
 def _cut(devices: Devices, count: int, tree: PyTree, axis: int = 0, spec: PartitionSpec = NONE) -> PyTree:

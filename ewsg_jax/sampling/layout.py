@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
 from ewsg_jax import _tree, seen
 from ewsg_jax._kernel import Kernel, KernelState, Randomness, chain_axes
@@ -69,8 +68,7 @@ def _randomness(
     """One step's randomness of all chains, without its rows and with them: asked for its shapes only."""
     keys = jax.random.split(jax.random.key(0), state.step.shape[0])
     one = jax.vmap(kernel.draw, in_axes=(0, chain_axes(shared_memory), None))(keys, state, data)
-    one = kernel.ahead(jax.tree.map(lambda x: x[None], one), state, np.arange(1), data)
-    return one, kernel.gather(one, data)
+    return one, kernel.fetch(one, data)
 
 
 def choose_layout(

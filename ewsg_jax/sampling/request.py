@@ -11,7 +11,7 @@ from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.needs import Need, who_needs
 from ewsg_jax.rows import spread
-from ewsg_jax.rows.law import are_exchangeable
+from ewsg_jax.rows.law import is_ordered
 from ewsg_jax.sampling import devices as on
 from ewsg_jax.sampling._moments import MomentPlan
 from ewsg_jax.sampling._moments import positions as keep_positions
@@ -99,7 +99,7 @@ def check(request: Request) -> Request:
         )
     _check.boolean("stacked", request.stacked)
     shared = _check.boolean("shared_minibatch", request.shared_minibatch)
-    if shared and not (kernel.uses_batches and are_exchangeable(kernel)):
+    if shared and not (kernel.uses_batches and not is_ordered(kernel)):
         what = "whose chains have epochs of their own" if kernel.uses_batches else "that draws no batches"
         raise ValueError(f"shared_minibatch must be False for a kernel {what}; got True")
     _check.boolean("progress", request.progress)

@@ -217,7 +217,9 @@ def _state_of(state: KernelState, member: int, memory_axis: int | None) -> Kerne
     if memory_axis is not None:
         # A memory that chains share has no axis of theirs.
         memory = jax.tree.map(lambda x: x[(slice(None),) * memory_axis + (member,)], memory)
-    return KernelState(rest._replace(position=position, step=own.step), memory, state.rows)
+    # An order of the rows has an axis of members where each has a data set of its own.
+    order = jax.tree.map(lambda x: x[:, member] if x.ndim == 3 else x, state.order)
+    return KernelState(rest._replace(position=position, step=own.step), memory, state.rows, order)
 
 
 MOST_LINES = 8

@@ -89,7 +89,7 @@ class Stack(Kernel[P]):
         self._check_members(position)
         if isinstance(data, Padded):
             self._check_metric(first_of(position), jax.tree.map(lambda x: x[:, 0], data.rows))
-        axes = KernelState(0, self.memory_axis, None)
+        axes = KernelState(0, self.memory_axis, None, self._order_axis)
         keys, key_axis = self._keys(key)
         made = self._over(
             lambda kernel, own, key, data: kernel.init(key, own, data),
@@ -116,27 +116,9 @@ class Stack(Kernel[P]):
             state.position,
         )
 
-    def ahead(self, randomness: Randomness, state: KernelState[P], steps: np.ndarray, data: Data) -> Randomness:
-        # What chains share chooses no rows.
-        if self.sharing.of != "chain":
-            return randomness
-        # An axis of chains stands before that of members, and in the randomness one of steps before both.
-        place, (members, axes) = jnp.ndim(state.step), self._members(state)
-        places = jax.tree.map(lambda axis: axis + place, axes)
-        if self._one_batch:
-            # Laws that began with one key and made as many steps choose the same rows.
-            return self[0].ahead(randomness, first_along(places, members), steps, data)
-        return self._over(
-            lambda kernel, randomness, own, data: kernel.ahead(randomness, own, steps, data),
-            (randomness, members, data),
-            (place + 1, places, self._data_axis),
-            place + 1,
-            state.position,
-        )
-
-    def gather(self, randomness: Randomness, data: Data) -> Randomness:
-        # Members whose estimators differ gather theirs in the step.
-        return self[0].gather(randomness, data) if self._one_batch else randomness
+    def fetch(self, randomness: Randomness, data: Data) -> Randomness:
+        # Members whose estimators differ, or with data of their own, fetch theirs in the step.
+        return super().fetch(randomness, data) if self._one_batch else randomness
 
     def transition(self, randomness: Randomness, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
         members, axes = self._members(state)
@@ -232,12 +214,18 @@ class Stack(Kernel[P]):
         """Where a memory has its axis of members: it has none if it is a function of the data, and that of all."""
         return None if self._one_batch and self.kernel.sharing.of == "data" else 0
 
+    @property
+    def _order_axis(self) -> int | None:
+        """Where an order of the rows has its axis of members: those of one key have one."""
+        return 0 if self.of_data else None
+
     def _members(self, state: KernelState) -> tuple[KernelState, KernelState]:
         """Return the members' states as those of their kernel, and where these have their axis."""
         own: StackState = state.dynamics
         inner = own.rest._replace(position=own.position, step=own.step)
         axes: Any = type(inner)._make(None if name == "step" else 0 for name in inner._fields)
-        return KernelState(inner, state.memory, state.rows), KernelState(axes, self.memory_axis, None)
+        own_axes = KernelState(axes, self.memory_axis, None, self._order_axis)
+        return KernelState(inner, state.memory, state.rows, state.order), own_axes
 
     def _over(
         self, function: Callable[..., Any], arguments: Any, in_axes: Any, out_axes: Any, like: Position

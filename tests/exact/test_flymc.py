@@ -21,6 +21,7 @@ from ewsg_jax.exact import bright_set
 from ewsg_jax.exact._flymc import FireflyMemory, FireflyNoise, FireflyState
 from ewsg_jax.exact._random_walk_metropolis import RandomWalkNoise
 from ewsg_jax.exact.bright_set import BrightSet, Resampling, Selected
+from ewsg_jax.rows import Batch
 from tests.oracles import flymc
 
 N, Q, H = 4, 0.15, 0.9
@@ -166,7 +167,7 @@ class Moves:
             state = FireflyState(theta, jnp.int32(3), made.log_dark, bright, jnp.bool_(False))
             walk = RandomWalkNoise(made.direction[None], made.log_uniform)
             randomness = Randomness(
-                Selected(made.selected, made.used, made.size <= room),
+                Selected(Batch(made.selected), made.used, made.size <= room),
                 FireflyNoise(walk, Resampling(made.darken, made.brighten)),
             )
             return kernel.transition(randomness, ewsg.KernelState(state, memory), data)

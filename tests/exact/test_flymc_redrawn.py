@@ -20,6 +20,7 @@ from ewsg_jax.exact._flymc import FireflyMemory, FireflyNoise, FireflyState
 from ewsg_jax.exact._random_walk_metropolis import RandomWalkNoise
 from ewsg_jax.exact.bright_set import BrightSet, Selected
 from ewsg_jax.exact.redrawing import Redrawing
+from ewsg_jax.rows import Batch
 from tests.exact.test_flymc import (
     CENTER,
     EDGE,
@@ -117,7 +118,7 @@ def moved(capacity, count, temperature):
         theta = (LATTICE[0] + H * made.places[:1]).astype(float)
         bright = BrightSet(made.rows, made.gaps)
         state = FireflyState(theta, jnp.int32(3), made.log_dark, bright, jnp.bool_(False))
-        selected = Selected(made.chosen, jnp.ones(count, bool), jnp.bool_(True))
+        selected = Selected(Batch(made.chosen), jnp.ones(count, bool), jnp.bool_(True))
         noise = FireflyNoise(RandomWalkNoise(made.direction[None], made.log_uniform), Redrawing(made.log_uniforms))
         return kernel.transition(Randomness(selected, noise), ewsg.KernelState(state, memory), rows_of_data())
 

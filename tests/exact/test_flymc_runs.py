@@ -203,7 +203,7 @@ def test_gathering_ahead_changes_nothing(x64):
     def both(key, data):
         state = kernel.init(key, jnp.array([0.2, 0.1]), data)
         randomness = kernel.draw(key, state, data)
-        ahead = kernel.transition(kernel.gather(randomness, data), state, data)
+        ahead = kernel.transition(kernel.fetch(randomness, data), state, data)
         return ahead, kernel.transition(randomness, state, data)
 
     ahead, there = both(jax.random.key(1), data)

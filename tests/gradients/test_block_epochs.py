@@ -1,4 +1,4 @@
-"""Epochs and sweeps of blocks: every block once, cut after cut; and epochs of any kind, many steps at once."""
+"""Epochs and sweeps of blocks: every block once, from a cut of its own; and epochs of any kind in a run."""
 
 import functools
 import math
@@ -11,7 +11,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax import _random
 from ewsg_jax.rows import gathering
-from ewsg_jax.rows.block_epochs import BlockEpoch
+from ewsg_jax.rows.law import Order
 from ewsg_jax.rows.named import row_law
 from tests.gradients.test_enumeration import N, X, Y, as_jax, close, no_weight
 from tests.gradients.test_row_laws import MOST
@@ -22,8 +22,12 @@ LAWS = ("block_epochs", "block_sweeps")
 SIZES = [(5, 5), (7, 3), (100, 5), (101, 7)]
 
 
-def memories(law, seed=0, num_chains=2):
-    return jax.vmap(law.init)(jax.random.split(jax.random.key(seed), num_chains))
+def order(words, step):
+    return Order(jnp.asarray(words, jnp.uint32), jnp.asarray(step, jnp.int32))
+
+
+def words_of(num_chains, seed=0):
+    return jax.random.bits(jax.random.key(seed), (num_chains, 4), jnp.uint32)
 
 
 @functools.cache
@@ -31,12 +35,12 @@ def stream(n, batch_size, rows, num_steps):
     """The batches of two chains, one step after the other: indices (chains, steps, b)."""
     law, data = row_law(batch_size, True, rows), jnp.arange(n, dtype=jnp.float32)
 
-    def step(memory, _):
-        batch = law.batch((), memory, data)
-        return law.advance(memory, data), (batch.indices, gathering.rows_of(batch, data))
+    def of_step(words, step):
+        batch = gathering.fetched(law.draw(jax.random.key(0), data, order(words, step)), data)
+        return batch.indices, gathering.rows_of(batch, data)
 
-    run = lambda memory: jax.lax.scan(step, memory, length=num_steps)[1]
-    indices, found = quick_jit(jax.vmap(run))(memories(law))
+    every = jax.vmap(jax.vmap(of_step, (None, 0)), (0, None))
+    indices, found = quick_jit(every)(words_of(2), jnp.arange(num_steps))
     np.testing.assert_array_equal(found, np.asarray(indices, np.float32))
     return np.asarray(indices)
 
@@ -53,58 +57,59 @@ def blocks_of(indices, n):
 @pytest.mark.parametrize("rows", LAWS)
 @pytest.mark.parametrize(("n", "batch_size"), SIZES)
 def test_every_block_comes_once_in_an_epoch(n, batch_size, rows):
-    """The cut of an order begins where the last one ended; sweeps take each twice, the second time backwards."""
+    """Cut from a row of the order's own where b does not divide n; sweeps take each twice, the second backwards."""
     count, orders, halves = n // batch_size, 6, 1 + (rows == "block_sweeps")
+    cuts = []
     for indices in stream(n, batch_size, rows, count * orders * halves):
         starts = blocks_of(indices, n).reshape(orders, halves, count)
         if halves == 2:
             np.testing.assert_array_equal(starts[:, 1], starts[:, 0, ::-1])
-        starts = starts[:, 0]
-        first = min(starts[0], key=lambda row: tuple(np.sort((starts[0] - row) % n)))
-        first = 0 if n % batch_size == 0 else first
-        for number in range(orders):
-            cut = first + number * count * batch_size
-            expected = (cut + batch_size * np.arange(count)) % n
-            np.testing.assert_array_equal(np.sort(starts[number]), np.sort(expected))
+        for own in starts[:, 0]:
+            # The rows that are left out stand before the cut.
+            left_out = set(range(n)) - set(((own[:, None] + np.arange(batch_size)) % n).ravel().tolist())
+            assert len(left_out) == n % batch_size
+            cuts.append(next((row for row in range(n) if row not in left_out and (row - 1) % n in left_out), 0))
+            expected = (cuts[-1] + batch_size * np.arange(count)) % n
+            np.testing.assert_array_equal(np.sort(own), np.sort(expected))
         if count >= 14:
-            assert len(np.unique((starts - starts[:, :1]) % n, axis=0)) == orders
+            assert len(np.unique((starts[:, 0] - starts[:, 0, :1]) % n, axis=0)) == orders
+    assert (len(set(cuts)) > 1) == (n % batch_size > 0)
     if count >= 14:
         one, other = stream(n, batch_size, rows, count * orders * halves)
         assert not np.array_equal(one - one[:1], other - other[:1])
 
 
-@pytest.mark.parametrize("rows", LAWS)
-def test_in_the_long_run_all_rows_come_as_often(rows):
-    """Seven rows in blocks of three: in seven orders each row is left out once."""
-    steps = 2 * 7 * (1 + (rows == "block_sweeps"))
-    for indices in stream(7, 3, rows, steps):
-        assert len(set(np.bincount(indices.ravel(), minlength=7))) == 1
+def words_to_each_cut():
+    """Words whose first order is cut at row 0, 1, …, n − 1, one for each; the order's are the same for all."""
+    tried = jnp.asarray([[5, 0, k, 7] for k in range(64)], jnp.uint32)
+    cut = lambda words: _random.permuted(words[2:], jnp.int32(0), jnp.int32(0), N)
+    cuts = np.asarray(quick_jit(jax.vmap(cut))(tried))
+    return tried[jnp.array([int(np.flatnonzero(cuts == row)[0]) for row in range(N)])]
 
 
 @pytest.mark.parametrize("batch_size", [2, 4, 5])
 def test_estimates_are_unbiased_in_every_place(x64, batch_size):
-    """Over all first rows: each row is in b of n batches of a step, whichever step it is."""
+    """Over all cuts: each row is in b of n batches of a step, whichever step of the epoch it is."""
     model = ewsg.models.linear_regression(noise_scale=0.8, prior_scale=0.7)
     w, data = np.array([0.3, -0.5, 0.9]), as_jax({"x": X, "y": Y})
     estimator = ewsg.gradients.uniform(model, batch_size=batch_size, rows="block_epochs")
-    # The words that lead to first row 0, 1, …; where b divides n all do to row 0, and the order is averaged over.
-    aligned = N % batch_size == 0
+    # Where b divides n there is one cut, and the order is averaged over.
+    aligned, steps = N % batch_size == 0, N // batch_size
     count = 600 if aligned else N
-    words = jnp.asarray([[5, k, -(-(k % N) * 2**32 // N), 0] for k in range(count)], jnp.uint32)
-    if not aligned:
-        words = words.at[:, 1].set(0)
+    words = jnp.asarray([[5, k, 0, 0] for k in range(count)], jnp.uint32) if aligned else words_to_each_cut()
 
     @quick_jit
     def gradients(words):
-        def step(memory, _):
-            estimate, memory = estimator.propose((), memory, jnp.asarray(w), data, no_weight)
-            return memory, (estimate.gradient, estimate.batch)
+        def of_step(step):
+            drawn = estimator.draw(jax.random.key(0), data, order(words, step))
+            estimate, _ = estimator.propose(drawn, (), jnp.asarray(w), data, no_weight)
+            return estimate.gradient, estimate.batch.indices
 
-        return jax.lax.scan(step, estimator.init(jax.random.key(0), w, data)._replace(words=words), length=7)[1]
+        return jax.vmap(of_step)(jnp.arange(steps))
 
     values, indices = jax.vmap(gradients)(words)
     per_datum, prior = enumeration.linear_regression(w, X, Y, 0.8), enumeration.normal_prior(w, 0.7)
-    for step in range(7):
+    for step in range(steps):
         seen = np.bincount(np.ravel(indices[:, step]), minlength=N)
         if aligned:
             # Blocks of an order that is as good as any: 5 standard deviations.
@@ -118,40 +123,24 @@ def test_estimates_are_unbiased_in_every_place(x64, batch_size):
     close(np.asarray(values).reshape(-1, 3), enumeration.stochastic_gradients(per_datum, prior, batches))
 
 
-# Many steps at once.
-
-
 @pytest.mark.parametrize("rows", ["epochs", *LAWS])
-@pytest.mark.parametrize(("n", "batch_size", "done", "num_steps"), [(7, 3, 3, 30), (40, 4, 7, 6), (9, 1, 2, 4)])
-def test_many_steps_at_once_are_those_steps(rows, n, batch_size, done, num_steps):
-    """Over the ends of several epochs, of one, and within an epoch."""
-    law, data = row_law(batch_size, True, rows), {"x": jnp.arange(4.0 * n).reshape(n, 4), "y": jnp.arange(n)}
+def test_all_rows_are_as_probable(rows):
+    """Seven rows in batches of three: over 20,000 orders each is left out as often, to 5 standard deviations."""
+    law, data = row_law(3, True, rows), jnp.arange(7.0)
+    draw = lambda words: gathering.fetched(law.draw(jax.random.key(0), data, order(words, 0)), data).indices
+    seen = np.bincount(np.ravel(quick_jit(jax.vmap(draw))(words_of(20_000))), minlength=7)
+    assert np.abs(seen / 20_000 - 3 / 7).max() <= 5 * math.sqrt(3 / 7 * 4 / 7 / 20_000)
 
-    @quick_jit
-    def run(memory):
-        advance = jax.vmap(lambda memory: law.advance(memory, data))
-        memory = jax.lax.fori_loop(0, done, lambda _, m: advance(m), memory)
-        batch = jax.vmap(lambda memory: law.batch((), memory, data).indices)
-        one_by_one = jax.lax.scan(lambda m, _: (advance(m), batch(m)), memory, length=num_steps)[1]
-        chosen = law.ahead((), memory, np.arange(num_steps), data)
-        fetched = law.gather(chosen, data)
-        again = jax.vmap(jax.vmap(lambda one: law.batch(one, (), data)))(fetched)
-        alone = law.ahead((), jax.tree.map(lambda x: x[1], memory), np.arange(num_steps), data)
-        return one_by_one, fetched.indices, gathering.rows_of(again, data), chosen[:, 1], alone
 
-    one_by_one, indices, found, of_second, alone = run(memories(law))
-    np.testing.assert_array_equal(indices, one_by_one)
-    np.testing.assert_array_equal(found["y"], one_by_one)
-    np.testing.assert_array_equal(found["x"], np.asarray(data["x"])[np.asarray(one_by_one)])
-    np.testing.assert_array_equal(of_second, alone)
+# A run.
 
 
 ESTIMATORS = ["uniform", "svrg", "saga", "control_variate", "covariance_tracking", "kept_covariance"]
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_every_estimator_lets_its_rows_be_chosen_ahead(kind):
-    """Of six rows four a step: the same steps as where each chooses its own."""
+def test_every_estimator_takes_the_rows_that_were_fetched(kind):
+    """Of six rows four a step: the same steps as where each fetches its own."""
     rows = "epochs" if "covariance" in kind else "block_sweeps"
     model, data = ewsg.models.linear_regression(), as_jax({"x": X, "y": Y})
     estimator = getattr(ewsg.gradients, kind)(model, batch_size=4, rows=rows)
@@ -162,9 +151,9 @@ def test_every_estimator_lets_its_rows_be_chosen_ahead(kind):
     @quick_jit
     def run(key):
         state = kernel.init(key, jnp.zeros(3), data)
-        keys = jax.vmap(lambda t: jax.random.fold_in(key, t))(jnp.arange(7))
-        randomness = jax.vmap(lambda key: kernel.draw(key, state, data))(keys)
-        ahead = kernel.gather(kernel.ahead(randomness, state, np.arange(7), data), data)
+        draw = lambda t: kernel.draw(jax.random.fold_in(key, t), state.at_step(t), data)
+        randomness = jax.vmap(draw)(jnp.arange(7, dtype=jnp.int32))
+        ahead = kernel.fetch(randomness, data)
         step = lambda state, drawn: (kernel.transition(drawn, state, data)[0], None)
         return ahead, jax.lax.scan(step, state, ahead)[0], jax.lax.scan(step, state, randomness)[0]
 
@@ -199,26 +188,24 @@ def test_a_run_is_its_steps(x64, rows):
 
 @pytest.mark.parametrize("batch_size", [1, 5, 2**30, MOST])
 def test_blocks_near_the_end_of_32_bits(batch_size):
-    """Cuts, places and starts in Python's integers; the data are none at all."""
+    """Cuts, places and starts in Python's integers; steps beyond 2³¹, whose numbers are negative, to 2³²."""
     count, left_out = divmod(MOST, batch_size)
-    law, last = row_law(batch_size, True, "block_epochs"), MOST - 1
-    # The last two words lead to the last row.
-    words, steps = jnp.array([1, 2, 2**32 - 1, 2**32 - 1], jnp.uint32), np.arange(3)
-    then = [divmod(count - 1 + int(step), count) for step in steps]
+    law, words = row_law(batch_size, True, "block_epochs"), jnp.array([1, 2, 3, 4], jnp.uint32)
+    steps = [0, 1, 2**31 - 1, 2**31, 2**32 - 1]
+    then = [divmod(step, count) for step in steps]
 
     @quick_jit
-    def run(back):
+    def run():
         data = jnp.broadcast_to(jnp.uint8(0), (MOST,))  # of which no number is used
-        memory = BlockEpoch(words, jnp.int32(3), jnp.int32(count - 1), back)
-        blocks = [
-            _random.permuted(words[:2], jnp.int32(3 + later), jnp.int32(place), count) for later, place in then
-        ]
-        return law.ahead((), memory, steps, data), law.advance(memory, data), blocks
+        starts, blocks, cuts = [], [], []
+        for step, (number, place) in zip(steps, then, strict=True):
+            signed = jnp.int32(step - 2**32 * (step >= 2**31))
+            starts.append(law.draw(jax.random.key(0), data, Order(words, signed)).start)
+            epoch = jnp.int32(number - 2**32 * (number >= 2**31))
+            blocks.append(_random.permuted(words[:2], epoch, jnp.int32(place), count))
+            cuts.append(_random.permuted(words[2:], epoch, jnp.int32(0), MOST))
+        return starts, blocks, cuts
 
-    for back in (0, 1, MOST - 1):
-        starts, after, blocks = run(jnp.int32(back))
-        for start, block, (later, _) in zip(starts.tolist(), blocks, then, strict=True):
-            cut = (last - back - later * left_out) % MOST if left_out else 0
-            assert start == (cut + int(block) * batch_size) % MOST
-        assert (int(after.number), int(after.place)) == (4, 0)
-        assert int(after.back) == ((back + left_out) % MOST if left_out else back)
+    for start, block, cut in zip(*run(), strict=True):
+        first = int(cut) if left_out else 0
+        assert int(start) == (first + int(block) * batch_size) % MOST

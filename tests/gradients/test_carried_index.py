@@ -15,6 +15,8 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.gradients.index_chain import ChainDraw
 from ewsg_jax.gradients.remembering import Draw, Remembered
+from ewsg_jax.rows import Batch
+from ewsg_jax.rows.gathering import AsDrawn
 from tests.gradients.test_index_chain import (
     FRICTION,
     MOMENTUM,
@@ -43,11 +45,11 @@ def state_with(kernel, s, last):
     """The kernel's state at the setting's place, its last batch chosen."""
     state = kernel.init(jax.random.key(0), jnp.asarray(POSITION), s.data)
     dynamics = state.dynamics._replace(momentum=jnp.asarray(MOMENTUM))
-    return state._replace(dynamics=dynamics, memory=state.memory._replace(last=last))
+    return state._replace(dynamics=dynamics, memory=state.memory._replace(last=Batch(last)))
 
 
 def draw_of(rows, log_uniforms):
-    return ewsg.Randomness(ChainDraw(Draw(rows, rows), log_uniforms), jnp.zeros(2))
+    return ewsg.Randomness(ChainDraw(Draw(Batch(rows), AsDrawn(Batch(rows))), log_uniforms), jnp.zeros(2))
 
 
 def stepper(s, chain_length, gathers, **options):
@@ -56,9 +58,9 @@ def stepper(s, chain_length, gathers, **options):
 
     def one(last, proposals, log_uniforms):
         drawn = draw_of(proposals, log_uniforms)
-        drawn = kernel.gather(drawn, s.data) if gathers else drawn
+        drawn = kernel.fetch(drawn, s.data) if gathers else drawn
         state, info = kernel.transition(drawn, state_with(kernel, s, last), s.data)
-        return state.position, state.dynamics.momentum, state.memory.last, info.index_acceptance
+        return state.position, state.dynamics.momentum, state.memory.last.indices, info.index_acceptance
 
     rows = jnp.asarray(s.batches, jnp.int32)
     run = jax.jit(jax.vmap(one))
@@ -111,7 +113,7 @@ def test_the_last_batch_is_weighed_where_the_chain_now_is(x64):
     transition = jax.jit(kernel.transition)
     start = state_with(kernel, s, rows[0])
     after, _ = transition(draw_of(rows[2][None], jnp.array([-1e9])), start, s.data)
-    assert after.memory.last.tolist() == rows[2].tolist()
+    assert after.memory.last.indices.tolist() == rows[2].tolist()
     per_datum = (np.asarray(after.position) - np.asarray(s.data)) / 0.9**2
     gradients = len(s.batches) * per_datum + np.asarray(after.position) / 4
     w = index_chain.log_weights(
@@ -132,13 +134,13 @@ def test_the_first_batch_is_drawn_at_init_and_each_step_draws_as_many_as_it_prop
     kernel = carried(s, 3)
     keys = jax.random.split(jax.random.key(1), 4000)
     start = jnp.asarray(POSITION, jnp.float32)
-    first = np.asarray(jax.jit(jax.vmap(lambda k: kernel.init(k, start, s.data).memory.last))(keys))
+    first = np.asarray(jax.jit(jax.vmap(lambda k: kernel.init(k, start, s.data).memory.last.indices))(keys))
     hits = np.all(np.sort(first)[:, None] == np.sort(s.batches), axis=2)
     counts = hits.sum(axis=0) * (len(hits.T) / 4000)
     np.testing.assert_allclose(counts, 1, atol=0.3)
     state = kernel.init(keys[0], start, s.data)
     drawn = kernel.draw(keys[1], state, s.data).batch
-    assert drawn.batches.batch.shape == (3, 2)
+    assert drawn.batches.batch.indices.shape == (3, 2)
     assert drawn.log_uniforms.shape == (3,)
     assert kernel.evaluations(s.data) == kernel.estimator.evaluations(s.data)
     assert kernel.evaluations(s.data).per_step == 4 * 2
@@ -153,11 +155,11 @@ def test_the_wrapped_memory_moves_with_the_accepted_batch(x64):
     state = kernel.init(jax.random.key(0), jnp.asarray(POSITION), s.data)
     assert isinstance(state.memory, Remembered)
     for log_uniforms, place in (((np.inf, np.inf), None), ((-1e9, np.inf), 0), ((np.inf, -1e9), 1)):
-        before = state.memory.last
+        before = state.memory.last.indices
         rows = jnp.asarray(s.batches[[3, 1]], jnp.int32)
         state, info = jax.jit(kernel.transition)(draw_of(rows, jnp.array(log_uniforms)), state, s.data)
         expected = before if place is None else rows[place]
-        assert state.memory.last.tolist() == state.memory.memory["last"].tolist() == expected.tolist()
+        assert state.memory.last.indices.tolist() == state.memory.memory["last"].tolist() == expected.tolist()
         assert int(info.gradient_evaluations) == 3 * 2 + 7
 
 
@@ -166,7 +168,7 @@ def test_a_run_is_the_steps_and_chains_have_batches_of_their_own():
     data = jnp.asarray(np.random.default_rng(0).normal(size=(20, 2)), jnp.float32)
     kernel = ewsg.ewsg(ewsg.models.gaussian_location(), 0.02, friction=5.0, batch_size=3, carry_index=True)
     samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), data, 30, num_chains=4, progress=False)
-    last = np.asarray(samples.state.memory.last)
+    last = np.asarray(samples.state.memory.last.indices)
     assert last.shape == (4, 3)
     assert len({tuple(row) for row in last}) > 1
     again = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), data, 10, num_chains=4, progress=False)

@@ -11,6 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
 from ewsg_jax.gradients import Covariance
+from ewsg_jax.rows import Batch
 from tests.gradients.test_enumeration import N, as_jax, close, no_weight
 from tests.gradients.test_variance_reduced import MODELS, NAMES, flat, like_position, quick_jit, shifted
 from tests.oracles import enumeration
@@ -68,9 +69,9 @@ def at_a_reset(estimator_name, name, structure):
             def one(rows, estimator=estimator, memory=memory):
                 estimate, _ = estimator.propose(rows, memory, position, data, no_weight)
                 probe = estimator.gradient_at(estimate, elsewhere, data)
-                return flat(estimate.gradient), estimate.covariance, estimate.batch, flat(probe)
+                return flat(estimate.gradient), estimate.covariance, estimate.batch.indices, flat(probe)
 
-            rows = jnp.asarray(enumeration.batches(N, batch_size, replace)[0], jnp.int32)
+            rows = Batch(jnp.asarray(enumeration.batches(N, batch_size, replace)[0], jnp.int32))
             found.append((*jax.vmap(one)(rows), evaluations))
         return found
 
@@ -139,7 +140,11 @@ def test_the_basis_turns_to_the_leading_eigenvectors(x64, rank):
 
         memory = estimator.init(jax.random.key(1), position, data)
         last, later = jax.lax.scan(reset, memory, length=resets)
-        return memory.basis, later, estimator.propose(jnp.array([0]), last, position, data, no_weight)[0].covariance
+        return (
+            memory.basis,
+            later,
+            estimator.propose(Batch(jnp.array([0])), last, position, data, no_weight)[0].covariance,
+        )
 
     first, later, covariance = jax.device_get(bases(as_jax(model.position), as_jax(model.data)))
     projections = later @ np.swapaxes(later, 1, 2)
@@ -189,7 +194,7 @@ def tracked(name, structure, batch_size, replace):
             return after, shown
 
         start = estimator.init(jax.random.key(2), like_position(points[0], model), data)
-        given = (jnp.arange(STEPS, dtype=jnp.int32), points, jnp.asarray(rows, jnp.int32))
+        given = (jnp.arange(STEPS, dtype=jnp.int32), points, Batch(jnp.asarray(rows, jnp.int32)))
         return jax.lax.scan(step, start, given)[1]
 
     return points, rows, *jax.device_get(run(jnp.asarray(points), as_jax(model.data)))
@@ -261,7 +266,7 @@ def test_rounding_is_no_negative_part():
     def run(position, data):
         def step(memory, number):
             memory, _, _ = estimator.refresh((), memory, number, position * (1 + number / 10), data)
-            estimate, update = estimator.propose(jnp.array([0]), memory, position, data, no_weight)
+            estimate, update = estimator.propose(Batch(jnp.array([0])), memory, position, data, no_weight)
             return estimator.commit(update, memory), estimate.covariance
 
         return jax.lax.scan(step, estimator.init(jax.random.key(0), position, data), jnp.arange(20))
@@ -287,7 +292,7 @@ def test_differences_of_large_moments_are_no_negative_part(structure):
     def run(data):
         def step(memory, position):
             memory, _, _ = estimator.refresh((), memory, jnp.int32(0), position, data)
-            _, update = estimator.propose(jnp.array([0]), memory, position, data, no_weight)
+            _, update = estimator.propose(Batch(jnp.array([0])), memory, position, data, no_weight)
             return estimator.commit(update, memory), None
 
         positions = jnp.linspace(0.0, 5.0, 50)[:, None] * jnp.ones(3)
@@ -311,7 +316,7 @@ def resets_far_away():
 
             def step(memory, position, estimator=estimator):
                 memory, _, _ = estimator.refresh((), memory, jnp.int32(0), position, data)
-                estimate, update = estimator.propose(jnp.array([0]), memory, position, data, no_weight)
+                estimate, update = estimator.propose(Batch(jnp.array([0])), memory, position, data, no_weight)
                 memory = estimator.commit(update, memory)
                 return memory, (memory.num_clipped, estimate.covariance)
 
@@ -355,7 +360,7 @@ def test_float32_counts_the_steps_that_float64_does(x64):
             memory = estimator.commit(estimator.propose(batch, memory, same, data, no_weight)[1], memory)
             return memory, memory.num_clipped
 
-        given = (jnp.arange(STEPS, dtype=jnp.int32), points, jnp.asarray(rows, jnp.int32))
+        given = (jnp.arange(STEPS, dtype=jnp.int32), points, Batch(jnp.asarray(rows, jnp.int32)))
         return jax.lax.scan(step, estimator.init(jax.random.key(2), unravel(points[0]), data), given)[1]
 
     np.testing.assert_array_equal(run(single(points), single(model.data)), counts)
@@ -371,7 +376,8 @@ def test_batches_of_an_epoch_are_subsets(x64, batch_size):
     def covariance(position, data):
         memory = estimator.init(jax.random.key(0), position, data)
         memory, _, _ = estimator.refresh((), memory, jnp.int32(0), position, data)
-        return estimator.propose((), memory, position, data, no_weight)[0].covariance
+        batch = Batch(jnp.arange(batch_size))
+        return estimator.propose(batch, memory, position, data, no_weight)[0].covariance
 
     exact = enumeration.batch_covariance(model.per_datum(model.position), batch_size, replace=False)
     close(matrix_of(covariance(as_jax(model.position), as_jax(model.data))), exact, 1e-12)
@@ -402,7 +408,7 @@ def test_a_kept_covariance_is_that_of_the_last_reset(x64, structure):
     def run(points, data):
         def step(memory, given):
             number, point = given
-            position, batch = like_position(point, model), jnp.array([1, 4])
+            position, batch = like_position(point, model), Batch(jnp.array([1, 4]))
             memory, same, evaluations = estimator.refresh(batch, memory, number, position, data)
             estimate, update = estimator.propose(batch, memory, same, data, no_weight)
             return estimator.commit(update, memory), (estimate.covariance, evaluations, flat(estimate.gradient))

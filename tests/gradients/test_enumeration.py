@@ -9,6 +9,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
+from ewsg_jax.rows import Batch
 from tests.oracles import enumeration
 
 N = 6
@@ -106,7 +107,7 @@ def gradients(estimator, listed, case):
         one = lambda rows: estimator.propose(rows, (), position, data, no_weight)[0].gradient
         return jax.vmap(lambda rows: ravel_pytree(one(rows))[0])(listed)
 
-    return np.asarray(propose(jnp.asarray(listed, jnp.int32), case.position, case.data))
+    return np.asarray(propose(Batch(jnp.asarray(listed, jnp.int32)), case.position, case.data))
 
 
 def close(actual, desired, digits=1e-13):
@@ -141,8 +142,8 @@ def test_uniform_over_all_batches(case, batch_size, replace):
 def test_batches_lists_every_batch_once(case, batch_size, replace):
     estimator = ewsg.gradients.uniform(case.posterior, batch_size=batch_size, replace=replace)
     listed = estimator.batches(case.data)
-    assert listed.dtype == jnp.int32
-    np.testing.assert_array_equal(listed, enumeration.batches(N, batch_size, replace)[0])
+    assert listed.indices.dtype == jnp.int32
+    np.testing.assert_array_equal(listed.indices, enumeration.batches(N, batch_size, replace)[0])
 
 
 @pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
@@ -174,7 +175,7 @@ def test_probe_is_the_same_batch_elsewhere(case, kind):
     if kind == "full":
         estimator, batch = ewsg.gradients.full(case.posterior, chunk_size=4), ()
     else:
-        estimator, batch = ewsg.gradients.uniform(case.posterior, batch_size=2), jnp.array([4, 1])
+        estimator, batch = ewsg.gradients.uniform(case.posterior, batch_size=2), Batch(jnp.array([4, 1]))
 
     @jax.jit
     def probe_and_propose(position, elsewhere, data):

@@ -1,5 +1,6 @@
 """Blocks and reshuffled epochs: every block of a small data set, and permutations for many keys and epochs."""
 
+import dataclasses
 import functools
 import itertools
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax import _random
 from ewsg_jax.rows import gathering
-from ewsg_jax.rows.epochs import Epoch
+from ewsg_jax.rows.law import Order
 from ewsg_jax.rows.named import row_law
 from ewsg_jax.sampling.layout import choose_layout
 from tests.gradients.test_enumeration import N, X, Y, as_jax, close, no_weight
@@ -48,18 +49,17 @@ def assert_rows_are(batch, indices, data):
 def test_blocks_are_the_cyclic_ones(x64, batch_size):
     """All n starts: each block b consecutive rows, around the end too, and each row in b of them."""
     law, data = row_law(batch_size, True, "blocks"), as_jax(PARTS)
-    assert law.batches is not None
-    starts = law.batches(data)
-    assert starts.dtype == jnp.int32
-    np.testing.assert_array_equal(starts, np.arange(N))
-    batches = law.gather(starts, data)
+    blocks = law.batches(data)
+    assert blocks.start.dtype == jnp.int32
+    np.testing.assert_array_equal(blocks.start, np.arange(N))
+    batches = gathering.fetch(blocks, data)
     assert batches.indices.dtype == jnp.int32
     np.testing.assert_array_equal(np.sort(batches.indices), np.sort(enumeration.blocks(N, batch_size)))
     np.testing.assert_array_equal(np.bincount(np.ravel(batches.indices)), batch_size)
     assert_rows_are(batches, np.asarray(batches.indices), data)
-    again = law.batch(jax.tree.map(lambda x: x[2], batches), (), data)
+    again = gathering.fetched(jax.tree.map(lambda x: x[2], batches), data)
     np.testing.assert_array_equal(again.indices, batches.indices[2])
-    in_step = quick_jit(jax.vmap(lambda start: law.batch(start, (), data)))(starts)
+    in_step = quick_jit(jax.vmap(lambda block: gathering.fetched(block, data)))(blocks)
     np.testing.assert_array_equal(in_step.indices, batches.indices)
     assert_rows_are(in_step, np.asarray(batches.indices), data)
 
@@ -80,8 +80,8 @@ def test_blocks_are_unbiased_with_their_own_covariance(x64, batch_size):
     w = np.array([0.3, -0.5, 0.9])
     data = as_jax({"x": X, "y": Y})
     estimator = ewsg.gradients.uniform(model, batch_size=batch_size, rows="blocks")
-    one = lambda start: estimator.propose(start, (), jnp.asarray(w), data, no_weight)[0].gradient
-    values = np.asarray(quick_jit(jax.vmap(one))(jnp.arange(N, dtype=jnp.int32)))
+    one = lambda block: estimator.propose(block, (), jnp.asarray(w), data, no_weight)[0].gradient
+    values = np.asarray(quick_jit(jax.vmap(one))(estimator.batches(data)))
     per_datum, prior = enumeration.linear_regression(w, X, Y, 0.8), enumeration.normal_prior(w, 0.7)
     close(values, enumeration.stochastic_gradients(per_datum, prior, enumeration.blocks(N, batch_size)))
     mean, covariance = enumeration.mean_and_covariance(values, np.full(N, 1 / N))
@@ -103,7 +103,7 @@ def test_every_start_of_a_block_has_its_share_of_words(monkeypatch):
             return jnp.full(shape, word, dtype)
 
         monkeypatch.setattr(jax.random, "bits", bits)
-        return int(law.draw(jax.random.key(0), data))
+        return int(law.draw(jax.random.key(0), data).start)
 
     assert [draw(word) for word in first[:-1]] == list(range(N))
     assert [draw(word - 1) for word in first[1:]] == list(range(N))
@@ -151,7 +151,7 @@ def test_a_gpu_looks_less_often_and_finds_the_same(monkeypatch, n):
         chosen = lambda *arguments, platform=platform, **branches: branches[platform](*arguments)
         monkeypatch.setattr(jax.lax, "platform_dependent", chosen)
         looks.append(0)
-        found.append(np.asarray(_random.permuted(words, jnp.int32(3), places, n, places % 2 == 0)))
+        found.append(np.asarray(_random.permuted(words, jnp.int32(3), places, n)))
     np.testing.assert_array_equal(*found)
     one, several = (count - 1 for count in looks)
     assert one > 2
@@ -251,109 +251,77 @@ def test_the_bias_of_a_place_is_small(n):
 # Epochs.
 
 
-def stream(n, batch_size, num_steps, number=0):
-    """Batches and counters of so many steps, from the start of an epoch on: indices (steps, b), epochs, offsets."""
-    law = row_law(batch_size, True, "epochs")
-    data = jnp.arange(n, dtype=jnp.float32)
+WORDS = jnp.array([3, 4, 5, 6], jnp.uint32)
 
-    def step(memory, _):
-        batch = law.batch((), memory, data)
-        return law.advance(memory, data), (batch.indices, gathering.rows_of(batch, data), memory)
 
-    memory = law.init(jax.random.key(n))._replace(number=jnp.int32(number))
-    _, (indices, rows, memories) = quick_jit(lambda m: jax.lax.scan(step, m, length=num_steps))(memory)
+def stream(n, batch_size, steps):
+    """Batches of some steps, by their numbers as they are counted in 32 bits, shape (steps, b)."""
+    law, data = row_law(batch_size, True, "epochs"), jnp.arange(n, dtype=jnp.float32)
+
+    def of_step(step):
+        batch = gathering.fetched(law.draw(jax.random.key(0), data, Order(WORDS, step)), data)
+        return batch.indices, gathering.rows_of(batch, data)
+
+    indices, rows = quick_jit(jax.vmap(of_step))(np.asarray(steps, np.uint32).astype(np.int32))
     np.testing.assert_array_equal(rows, np.asarray(indices, np.float32))
-    return np.asarray(indices), memories
+    return np.asarray(indices)
 
 
+@pytest.mark.parametrize("first", [0, 2**31, 2**32 - 700])
 @pytest.mark.parametrize(("n", "batch_size"), [(1, 1), (3, 3), (5, 3), (7, 5), (100, 7)])
-def test_every_row_comes_once_in_each_epoch(n, batch_size):
-    """Also where b does not divide n and a batch takes the last rows of one epoch and the first of the next."""
-    num_steps = -(-6 * n // batch_size)
-    indices, memories = stream(n, batch_size, num_steps)
-    epochs = indices.ravel()[: 6 * n].reshape(6, n)
-    np.testing.assert_array_equal(np.sort(epochs, axis=1), np.tile(np.arange(n), (6, 1)))
+def test_no_row_comes_twice_in_an_epoch(n, batch_size, first):
+    """⌊n/b⌋ steps; where b does not divide n, others are left out each time. A step's number is one of 32 bits."""
+    count = n // batch_size
+    first = -(-first // count) * count
+    indices = stream(n, batch_size, first + np.arange(6 * count)).reshape(6, count * batch_size)
+    for number, epoch in enumerate(indices):
+        assert len(set(epoch.tolist())) == count * batch_size
+        permuted = _random.permuted(WORDS[:2], jnp.uint32(first // count + number), jnp.arange(n), n)
+        np.testing.assert_array_equal(epoch, permuted[: count * batch_size])
     if n >= 100:
-        assert len(np.unique(epochs, axis=0)) == 6
-    used = batch_size * np.arange(num_steps)
-    np.testing.assert_array_equal(memories.number, used // n)
-    np.testing.assert_array_equal(memories.offset, used % n)
-
-
-def test_counters_stay_small():
-    """Rows drawn so far would overflow 32 bits; the epoch's number and the place in it do not."""
-    n, batch_size, number = 1000, 64, 2**31 - 1000
-    indices, memories = stream(n, batch_size, 100, number)
-    assert np.max(memories.offset) < n
-    np.testing.assert_array_equal(memories.number - number, batch_size * np.arange(100) // n)
-    epochs = indices.ravel()[: 6 * n].reshape(6, n)
-    np.testing.assert_array_equal(np.sort(epochs, axis=1), np.tile(np.arange(n), (6, 1)))
+        assert len(np.unique(indices, axis=0)) == 6
+        assert len({frozenset(range(n)) - set(epoch.tolist()) for epoch in indices}) == 6
 
 
 def test_rows_of_an_epoch_are_the_datas():
     law, data = row_law(4, True, "epochs"), jax.tree.map(lambda x: jnp.asarray(x, np.float32), PARTS)
-    memory = Epoch(jnp.array([3, 4], jnp.uint32), jnp.int32(1), jnp.int32(4))
-    batch = quick_jit(lambda memory: law.batch((), memory, data))(memory)
+    draw = lambda: gathering.fetched(law.draw(jax.random.key(0), data, Order(WORDS, jnp.int32(1))), data)
+    batch = quick_jit(draw)()
     assert_rows_are(batch, np.asarray(batch.indices), data)
-    of_epoch = lambda epoch: _random.permuted(memory.words, epoch, jnp.arange(N), N)
-    this, following = np.asarray(quick_jit(jax.vmap(of_epoch))(jnp.arange(1, 3)))
-    np.testing.assert_array_equal(batch.indices, [*this[4:], *following[:2]])
+    np.testing.assert_array_equal(batch.indices, _random.permuted(WORDS[:2], jnp.int32(1), jnp.arange(4), N))
 
 
 @pytest.mark.parametrize("kind", ["uniform", "svrg", "saga", "control_variate", "covariance_tracking"])
 def test_every_estimator_goes_on_in_its_epoch(kind):
-    """Six rows, four a step: three steps are two epochs; each chain has words of its own."""
+    """Six rows, two a step: three steps are an epoch; each chain has words of its own."""
     model = ewsg.models.linear_regression()
-    estimator = getattr(ewsg.gradients, kind)(model, batch_size=4, rows="epochs")
+    estimator = getattr(ewsg.gradients, kind)(model, batch_size=2, rows="epochs")
     data = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), {"x": X, "y": Y})
-    assert not estimator.law.exchangeable
-    assert not estimator.law.lists_batches
+    kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-3), estimator)
+    assert estimator.law.ordered
+    assert not ewsg.rows.lists_batches(estimator)
 
     @quick_jit
-    def run(key, point):
-        def step(memory, _):
-            estimate, update = estimator.propose(randomness, memory, point, data, no_weight)
-            return estimator.commit(update, memory), estimate.batch
+    def run(key):
+        def step(state, _):
+            drawn = kernel.draw(key, state, data)
+            return kernel.transition(drawn, state, data)[0], drawn.batch
 
-        randomness = estimator.draw(key, data)
-        return jax.lax.scan(step, estimator.init(key, point, data), length=6)[1]
+        return jax.lax.scan(step, kernel.init(key, jnp.zeros(3), data), length=6)[1]
 
     streams = []
     for seed in range(2):
-        batch = run(jax.random.key(seed), jnp.zeros(3))
-        indices = np.asarray(batch[0] if isinstance(batch, tuple) else batch)
-        np.testing.assert_array_equal(np.sort(indices.reshape(4, N), axis=1), np.tile(np.arange(N), (4, 1)))
+        batch = run(jax.random.key(seed))
+        indices = np.asarray((batch.batch if kind == "svrg" else batch).indices)
+        np.testing.assert_array_equal(np.sort(indices.reshape(2, N), axis=1), np.tile(np.arange(N), (2, 1)))
         streams.append(indices.tolist())
     assert streams[0] != streams[1]
-
-
-def test_a_table_follows_rows_that_come_twice_where_epochs_meet(x64):
-    """Six rows, four a step: a batch may hold a row as the last of one epoch and the first of the next."""
-    model, data = ewsg.models.linear_regression(), as_jax({"x": X, "y": Y})
-    estimator = ewsg.gradients.saga(model, batch_size=4, rows="epochs")
-
-    @quick_jit
-    def run(points):
-        def step(memory, point):
-            estimate, update = estimator.propose((), memory, point, data, no_weight)
-            return estimator.commit(update, memory), estimate.batch[0]
-
-        return jax.lax.scan(step, estimator.init(jax.random.key(0), points[0], data), points)
-
-    points = jnp.asarray(np.random.default_rng(0).normal(size=(30, 3)))
-    memory, indices = run(points)
-    assert any(len(set(batch)) < 4 for batch in indices.tolist())
-    last_seen = [max(t for t in range(30) if row in indices[t]) for row in range(N)]
-    made = jax.vmap(model.row_gradients, (0, None))(points[jnp.array(last_seen)], data)
-    close(memory.table, np.diagonal(made))
-    close(memory.gradient, memory.table @ X)
 
 
 @pytest.mark.parametrize(("replace", "rows"), [(True, "random"), (False, "random"), (True, "blocks")])
 def test_distinct_says_whether_a_row_may_come_twice(replace, rows):
     law, data = row_law(4, replace, rows), jnp.zeros(N)
-    assert law.batches is not None
-    indices = jax.vmap(lambda drawn: law.batch(drawn, (), data).indices)(law.batches(data))
+    indices = jax.vmap(lambda drawn: gathering.fetched(drawn, data).indices)(law.batches(data))
     assert law.distinct == all(len(set(batch)) == 4 for batch in indices.tolist())
 
 
@@ -363,28 +331,26 @@ MOST = 2**31 - 1
 
 
 def test_rows_near_the_end_of_32_bits():
-    """A batch over the end of an epoch and a block over the end of the data, where data are none at all."""
-    epochs, blocks = row_law(5, True, "epochs"), row_law(5, True, "blocks")
-    words = jnp.array([1, 2], jnp.uint32)
+    """The last batches of an epoch and a block over the end of the data, where data are none at all."""
+    law, count = row_law(5, True, "epochs"), MOST // 5
+    places, block = jnp.arange(5, dtype=jnp.int32), row_law(5, True, "blocks").batches(jnp.zeros(6))
 
     @quick_jit
-    def run(offset):
+    def run(step, start):
         data = jnp.broadcast_to(jnp.uint8(0), (MOST,))  # of which no number is used
-        memory = Epoch(words, jnp.int32(3), offset)
-        place = jnp.arange(5, dtype=jnp.int32)
-        permuted = [_random.permuted(words, jnp.int32(epoch), place + first, MOST)
-                    for epoch, first in ((3, MOST - 5), (4, 0))]  # fmt: skip
-        indices = epochs.batch((), memory, data).indices, blocks.batch(offset, (), data).indices
-        return indices, epochs.advance(memory, data), permuted
+        drawn = law.draw(jax.random.key(0), data, Order(WORDS, step)).indices
+        return drawn, gathering.fetched(dataclasses.replace(block, start=start), data).indices
 
+    for number, place in ((0, count - 1), (1, 0), (3, count - 2)):
+        step = np.uint32(number * count + place).astype(np.int32)
+        epoch, _ = run(step, jnp.int32(0))
+        np.testing.assert_array_equal(
+            epoch, _random.permuted(WORDS[:2], jnp.int32(number), 5 * place + places, MOST)
+        )
     for left in (1, 3, 5):
-        (epoch, block), after, (last, first) = run(jnp.int32(MOST - left))
-        np.testing.assert_array_equal(epoch, [*last[5 - left :], *first[: 5 - left]])
-        np.testing.assert_array_equal(np.sort(block), [*range(5 - left), *range(MOST - left, MOST)])
-        assert (int(after.number), int(after.offset)) == (4, 5 - left)
-    (_, block), after, _ = run(jnp.int32(MOST - 6))
-    np.testing.assert_array_equal(block, np.arange(MOST - 6, MOST - 1))
-    assert (int(after.number), int(after.offset)) == (3, MOST - 1)
+        _, found = run(jnp.int32(0), jnp.int32(MOST - left))
+        np.testing.assert_array_equal(np.sort(found), [*range(5 - left), *range(MOST - left, MOST)])
+    np.testing.assert_array_equal(run(jnp.int32(0), jnp.int32(MOST - 6))[1], np.arange(MOST - 6, MOST - 1))
 
 
 # Refusals.

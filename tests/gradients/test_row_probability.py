@@ -7,7 +7,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax import _random
-from ewsg_jax.rows import by_probability, leverage
+from ewsg_jax.rows import Batch, by_probability, leverage
 from ewsg_jax.rows.alias import certain_rows
 from tests.gradients.test_enumeration import N, as_jax, close, no_weight
 from tests.gradients.test_variance_reduced import MODELS, flat, quick_jit, shifted
@@ -36,7 +36,8 @@ def estimates(name, model, law, batch_size, batches):
 
         def one(rows):
             randomness = estimator.draw(jax.random.key(0), data)
-            randomness = randomness._replace(batch=rows) if name == "svrg" else rows
+            chosen = Batch(rows, weights=estimator.law.weight[rows])
+            randomness = randomness._replace(batch=chosen) if name == "svrg" else chosen
             estimate, _ = estimator.propose(randomness, memory, position, data, no_weight)
             return flat(estimate.gradient), flat(estimator.gradient_at(estimate, position, data))
 
@@ -79,18 +80,23 @@ def test_certain_rows_are_taken_exactly(x64, name):
     exact = np.einsum("ij,ik,i->jk", rest, rest, 1 / probability) - np.outer(rest.sum(0), rest.sum(0))
     centred = values - probability @ values
     close(np.einsum("ij,ik,i->jk", centred, centred, probability), exact, 1e-8)
-    drawn = jax.vmap(lambda key: law.draw(key, jnp.zeros((6, 1))))(jax.random.split(jax.random.key(0), 50))
+    drawn = jax.vmap(lambda key: law.draw(key, jnp.zeros((6, 1))).indices)(jax.random.split(jax.random.key(0), 50))
     assert np.all(np.asarray(drawn)[:, :2] == [1, 3])
     assert set(np.asarray(drawn)[:, 2].tolist()) <= set(others.tolist())
 
 
-def test_weights_come_with_rows_gathered_ahead():
-    """Or are looked up for row numbers alone, as a probe has them: the same."""
-    law = by_probability(jnp.asarray(P)).of_size(2)
-    data, rows = jnp.arange(6.0)[:, None], jnp.array([[4, 0], [1, 5]])
-    batch = law.gather(rows, data)
-    np.testing.assert_array_equal(batch.weights, law.weights(rows))
-    np.testing.assert_allclose(batch.weights, 1 / (2 * P[np.asarray(rows)]), rtol=1e-6)
+def test_weights_are_drawn_with_row_numbers():
+    """And stay with them where their rows are fetched ahead; numbers without weights are refused."""
+    law, data = by_probability(jnp.asarray(P)).of_size(2), jnp.arange(6.0)[:, None]
+    drawn = jax.vmap(lambda key: law.draw(key, data))(jax.random.split(jax.random.key(0), 20))
+    rows = np.asarray(drawn.indices)
+    np.testing.assert_allclose(drawn.weights, 1 / (2 * P[rows]), rtol=1e-6)
+    batch = ewsg.rows.fetch(drawn, data)
+    np.testing.assert_array_equal(batch.weights, drawn.weights)
+    np.testing.assert_array_equal(batch.pieces[..., 0], rows)
+    estimator = ewsg.gradients.uniform(ewsg.models.gaussian_location(), batch_size=2, rows=law)
+    with pytest.raises(TypeError, match=r"must return an ewsg_jax\.rows\.Batch, of row numbers"):
+        estimator.propose(drawn.indices[0], (), jnp.zeros(1), data, no_weight)
 
 
 # The table.
@@ -137,7 +143,7 @@ def test_draws_are_the_table(monkeypatch):
             word = (place * 2**64 + coin * 2**32 + 2**31) // N
             words = jnp.array([[word >> 32], [word % 2**32]], jnp.uint32)
             monkeypatch.setattr(_random, "index_words", lambda *_, made=words, **__: made)
-            assert int(law.draw(jax.random.key(0), data)[0]) == row
+            assert int(law.draw(jax.random.key(0), data).indices[0]) == row
 
 
 @pytest.mark.parametrize("n", [40, 500_000])
@@ -146,7 +152,7 @@ def test_frequencies(n):
     weights = np.ones(n)
     weights[:10] = n / 20 * np.arange(10)
     law = by_probability(jnp.asarray(weights)).of_size(1)
-    draw = jax.jit(jax.vmap(lambda key: law.draw(key, jnp.zeros((n, 0)))[0]))
+    draw = jax.jit(jax.vmap(lambda key: law.draw(key, jnp.zeros((n, 0))).indices[0]))
     drawn = np.asarray(draw(jax.random.split(jax.random.key(2), 200_000)))
     cells = np.minimum(np.arange(n), 10)  # the first ten rows, and all others
     found = np.bincount(cells[drawn], minlength=11) / len(drawn)
@@ -253,7 +259,7 @@ def test_each_place_draws_from_its_own_stratum():
         np.testing.assert_allclose(found / 2**32 / size, own, rtol=1e-6, atol=1e-9)
         seats.append(label)
     assert seats == [0, 0, 0, 2]
-    draw = jax.vmap(lambda key: law.draw(key, jnp.zeros((9, 1))))
+    draw = jax.vmap(lambda key: law.draw(key, jnp.zeros((9, 1))).indices)
     drawn = np.asarray(draw(jax.random.split(jax.random.key(0), 60)))
     np.testing.assert_array_equal(labels[drawn], np.tile(seats, (60, 1)))
     assert set(drawn.ravel().tolist()) == set(range(9))
@@ -273,8 +279,8 @@ def test_strata_of_a_law_that_is_made_under_a_trace():
     """A kernel made while a function is traced, its strata known: how many rows they get is not traced."""
     rows = by_probability(jnp.asarray(EVEN), strata=jnp.asarray(LABELS))
     try:
-        drawn = quick_jit(lambda key: rows.of_size(3).draw(key, jnp.zeros((6, 1))))(jax.random.key(0))
+        drawn = quick_jit(lambda key: rows.of_size(3).draw(key, jnp.zeros((6, 1))).indices)(jax.random.key(0))
     except TypeError as error:
         raise AssertionError("a shape is traced") from error
-    np.testing.assert_array_equal(drawn, rows.of_size(3).draw(jax.random.key(0), jnp.zeros((6, 1))))
+    np.testing.assert_array_equal(drawn, rows.of_size(3).draw(jax.random.key(0), jnp.zeros((6, 1))).indices)
     assert repr(rows) == "by_probability(probabilities=<float32[6]>, strata=<int32[6]>)"

@@ -17,6 +17,7 @@ from ewsg_jax import _tree
 from ewsg_jax.gradients._control_variate import ControlVariateMemory
 from ewsg_jax.gradients._saga import SAGAMemory
 from ewsg_jax.gradients._svrg import SVRGDraw, SVRGMemory
+from ewsg_jax.rows import Batch, Block
 from tests.gradients.test_enumeration import (
     BINARY,
     CLASSES,
@@ -116,7 +117,7 @@ def batches_of(law):
 def randomness_of(law):
     """The same as what an estimator draws: blocks are told by where they start."""
     listed = jnp.asarray(batches_of(law), jnp.int32)
-    return listed[:, 0] if "rows" in law[1] else listed
+    return Block(start=listed[:, 0], size=law[0]) if "rows" in law[1] else Batch(listed)
 
 
 def covariance_over(law, per_datum):
@@ -153,13 +154,13 @@ def some_memory(kind, model):
             table = rng.normal(size=(N, *np.shape(model.position)[1:]))
             references = np.stack([np.multiply.outer(x, t).ravel() for x, t in zip(X, table, strict=True)])
         total = like_position(references.sum(axis=0), model)
-        return SAGAMemory(as_jax(table), total, jax.tree.map(jnp.zeros_like, total), ()), references
+        return SAGAMemory(as_jax(table), total, jax.tree.map(jnp.zeros_like, total)), references
     reference = shifted(model.position, -0.7, 0.3)
     references = model.per_datum(reference)
     total = like_position(references.sum(axis=0), model)
     if kind == "svrg":
-        return SVRGMemory(as_jax(reference), total, (), ()), references
-    return ControlVariateMemory(as_jax(reference), total, ()), references
+        return SVRGMemory(as_jax(reference), total, ()), references
+    return ControlVariateMemory(as_jax(reference), total), references
 
 
 class Outcomes(NamedTuple):
@@ -506,7 +507,7 @@ def steps_of(kernel, batches, words=()):
         return state, (state.memory.anchor, state.memory.gradient, jnp.concatenate([state.position, momentum]))
 
     start = kernel.init(jax.random.key(0), jnp.asarray(W), as_jax(model.data))
-    return jax.lax.scan(step, start, (jnp.asarray(batches, jnp.int32), words))[1]
+    return jax.lax.scan(step, start, (Batch(jnp.asarray(batches, jnp.int32)), words))[1]
 
 
 PERIODS = {"K": (3, 3), "1": (1, 1), "K(n)": (lambda n: n - 1, 5), "n/b": (None, 2)}
@@ -589,7 +590,7 @@ def test_option_one_draws_one_word_beside_the_batch():
     # 6 standard deviations of the mean of so many throws.
     bits = (word >> np.arange(32, dtype=np.uint32)) & 1
     assert np.abs(bits.mean(axis=0) - 1 / 2).max() < 6 * (1 / 2) / np.sqrt(count)
-    same = np.uint64(N) * word >> np.uint64(32) == batch
+    same = np.uint64(N) * word >> np.uint64(32) == batch.indices
     assert np.abs(same.mean(axis=0) - 1 / N).max() < 6 * np.sqrt(1 / N * (1 - 1 / N)) / np.sqrt(count)
 
 

@@ -19,6 +19,7 @@ from ewsg_jax.gradients._control_variate import ControlVariateMemory
 from ewsg_jax.gradients._saga import SAGAMemory
 from ewsg_jax.gradients._svrg import SVRGDraw, SVRGMemory
 from ewsg_jax.gradients.index_chain import ChainDraw
+from ewsg_jax.rows import Batch, Block
 from tests.gradients.test_enumeration import as_jax, close
 from tests.gradients.test_index_chain import Outcome, law_of_the_chain, thresholds
 from tests.gradients.test_variance_reduced import quick_jit
@@ -100,11 +101,11 @@ def anchored(kind, batch_size, replace, **options):
     estimator = getattr(ewsg.gradients, kind)(POSTERIOR, batch_size=batch_size, replace=replace, **options)
     listed, _ = enumeration.batches(N, batch_size, replace)
     anchor, total = jnp.asarray(ANCHOR), jnp.asarray(THERE.sum(axis=0))
-    rows = jnp.asarray(listed, jnp.int32)
+    rows = Batch(jnp.asarray(listed, jnp.int32))
     if kind == "svrg":
-        memory, randomness = SVRGMemory(anchor, total, (), ()), SVRGDraw(rows, ())
+        memory, randomness = SVRGMemory(anchor, total, ()), SVRGDraw(rows, ())
     else:
-        memory, randomness = ControlVariateMemory(anchor, total, ()), rows
+        memory, randomness = ControlVariateMemory(anchor, total), rows
     gradients = enumeration.reduced_gradients(HERE, THERE, PRIOR, listed)
     return Wrapped(estimator, memory, randomness, listed, gradients, unchanged(memory, len(listed)))
 
@@ -113,7 +114,7 @@ def saga():
     """Batches that may hold a row twice: each changes its own rows of the table."""
     estimator = ewsg.gradients.saga(POSTERIOR, batch_size=2)
     listed, _ = enumeration.batches(N, 2, replace=True)
-    memory = SAGAMemory(jnp.asarray(TABLE), jnp.asarray(REFERENCES.sum(axis=0)), jnp.zeros(2), ())
+    memory = SAGAMemory(jnp.asarray(TABLE), jnp.asarray(REFERENCES.sum(axis=0)), jnp.zeros(2))
     new = np.array([here @ x / (x @ x) for here, x in zip(HERE, X, strict=True)])
     after = []
     for rows in listed:
@@ -121,7 +122,7 @@ def saga():
         table[rows] = new[rows]
         after.append(np.concatenate([table, table @ X, np.zeros(2)]))
     gradients = enumeration.reduced_gradients(HERE, REFERENCES, PRIOR, listed)
-    return Wrapped(estimator, memory, jnp.asarray(listed, jnp.int32), listed, gradients, np.array(after))
+    return Wrapped(estimator, memory, Batch(jnp.asarray(listed, jnp.int32)), listed, gradients, np.array(after))
 
 
 def stratified():
@@ -155,7 +156,7 @@ def covariance_tracking():
         after.append(np.concatenate([ANCHOR, np.zeros(2), *map(np.ravel, moved), [0, 0]]))
     gradients = enumeration.stochastic_gradients(HERE, PRIOR, listed)
     damping = STEP_SIZE / (2 * TEMPERATURE) * covariance @ MOMENTUM
-    randomness = jnp.asarray(listed, jnp.int32)
+    randomness = Batch(jnp.asarray(listed, jnp.int32))
     return Wrapped(estimator, memory, randomness, listed, gradients, np.array(after), damping)
 
 
@@ -163,7 +164,7 @@ def blocks():
     listed = enumeration.blocks(N, 2)
     estimator = ewsg.gradients.uniform(POSTERIOR, batch_size=2, rows="blocks")
     gradients = enumeration.stochastic_gradients(HERE, PRIOR, listed)
-    starts = jnp.asarray(listed[:, 0], jnp.int32)
+    starts = Block(start=jnp.asarray(listed[:, 0], jnp.int32), size=2)
     # A block around the end is told by its rows in order.
     return Wrapped(estimator, (), starts, np.sort(listed, axis=1), gradients, unchanged((), N))
 
@@ -180,7 +181,8 @@ WRAPPED: dict[str, Callable[[], Wrapped]] = {
 
 def number_of(estimate, w):
     """Which batch each estimate is of, by its rows, which stand first in what identifies it."""
-    rows = np.asarray(estimate.batch[0] if isinstance(estimate.batch, tuple) else estimate.batch)
+    batch = estimate.batch if isinstance(estimate.batch, Batch) else estimate.batch[0]
+    rows = np.asarray(batch.indices)
     hit = np.all(rows[:, None] == w.rows, axis=2)
     assert np.all(hit.sum(axis=1) == 1)
     return hit.argmax(axis=1)

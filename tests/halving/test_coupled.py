@@ -143,7 +143,7 @@ def test_it_is_a_kernel_as_others_are(name):
     randomness = kernel.draw(jax.random.key(1), state, data)
     noise, other = randomness.noise
     assert not np.array_equal(jax.tree.leaves(noise)[0], jax.tree.leaves(other)[0])
-    gathered = kernel.gather(randomness, data)
+    gathered = kernel.fetch(randomness, data)
     one, two = (kernel.transition(each, state, data)[0].dynamics for each in (randomness, gathered))
     np.testing.assert_allclose(one.position, two.position, rtol=1e-6)
     assert float(kernel.step_size(jnp.int32(0))) == pytest.approx(0.1)

@@ -136,7 +136,9 @@ def estimates_are_unbiased():
         def estimate(batch, part, estimator=estimator):
             memory = estimator.init(KEY, point + 0.5, part)
             drawn = estimator.draw(KEY, part)
-            drawn = drawn._replace(batch=batch) if hasattr(drawn, "_replace") else batch
+            law = estimator.law
+            chosen = ewsg.rows.Batch(batch, weights=law._of(law.weight, part, 0)[batch])
+            drawn = drawn._replace(batch=chosen) if hasattr(drawn, "word") else chosen
             memory, at, _ = estimator.refresh(drawn, memory, jnp.int32(0), point, part)
             return estimator.propose(drawn, memory, at, part, None)[0].gradient
 
@@ -236,7 +238,9 @@ def rows_by_probability_are_unbiased():
         def estimate(batch, part, estimator=estimator):
             memory = estimator.init(KEY, point + 0.5, part)
             drawn = estimator.draw(KEY, part)
-            drawn = drawn._replace(batch=batch) if hasattr(drawn, "_replace") else batch
+            law = estimator.law
+            chosen = ewsg.rows.Batch(batch, weights=law._of(law.weight, part, 0)[batch])
+            drawn = drawn._replace(batch=chosen) if hasattr(drawn, "word") else chosen
             memory, at, _ = estimator.refresh(drawn, memory, jnp.int32(0), point, part)
             found = estimator.propose(drawn, memory, at, part, None)[0]
             return found.gradient, estimator.gradient_at(found, at, part)
@@ -251,7 +255,7 @@ def rows_by_probability_are_unbiased():
         # Of the table's words 32 bits are random.
         np.testing.assert_allclose(total, MODEL.gradient(point, rows), rtol=1e-8)
     law, keys = estimator.law, jax.random.split(KEY, 4000)
-    drawn = jax.vmap(lambda part: jax.vmap(lambda key: law.draw(key, part))(keys), axis_name="parts")(parts)
+    drawn = jax.vmap(lambda part: jax.vmap(lambda key: law.draw(key, part).indices)(keys), axis_name="parts")(parts)
     for part, own in enumerate((weights[:2], weights[2:])):
         counts, expected = np.bincount(np.ravel(drawn[part]), minlength=len(own)), 4000 * own / own.sum()
         assert ((counts - expected) ** 2 / expected).sum() < 16
@@ -261,7 +265,7 @@ def batches_are_of_each_device_own_rows():
     parts = cut(ROWS, 4, ("parts",))
     law = ewsg.gradients.uniform(MODEL, batch_size=8).law
     keys = jax.random.split(KEY, 4000)
-    drawn = jax.vmap(lambda part: jax.vmap(lambda key: law.draw(key, part))(keys), axis_name="parts")(parts)
+    drawn = jax.vmap(lambda part: jax.vmap(lambda key: law.draw(key, part).indices)(keys), axis_name="parts")(parts)
     assert drawn.shape == (4, 4000, 2)
     for part, size in enumerate((25, 26, 26, 26)):
         counts = np.bincount(np.ravel(drawn[part]), minlength=26)

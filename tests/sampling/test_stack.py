@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from ewsg_jax._kernel import chain_axes
 from ewsg_jax.stacking._stack import over_data
 from tests import contract
 
@@ -95,43 +96,35 @@ def test_a_run_is_that_of_every_member(x64, name):
 
 @pytest.mark.parametrize("rows", ["epochs", "block_epochs", "block_sweeps"])
 @pytest.mark.parametrize("differ_by", ["step_size", "center", "data"])
-def test_rows_of_epochs_are_known_ahead(rows, differ_by):
-    """Those of each member's own kernel, over the ends of epochs; gathered where they are the same for all."""
+def test_members_go_through_their_rows_in_the_order_of_their_own_kernel(rows, differ_by):
+    """Over the ends of epochs; fetched ahead where the rows are the same for all members."""
 
     def make(number):
         h, center = (STEPS[number], 0.0) if differ_by == "step_size" else (0.01, float(number))
         center = jnp.full(D, center * (differ_by == "center"))
         return ewsg.cv_ld(MODEL, h, batch_size=7, center=center, rows=rows)
 
-    kernels, keys, steps = [make(number) for number in range(3)], jax.random.split(KEY, C), np.arange(20)
+    kernels, keys = [make(number) for number in range(3)], jax.random.split(KEY, C)
     stack, data = ewsg.stack(kernels), ROWS
     if differ_by == "data":
         stack, data = over_data(kernels[0], 3), jnp.stack([ROWS] * 3, axis=1)
-    starts = jnp.zeros((C, 3, D))
-    state, step = (
-        jax.vmap(stack.init, (0, 0, None))(keys, starts, data),
-        jax.jit(jax.vmap(stack.step, (0, 0, None))),
-    )
-    for t in range(3):
-        own = jax.vmap(jax.random.fold_in, (0, None))(keys, t)
-        state, _ = step(own, state, data)
-    noise = jax.tree.map(
-        lambda x: x[None].repeat(20, 0), jax.vmap(lambda k, s: stack.draw(k, s, data))(keys, state)
-    )
-    told = stack.ahead(noise, state, steps, data)
+    state = jax.vmap(stack.init, (0, 0, None))(keys, jnp.zeros((C, 3, D)), data)
+
+    def drawn(kernel, state, data):
+        of_step = lambda key, state, step: kernel.draw(key, state.at_step(step), data)
+        of_chains = jax.vmap(of_step, (0, chain_axes(False), None))
+        return jax.vmap(of_chains, (None, None, 0))(keys, state, jnp.arange(20))
+
+    told = drawn(stack, state, data)
     for member, kernel in enumerate(kernels):
         own = keys if differ_by != "data" else jax.vmap(jax.random.fold_in, (0, None))(keys, member)
-        alone = jax.vmap(kernel.init, (0, 0, None))(own, starts[:, 0], ROWS)
-        law = kernel.estimator.law
-        of_law = alone.memory.rows
-        for _ in range(3):
-            of_law = jax.vmap(law.advance, (0, None))(of_law, ROWS)
-        alone = alone._replace(memory=alone.memory._replace(rows=of_law))
-        wanted = kernel.ahead(noise, alone, steps, ROWS).batch
-        found = told.batch if differ_by == "step_size" else told.batch[:, :, member]
-        np.testing.assert_array_equal(found, wanted)
-    gathered = stack.gather(told, data).batch
-    assert isinstance(gathered, ewsg.rows.Batch) == (differ_by == "step_size")
+        alone = jax.vmap(kernel.init, (0, 0, None))(own, jnp.zeros((C, D)), ROWS)
+        wanted = jax.tree.leaves(drawn(kernel, alone, ROWS).batch)[0]
+        found = jax.tree.leaves(told.batch)[0]
+        np.testing.assert_array_equal(found if differ_by == "step_size" else found[:, :, member], wanted)
+    batch = stack.fetch(told, data).batch
+    is_fetched = isinstance(batch, ewsg.rows.Batch) and batch.pieces is not None
+    assert is_fetched == (differ_by == "step_size")
 
 
 @pytest.mark.parametrize(
