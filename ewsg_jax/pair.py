@@ -1,6 +1,7 @@
 """A kernel of two parts: a dynamics that asks an estimator for a gradient."""
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,9 @@ from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key, P
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.gradients import Evaluations, GradientEstimator
+from ewsg_jax.gradients._svrg import SVRG
 from ewsg_jax.gradients.protocol import Sharing
+from ewsg_jax.needs import parts_of
 from ewsg_jax.rows.gathering import all_rows
 from ewsg_jax.rows.law import Order, is_ordered
 
@@ -108,6 +111,9 @@ def kernel(dynamics: Dynamics[Any], estimator: GradientEstimator[P]) -> Kernel[P
         ValueError: the estimator asks for a frozen noise that the dynamics does not have, or does not report the
             covariance that the dynamics needs.
 
+    Warns:
+        UserWarning: chains restart at an earlier point (SVRG's option I) and keep their momentum: another law.
+
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
         >>> model = ewsg.models.gaussian_location()
@@ -130,5 +136,12 @@ def kernel(dynamics: Dynamics[Any], estimator: GradientEstimator[P]) -> Kernel[P
         raise ValueError(f"dynamics must have a weight for an exponentially weighted estimator; got {dynamics}")
     if estimator.frozen_noise is not None:
         _check.one_of("frozen_noise of this dynamics", estimator.frozen_noise, dynamics.frozen_noise)
-
+    restarts = any(isinstance(part, SVRG) and part.restarts for part in parts_of(estimator))
+    if restarts and hasattr(dynamics, "friction"):
+        warnings.warn(
+            "option='I' of svrg with a momentum does not keep the posterior: at every step size variances are "
+            "about (K + 1)/(2K) of the right ones, K = refresh_every; take option='II'",
+            UserWarning,
+            stacklevel=2,
+        )
     return Pair(dynamics=dynamics, estimator=estimator)

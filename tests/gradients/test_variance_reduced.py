@@ -3,6 +3,7 @@
 import functools
 import itertools
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -575,6 +576,21 @@ def test_option_one_restarts_at_each_point_with_equal_probability(x64, dynamics)
         law[pair] = law.get(pair, 0) + probability
     assert set(law) == set(itertools.product((1, 2, 3), (4, 5, 6)))
     np.testing.assert_allclose(list(law.values()), 1 / 9, rtol=1e-14)
+
+
+def test_option_one_warns_where_a_momentum_is_kept():
+    """Not of Langevin dynamics, which has none, nor of option II, nor of an estimator without anchors that move."""
+    posterior = ewsg.models.gaussian_location()
+    svrg = {option: ewsg.gradients.svrg(posterior, batch_size=2, option=option) for option in ("I", "II")}
+    underdamped = ewsg.dynamics.splitting(0.1, friction=1.0, inverse_mass=2.0)
+    weighted = ewsg.gradients.exponentially_weighted(svrg["I"])
+    for estimator in (svrg["I"], weighted):
+        with pytest.warns(UserWarning, match=r"variances are about \(K \+ 1\)/\(2K\) of the right ones"):
+            ewsg.kernel(underdamped, estimator)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ewsg.kernel(ewsg.dynamics.langevin(0.1, inverse_mass=2.0), svrg["I"])
+        ewsg.kernel(underdamped, svrg["II"])
 
 
 def test_option_one_draws_one_word_beside_the_batch():
