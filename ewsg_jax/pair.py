@@ -58,7 +58,7 @@ class Pair(Kernel[P]):
         memory, point, refreshed = estimator.refresh(randomness.batch, state.memory, current.step, wanted, data)
         if point is not wanted:
             current = dynamics.with_evaluation_point(current, point)
-        prepared = dynamics.prepare(current, estimator.prior_gradient, data)
+        prepared = dynamics.prepare(current, estimator.posterior.prior_gradient, data)
         weight = functools.partial(dynamics.log_weight, prepared)
         estimate, update = estimator.propose(randomness.batch, memory, point, data, weight)
         moved = dynamics.apply(

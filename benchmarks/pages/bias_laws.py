@@ -155,7 +155,7 @@ def weighted(
         def log_weight(batch: Any) -> Any:
             at = made.evaluation_point(state.dynamics)
             memory, point, _ = estimator.refresh(batch, state.memory, jnp.int32(0), at, case.data)
-            prepared = made.prepare(state.dynamics, estimator.prior_gradient, case.data)
+            prepared = made.prepare(state.dynamics, estimator.posterior.prior_gradient, case.data)
             weight = functools.partial(made.log_weight, prepared)
             return weight(estimator.propose(batch, memory, point, case.data, weight)[0], "momentum")
 

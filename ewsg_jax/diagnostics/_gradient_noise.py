@@ -104,7 +104,9 @@ def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> Gr
     worst, all_of_them = largest_ratio(batch, noise, least), ratios(batch, noise, least)
     if worst is None or all_of_them is None:
         return GradientNoise(None, None, "a step has no noise, or is not finite")
-    of_position = float(kernel.dynamics.heat_of(jnp.max(jnp.asarray(state.step))))  # pyright: ignore
+    # What batches and noise add to the momentum, as the position gets it.
+    excess = getattr(kernel.dynamics, "position_excess", None)  # type: ignore[attr-defined] - of two parts
+    of_position = 1.0 if excess is None else float(excess(jnp.max(jnp.asarray(state.step))))
     return GradientNoise(worst * of_position, float(np.median(all_of_them)) * of_position)
 
 

@@ -50,7 +50,8 @@ class Combined(Underdamped):
         moves = [(coefficient, part) for coefficient, part in parts if coefficient is not None]
         return _tree.combine((1, state.position), *moves), momentum
 
-    def heat_of(self, step: Any) -> Any:
+    def position_excess(self, step: Any) -> Any:
+        """Return by how much batches raise the position's temperature where they raise the momentum's by 1."""
         # Of how far the gradient and the normals lead in the end, where there is no force.
         update = self.coefficients(step).update
         old, gradient, noise = update.momentum

@@ -105,9 +105,6 @@ class InMetric(Dynamics[Any]):
     def step_size_at(self, step: Array) -> Any:
         return self.dynamics.step_size_at(step)
 
-    def heat_of(self, step: Any) -> Any:
-        return self.dynamics.heat_of(step)
-
     def _displaced(self, state: Any, displacement: Position) -> Position:
         """Return the position θ + L z."""
         return _tree.combine((1, state.position), (1, self.mass.factor.times(displacement)))

@@ -86,14 +86,6 @@ class Dynamics(Part, abc.ABC, Generic[State]):
         """Return the step size used at step number `step`."""
         return self.step_size(step)  # type: ignore[attr-defined] - a field of each dynamics
 
-    def heat_of(self, step: Any) -> Any:
-        """Return the heat of the position over that of the momentum, which batches and noise go into."""
-        return 1.0
-
-    def coefficients(self, step: Array) -> Any:
-        """Return what `apply` and `log_weight` multiply by at a step: a tree of scalars."""
-        return ()
-
 
 def check_noise(noise: NoiseLaw) -> None:
     """Check the name of a noise law."""

@@ -16,7 +16,6 @@ import numpy as np
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Data, Key
 from ewsg_jax.diagnostics._gradient_noise import single_steps
-from ewsg_jax.pair import Pair
 from ewsg_jax.sampling.starts import shares_memory
 
 MOST_CHAINS = 8
@@ -52,8 +51,8 @@ def measure(key: Key, kernel: Kernel, state: KernelState, data: Data) -> Heat:
     by_batch, by_noise = (np.var(np.asarray(values, np.float64), axis=1).mean(axis=0) for values in steps)
     with np.errstate(all="ignore"):
         ratio = by_batch / by_noise
-    if isinstance(kernel, Pair):
-        ratio = ratio * float(kernel.dynamics.heat_of(jnp.max(state.step)))
+    excess = getattr(getattr(kernel, "dynamics", None), "position_excess", None)
+    ratio = ratio if excess is None else ratio * float(excess(jnp.max(state.step)))
     if not np.isfinite(ratio).all():
         return Heat(math.nan, math.nan)
     return Heat(float(np.median(ratio)), float(np.max(ratio)))

@@ -154,10 +154,6 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
         """Return of which order in h the bias is that its noise adds to a law: ∞ without any; None: not known."""
         return None
 
-    def prior_gradient(self, position: P) -> P:
-        """Return ∇V₀, the part of every estimate that is no estimate."""
-        return self.posterior.prior_gradient(position)
-
     def gradient_on(self, batch: Batch, position: P, data: Data) -> P:
         """Return ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ), or Σ wᵢ ∇Vᵢ of a batch with weights, at least in float32."""
         posterior = self.posterior

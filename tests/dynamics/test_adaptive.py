@@ -107,7 +107,9 @@ def test_over_every_estimator(x64, name, estimator):
         memory, point, _ = made.refresh(randomness.batch, state.memory, state.step, wanted, data)
         if point is not wanted:
             current = dynamics.with_evaluation_point(current, point)
-        weight = functools.partial(dynamics.log_weight, dynamics.prepare(current, made.prior_gradient, data))
+        weight = functools.partial(
+            dynamics.log_weight, dynamics.prepare(current, made.posterior.prior_gradient, data)
+        )
         estimate, _ = made.propose(randomness.batch, memory, point, data, weight)
         return kernel.transition(randomness, state, data), randomness.noise, current, estimate.gradient
 

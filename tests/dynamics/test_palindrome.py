@@ -224,7 +224,7 @@ def test_the_heat_of_the_position_by_that_of_the_momentum(name):
         lyapunov.stationary([still._replace(noise=noise)])[1][0, 0] for noise in (batch, still.noise)
     )
     of_momentum = batch[1, 1] / still.noise[1, 1]
-    np.testing.assert_allclose(dynamics.heat_of(0), by_batch / by_noise / of_momentum, rtol=1e-4)
+    np.testing.assert_allclose(dynamics.position_excess(0), by_batch / by_noise / of_momentum, rtol=1e-4)
 
 
 # Weights.

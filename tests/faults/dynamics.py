@@ -112,7 +112,7 @@ FAULTS = [
           "dynamics/test_thermostat.py::test_moves"),
     Fault("the thermostat's position moves by the old momentum", "Thermostat.apply", rename("momentum", "state.momentum"),
           "dynamics/test_thermostat.py::test_order_and_constant_of_the_bias[2.0-0.6-3.0]"),
-    Fault("the excess temperature of the momentum for the position's", "Combined.heat_of", drop("by_gradient / gradient"),
+    Fault("the excess temperature of the momentum for the position's", "Combined.position_excess", drop("by_gradient / gradient"),
           "dynamics/test_palindrome.py::test_the_heat_of_the_position_by_that_of_the_momentum[BAOAB]"),
     Fault("combined: the normal of the position moves the momentum", "Combined.update", rename("normals[0]", "normals[-1]"),
           "dynamics/test_palindrome.py::test_a_step_is_that_of_its_letters[BUB]"),

@@ -29,7 +29,7 @@ def test_near_its_anchor_an_estimate_is_as_exact_as_the_difference(rows):
     def estimate_of(key, point, data):
         zero = ControlVariateMemory(jnp.asarray(anchor), jnp.zeros(d))
         estimate, _ = estimator.propose(estimator.draw(key, data), zero, point, data, no_weight)
-        return estimate.gradient - estimator.prior_gradient(point), estimate.batch[0].indices
+        return estimate.gradient - estimator.posterior.prior_gradient(point), estimate.batch[0].indices
 
     gradient, drawn = jax.device_get(estimate_of(jax.random.key(0), jnp.asarray(point), data))
     weight = np.full(b, n / b) if rows == "random" else np.asarray(estimator.law.weight[drawn], np.float64)
