@@ -22,8 +22,7 @@ from ewsg_jax.constants import constant_part, varying_part
 from ewsg_jax.linear import LinearPredictor, OfDatum, Residual, checked_residual
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import CHUNK_SIZE, Batch, num_rows, sum_over_rows
-from ewsg_jax.rows.padded import only_counted, real_counted, unpadded
-from ewsg_jax.rows.shards import added, summed
+from ewsg_jax.rows.view import view
 from ewsg_jax.transformed import CheckValues, LogLikelihood, LogPrior, linear_predictor
 
 HALF_PRECISION_ROWS = 256
@@ -227,15 +226,7 @@ class Posterior(Generic[P]):
         self._check_prior(position)
         return self._prior_gradient(position)
 
-    def batch_gradient(
-        self,
-        position: P,
-        data: Data,
-        batch: Array | Batch,
-        weights: Array | None = None,
-        *,
-        widened: bool = False,
-    ) -> P:
+    def batch_gradient(self, position: P, data: Data, batch: Array | Batch, weights: Array | None = None) -> P:
         """Return (n/b) Σ_{i∈I} ∇Vᵢ, shaped like the position; with weights Σ_{i∈I} wᵢ ∇Vᵢ.
 
         Args:
@@ -243,8 +234,6 @@ class Posterior(Generic[P]):
             data: all n rows; of a part of them (`rows.shards`) it is the part's own sum, as in what follows.
             batch: the b row numbers I, int32, repeats allowed; or a `rows.Batch`, with its rows or without.
             weights: what each row of the batch stands for, shape (b,), instead of n/b rows. Default: the batch's.
-            widened: leave it at least in float32, as what is added to other parts of an estimate should be. By
-                default it is rounded to the position's dtypes, once it is summed and scaled.
 
         Raises:
             TypeError, ValueError: as `check`; or the indices are no row numbers.
@@ -254,10 +243,10 @@ class Posterior(Generic[P]):
         batch = batch if isinstance(batch, Batch) else Batch(batch)
         _check.indices("batch", batch.indices, num_rows(data))
         total = self.estimate(position, data, batch if weights is None else batch._replace(weights=weights))
-        return total if widened else _tree.in_dtypes_of(position, total)
+        return _tree.in_dtypes_of(position, total)
 
     def estimate(self, position: P, data: Data, batch: Batch) -> P:
-        """Return the same of what `check` has found to be right, at least in float32: what estimators call."""
+        """Return the same of what `check` has found to be right, at least in float32, to be added to other sums."""
         total = self._sum_of_gradients(position, gathering.rows_of(batch, data), batch.weights)
         return total if batch.weights is not None else _to_all_rows(total, batch.indices.shape[0], data)
 
@@ -268,12 +257,12 @@ class Posterior(Generic[P]):
             The derivative of each Vᵢ by its linear predictor, shape (b,) or (b, k), where the posterior was made by
             `Posterior.linear`; else the gradients themselves, leaves (b, …). `sum_of_rows` adds them up.
         """
-        plain = unpadded(rows)
+        seen = view(rows)
         if self.predictor is None:
             of_row = jax.grad(lambda p, row: -self.log_likelihood(p, row))
-            return only_counted(jax.vmap(of_row, (None, 0))(position, plain), rows)
-        x = jax.vmap(self.predictor.inputs)(plain)
-        return only_counted(-checked_residual(self.predictor.residual, products.matmul(x, position), plain), rows)
+            return seen.only_counted(jax.vmap(of_row, (None, 0))(position, seen.tree))
+        predictors = products.matmul(jax.vmap(self.predictor.inputs)(seen.tree), position)
+        return seen.only_counted(-checked_residual(self.predictor.residual, predictors, seen.tree))
 
     def flat_row_gradients(self, position: P, rows: Data) -> Array:
         """Return ∇Vᵢ of each row as a matrix (b, d), the d numbers of a position leaf after leaf."""
@@ -282,7 +271,7 @@ class Posterior(Generic[P]):
     def flat_rows(self, row_gradients: PyTree, rows: Data) -> Array:
         """Return the same of what `row_gradients` gives for these rows, at least in float32."""
         if self.predictor is not None:
-            x = jax.vmap(self.predictor.inputs)(unpadded(rows))
+            x = jax.vmap(self.predictor.inputs)(view(rows).tree)
             row_gradients = products.einsum("bi,b...->bi...", x, row_gradients)
         return jax.vmap(lambda one: ravel_pytree(_tree.widened(one))[0])(row_gradients)
 
@@ -293,7 +282,7 @@ class Posterior(Generic[P]):
         """
         if self.predictor is None:
             return jax.tree.map(lambda x: jnp.sum(x, axis=0), _tree.widened(row_gradients))
-        return products.sum_of_outer(jax.vmap(self.predictor.inputs)(unpadded(rows)), row_gradients)
+        return products.sum_of_outer(jax.vmap(self.predictor.inputs)(view(rows).tree), row_gradients)
 
     def estimate_from_rows(
         self, row_gradients: PyTree, rows: Data, data: Data, weights: Array | None = None
@@ -309,7 +298,10 @@ class Posterior(Generic[P]):
     def likelihood_gradient(
         self, position: P, data: Data, chunk_size: int = CHUNK_SIZE, *, widened: bool = False
     ) -> P:
-        """Return Σᵢ ∇Vᵢ over all rows, `chunk_size` of them at a time; `widened` as in `batch_gradient`.
+        """Return Σᵢ ∇Vᵢ over all rows, `chunk_size` of them at a time.
+
+        It is rounded to the position's dtypes once it is summed; `widened`: left at least in float32, as what is
+        added to other parts of an estimate should be.
 
         Raises:
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
@@ -342,7 +334,7 @@ class Posterior(Generic[P]):
                 are summed over the parts once.
             parts: trees like the position.
         """
-        return _tree.combine((1, self._prior_gradient(position)), *((1, part) for part in added(data, *parts)))
+        return _tree.combine((1, self._prior_gradient(position)), *((1, part) for part in view(data).added(*parts)))
 
     def potential(self, position: P, data: Data, chunk_size: int = CHUNK_SIZE) -> Array:
         """Return V = −log prior − Σᵢ log likelihood, a scalar, summed at least in float32.
@@ -358,20 +350,22 @@ class Posterior(Generic[P]):
         self.check(position, data)
         _check.integer("chunk_size", chunk_size)
         total = sum_over_rows(lambda rows: jnp.sum(self.log_likelihoods(position, rows)), data, chunk_size)
-        return -self.log_prior(position) - summed(total, data)
+        return -self.log_prior(position) - view(data).across(total)
 
     def constants(self, position: P, data: Data) -> Array | float:
         """Return the constants that are known apart, of the prior and of all rows, by their shapes alone.
 
         It is what `varying.potential` is more than `potential`; 0 where none is known.
         """
-        datum = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], jnp.result_type(x)), unpadded(data))
-        of_rows = real_counted(data) * constant_part(self.log_likelihood, position, datum)
-        return constant_part(self.log_prior, position) + summed(of_rows, data)
+        rows = view(data)
+        datum = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], jnp.result_type(x)), rows.tree)
+        of_rows = rows.number * constant_part(self.log_likelihood, position, datum)
+        return constant_part(self.log_prior, position) + rows.across(of_rows)
 
     def log_likelihoods(self, position: P, rows: Data) -> Array:
         """Return the log likelihood of each row, shape (b,), at least in float32."""
-        return only_counted(_tree.widened(jax.vmap(self.log_likelihood, (None, 0))(position, unpadded(rows))), rows)
+        seen = view(rows)
+        return seen.only_counted(_tree.widened(jax.vmap(self.log_likelihood, (None, 0))(position, seen.tree)))
 
     def check(self, position: P, data: Data) -> None:
         """Check that both functions give scalars for this position and one datum, and the data by `check_values`.
@@ -385,7 +379,7 @@ class Posterior(Generic[P]):
         """
         _check.position(position)
         _check.data(data)
-        data = unpadded(data)
+        data = view(data).tree
         datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), data)
         shapes = _check.shapes(position)
         signature = _signature((shapes, datum))
@@ -403,7 +397,7 @@ class Posterior(Generic[P]):
         Raises:
             ValueError: one has none, such as a function with a `while_loop`.
         """
-        datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), unpadded(data))
+        datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), view(data).tree)
         shapes = _check.shapes(position)
         signature = "gradient", _signature((shapes, datum))
         if signature in self._checked:
@@ -496,7 +490,7 @@ def _is_equal(mine: object, other: object) -> bool:
 
 def _to_all_rows(sum_over_batch: Position, batch_size: int, data: Data) -> Position:
     """Scale a sum over b rows to all n: the one place where this is done."""
-    return _tree.combine((real_counted(data) / batch_size, sum_over_batch))
+    return _tree.combine((view(data).number / batch_size, sum_over_batch))
 
 
 def _is_known(leaf: object) -> bool:

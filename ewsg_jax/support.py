@@ -19,7 +19,7 @@ import numpy as np
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.compiling import QUICK
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.gathering import Batch, num_rows, rows_of
 from ewsg_jax.rows.spread import Spread
 
 POSITIONS, MOST_NUMBERS = 256, 2**22
@@ -175,7 +175,7 @@ def outside_by_batches(
     numbers = None
     if isinstance(data, Spread):
         # One batch for all positions: rows are on devices of their own.
-        data = data.take(jax.random.choice(key, n, (count,), replace=False))
+        data = rows_of(Batch(jax.random.choice(key, n, (count,), replace=False)), data)
     elif count < n:
         numbers = jax.random.randint(key, (len(flat), count), 0, n)
     together = max(1, min(ROWS_AT_ONCE // count, len(flat)))

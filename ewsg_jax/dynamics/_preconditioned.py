@@ -40,7 +40,7 @@ from ewsg_jax.dynamics.protocol import (
     half_squared_sum,
 )
 from ewsg_jax.gradients.protocol import Estimate
-from ewsg_jax.rows.padded import real_total
+from ewsg_jax.rows.view import view
 from ewsg_jax.tags import saved_as
 
 
@@ -107,7 +107,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
         return Coefficients(h, t, 2 * h * t, -jnp.sqrt(h * t / 2), jnp.sqrt(h / (2 * t)), 1 - self.decay)
 
     def prepare(self, state: PreconditionedState, prior_gradient: PriorGradient, data: Data) -> Prepared:
-        return Prepared(state, prior_gradient(state.position), prior_gradient, real_total(data))
+        return Prepared(state, prior_gradient(state.position), prior_gradient, view(data).number_in_all)
 
     def scale(self, mean_square: Array) -> Array:
         """Return G."""

@@ -14,7 +14,7 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE
 from ewsg_jax.rows.law import RowLaw
 from ewsg_jax.rows.named import row_law
-from ewsg_jax.rows.shards import summed
+from ewsg_jax.rows.view import view
 
 
 def exact_covariance(
@@ -31,7 +31,7 @@ def exact_covariance(
     Dense or within a basis it comes as eigenvalues and vectors.
     """
     _, second = spread(posterior, point, data, chunk_size, structure, basis)
-    matrix = summed(share(law, data, second.dtype) * second, data)
+    matrix = view(data).across(share(law, data, second.dtype) * second)
     found, _ = clipped(matrix, jnp.zeros((), matrix.dtype))
     if basis is None or found.basis is None:
         return found

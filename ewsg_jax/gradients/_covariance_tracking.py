@@ -35,8 +35,7 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows
 from ewsg_jax.rows.named import Rows
-from ewsg_jax.rows.padded import counted
-from ewsg_jax.rows.shards import same, summed
+from ewsg_jax.rows.view import view
 from ewsg_jax.tags import saved_as
 
 
@@ -113,7 +112,7 @@ class CovarianceTracking(WithCovariance[P]):
         def renew() -> tuple[Position, Array, Moments, Array, Array | None]:
             basis = memory.basis
             if basis is not None:
-                basis = turned(self.posterior, point, data, self.chunk_size, same(basis, data))
+                basis = turned(self.posterior, point, data, self.chunk_size, view(data).same(basis))
             center, second = spread(self.posterior, point, data, self.chunk_size, self.structure, basis)
             here = number_of(data, center.dtype)
             rounding = (jnp.finfo(center.dtype).eps * here * jnp.max(jnp.abs(center))) ** 2
@@ -134,13 +133,13 @@ class CovarianceTracking(WithCovariance[P]):
         scale, n = share(self.law, data, second.dtype), number_of(data, second.dtype)
         # What a difference of sums over n rows may be below zero by rounding alone.
         rounding = 4 * n**0.5 * jnp.finfo(second.dtype).eps * jnp.max(jnp.abs(second)) + memory.rounding
-        matrix, rounding = summed((scale * (second - mean), scale * rounding), data)
-        return clipped(matrix, rounding, same(memory.basis, data))
+        matrix, rounding = view(data).across((scale * (second - mean), scale * rounding))
+        return clipped(matrix, rounding, view(data).same(memory.basis))
 
     def propose(
         self, randomness: PyTree, memory: TrackingMemory, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, TrackingUpdate]:
-        n = counted(data)
+        n = view(data).counted
         batch = gathering.fetched(randomness, data)
         part = gathering.rows_of(batch, data)
         seen = self.posterior.row_gradients(point, part)

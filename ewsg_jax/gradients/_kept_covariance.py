@@ -30,7 +30,7 @@ from ewsg_jax.gradients.with_covariance import WithCovariance, checked
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows, fetched
 from ewsg_jax.rows.named import Rows
-from ewsg_jax.rows.shards import same
+from ewsg_jax.rows.view import view
 from ewsg_jax.tags import saved_as
 
 
@@ -64,7 +64,7 @@ class KeptCovariance(WithCovariance[P]):
         def renew() -> Covariance:
             basis = memory.covariance.basis if self.structure == "low_rank" else None
             if basis is not None:
-                basis = turned(self.posterior, point, data, self.chunk_size, same(basis, data))
+                basis = turned(self.posterior, point, data, self.chunk_size, view(data).same(basis))
             return exact_covariance(self.posterior, self.law, point, data, self.structure, basis, self.chunk_size)
 
         covariance = batching.where_due(due, renew, memory.covariance)
@@ -74,7 +74,7 @@ class KeptCovariance(WithCovariance[P]):
         self, randomness: PyTree, memory: KeptMemory, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, tuple[()]]:
         batch = fetched(randomness, data)
-        gradient, covariance = self.gradient_on(batch, point, data), same(memory.covariance, data)
+        gradient, covariance = self.gradient_on(batch, point, data), view(data).same(memory.covariance)
         return Estimate(gradient, batch.without_rows(), covariance=covariance), ()
 
     def evaluations(self, data: Data) -> Evaluations:

@@ -11,10 +11,10 @@ from ewsg_jax import _random, _tree, products
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.gradients.covariance import Structure
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows import gathering, shards
+from ewsg_jax.rows import gathering
 from ewsg_jax.rows.law import RowLaw
-from ewsg_jax.rows.padded import counted, only_counted
-from ewsg_jax.rows.shards import summed
+from ewsg_jax.rows.shards import Shard
+from ewsg_jax.rows.view import view
 
 ROWS_PER_GUESS = 16
 """Rows whose mean gradient is a guess at that of all."""
@@ -51,7 +51,7 @@ def spread(
         guess, first, second = total
         g = posterior.flat_row_gradients(point, rows)
         guess = jnp.where(before == 0, jnp.mean(g[:ROWS_PER_GUESS], axis=0), guess)
-        g = only_counted(g - guess, rows)
+        g = view(rows).only_counted(g - guess)
         return guess, first + jnp.sum(g, axis=0), second + outer(g, structure)
 
     row = like_row(posterior, point, data)
@@ -65,7 +65,7 @@ def turned(posterior: Posterior, point: Position, data: Data, chunk_size: int, b
     """Return a basis turned towards the leading directions: the spread times the basis, orthonormal again."""
     sums = _through(posterior, point, data, chunk_size, basis, basis.shape, lambda seen, back: back(seen))
     seen_twice = number_of(data, basis.dtype) * sums.products - jnp.outer(sums.gradients, sums.seen)
-    return jnp.linalg.qr(summed(seen_twice, data))[0]
+    return jnp.linalg.qr(view(data).across(seen_twice))[0]
 
 
 class _Sums(NamedTuple):
@@ -107,7 +107,7 @@ def _through(
         back = jax.vmap(lambda weights: of_weights(weights)[0], in_axes=1, out_axes=1)
         seen = jax.vmap(lambda column: along(column)[0], in_axes=1, out_axes=1)(basis)
         guess = jnp.where(before == 0, jnp.mean(seen[:ROWS_PER_GUESS], axis=0), total.guess)
-        seen = only_counted(seen - guess, rows)
+        seen = view(rows).only_counted(seen - guess)
         return _Sums(
             total.seen + jnp.sum(seen, axis=0),
             total.gradients + back(jnp.ones_like(values)[:, None])[:, 0],
@@ -134,7 +134,7 @@ def like_row(posterior: Posterior, position: Position, data: Data) -> jax.ShapeD
 
 def number_of(data: Data, dtype: Any) -> Any:
     """Return n; of a part of the data its own, of this dtype."""
-    n = counted(data)
+    n = view(data).counted
     return n if isinstance(n, int) else n.astype(dtype)
 
 
@@ -143,7 +143,7 @@ def share(law: RowLaw, data: Data, dtype: Any) -> Any:
 
     Of a part of the data it is that of its share of the batch; those of all parts are independent.
     """
-    b, n = shards.share(law.batch_size, data), number_of(data, dtype)
-    if isinstance(data, shards.Shard) and not law.independent:
+    b, n = view(data).share(law.batch_size), number_of(data, dtype)
+    if isinstance(data, Shard) and not law.independent:
         return (n - b) / (jnp.maximum(n - 1, 1) * b)
     return 1 / b if law.independent else (n - b) / (max(n - 1, 1) * b)

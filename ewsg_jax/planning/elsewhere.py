@@ -71,7 +71,7 @@ def _ends(
     batch = gather(data, rows)
 
     def gradient(position: Position) -> Position:
-        likelihood = posterior.batch_gradient(position, data, batch, widened=True)
+        likelihood = posterior.estimate(position, data, batch)
         return _tree.combine((1, _tree.widened(posterior.prior_gradient(position))), (1, likelihood))
 
     at_center = gradient(center)

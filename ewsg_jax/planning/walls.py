@@ -18,8 +18,7 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import differences
 from ewsg_jax.preparation.programs import Of
 from ewsg_jax.rows.gathering import CHUNK_SIZE
-from ewsg_jax.rows.padded import only_counted, unpadded
-from ewsg_jax.rows.spread import Spread
+from ewsg_jax.rows.view import view
 
 NUM_DENSE, NUM_PLACES = 128, 4
 """Places at which each row's own curvature is looked at, or that of the whole."""
@@ -79,13 +78,12 @@ def _largest(predictor: LinearPredictor, center: Array, places: Array, data: Dat
 
     The one is an argument: of a curvature that is constant XLA would work out n numbers while it compiles.
     """
-    if isinstance(data, Spread):
-        return data.sum(lambda part: _largest_of(predictor, center, places, part, one))
-    return _largest_of(predictor, center, places, data, one)
+    rows = view(data)
+    return rows.sum(lambda part: _largest_of(predictor, center, places, part, one), rows.length)
 
 
 def _largest_of(predictor: LinearPredictor, center: Array, places: Array, given: Data, one: Array) -> Array:
-    data = unpadded(given)
+    data = view(given).tree
     inputs = jax.vmap(predictor.inputs)(data)
 
     def of_some(steepest: Array, some: Array) -> tuple[Array, None]:
@@ -102,4 +100,4 @@ def _largest_of(predictor: LinearPredictor, center: Array, places: Array, given:
     some = jnp.resize(places, (count, AT_ONCE, places.shape[1]))
     none = jnp.zeros(inputs.shape[0], jnp.result_type(inputs, center))
     weights, _ = jax.lax.scan(of_some, none, some)
-    return products.matmul(inputs.T, only_counted(weights[:, None] * inputs, given))
+    return products.matmul(inputs.T, view(given).only_counted(weights[:, None] * inputs))

@@ -17,7 +17,7 @@ from ewsg_jax.planning.frame import Frame
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import METHODS
 from ewsg_jax.rows.named import Rows
-from ewsg_jax.rows.padded import unpadded
+from ewsg_jax.rows.view import view
 
 DYNAMICS = ("splitting", "langevin", "semi_implicit", "exact", "BAOAB")
 """Whose law near a mode is linear, each direction of the mass by itself. Not ABOBA, exact there: on
@@ -110,7 +110,7 @@ def _pairs(methods: Collection[str] | None) -> list[tuple[str, str]]:
 
 def bytes_kept(kernel: Kernel, frame: Frame, data: Data) -> int:
     """Return how many bytes a chain's state takes."""
-    rows = _check.shapes(unpadded(data))
+    rows = _check.shapes(view(data).tree)
     state = jax.eval_shape(lambda key, rows: kernel.init(key, frame.center, rows), jax.random.key(0), rows)
     kept = [x for x in jax.tree.leaves(state) if not jnp.issubdtype(x.dtype, jax.dtypes.prng_key)]
     return sum(x.size * x.dtype.itemsize for x in kept)

@@ -16,7 +16,7 @@ from ewsg_jax.linear import checked_residual
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import differences
 from ewsg_jax.rows.gathering import num_rows, sum_over_rows
-from ewsg_jax.rows.padded import only_counted, unpadded
+from ewsg_jax.rows.view import view
 
 PRODUCTS_AT_ONCE = 16
 """Products of the Hessian with vectors that are worked out together."""
@@ -236,18 +236,19 @@ def _linear_hessian(of: Of, flat: Array, rows: Data) -> Array:
     """Return Σ ∇²Vᵢ = Σ xᵢxᵢᵀ ⊗ (the second derivative by the predictor)."""
     predictor, weights = of.posterior.predictor, of.position(flat)
     assert predictor is not None
-    given, rows = rows, unpadded(rows)
+    seen = view(rows)
+    rows = seen.tree
     x = jax.vmap(predictor.inputs)(rows)
     predictors = products.matmul(x, weights)
     x = x.astype(predictors.dtype)
     _, product = jax.vjp(lambda s: -checked_residual(predictor.residual, s, rows), predictors)
     if predictors.ndim == 1:
         (second,) = product(jnp.ones_like(predictors))
-        return products.sum_of_outer(x, only_counted(second[:, None] * x, given))
+        return products.sum_of_outer(x, seen.only_counted(second[:, None] * x))
 
     def by_one(unit: Array) -> Array:
         (second,) = product(jnp.broadcast_to(unit, predictors.shape))
-        return products.sum_of_outer(x, only_counted(x[:, :, None] * second[:, None, :], given))
+        return products.sum_of_outer(x, seen.only_counted(x[:, :, None] * second[:, None, :]))
 
     blocks = jax.lax.map(by_one, jnp.eye(predictors.shape[1], dtype=predictors.dtype))
     return blocks.transpose(1, 0, 2, 3).reshape(flat.shape[0], -1)

@@ -17,7 +17,7 @@ from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import differences
 from ewsg_jax.rows.gathering import all_rows, num_rows
-from ewsg_jax.rows.padded import unpadded
+from ewsg_jax.rows.view import view
 
 MEMORY_SIZE = 20
 """Pairs that L-BFGS keeps."""
@@ -86,7 +86,7 @@ def units_of(posterior: Posterior, position: Position, data: Data) -> Position:
 
     Σ (∂Vᵢ)² over some rows stands for the diagonal of Σ ∇²Vᵢ, and |∇²V₀ 1| for that of the prior.
     """
-    n, data = all_rows(data), unpadded(data)
+    n, data = all_rows(data), view(data).tree
     count = min(num_rows(data), ROWS_FOR_UNITS)
 
     def add(i: Array, total: Position) -> Position:

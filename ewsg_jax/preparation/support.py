@@ -18,7 +18,7 @@ from ewsg_jax.compiling import QUICK
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import Of
 from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows, sum_over_rows
-from ewsg_jax.rows.padded import unpadded
+from ewsg_jax.rows.view import view
 from ewsg_jax.support import Outside, is_outside
 
 FAR = 1e6
@@ -53,7 +53,7 @@ def can_end(posterior: Posterior, position: Position, data: Data) -> tuple[bool,
     They can where they hold an infinity, or a number beyond any log density, or the logarithm or root of a number
     that may be negative.
     """
-    datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), unpadded(data))
+    datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), view(data).tree)
     shapes = jax.tree.flatten((_check.shapes(position), datum))
     return _can_end(posterior, shapes[1], tuple(shapes[0]), freshness.now())
 

@@ -16,13 +16,13 @@ import jax.numpy as jnp
 from ewsg_jax import _check, _tree
 from ewsg_jax._module import Part, module, static
 from ewsg_jax._types import Array, Data, PyTree
-from ewsg_jax.rows.shards import Shard
 from ewsg_jax.rows.spread import Spread
-from ewsg_jax.rows.window import Window
+from ewsg_jax.rows.view import CHUNK_SIZE as CHUNK_SIZE
+from ewsg_jax.rows.view import fold_over_rows as fold_over_rows
+from ewsg_jax.rows.view import num_rows as num_rows
+from ewsg_jax.rows.view import view
 
 BYTES_PER_PIECE = 16
-CHUNK_SIZE = 4096
-"""Rows that a sum over all data takes at once."""
 
 
 class Batch(NamedTuple):
@@ -65,94 +65,14 @@ class AsDrawn(NamedTuple):
     randomness: PyTree
 
 
-def num_rows(data: Data) -> int:
-    """Return n, the length of the leading axis that all leaves share."""
-    return data.total if isinstance(data, Spread) else jax.tree.leaves(data)[0].shape[0]
-
-
 def all_rows(data: Data) -> int:
     """Return how many rows there are in all: of a window of a stream or a part of the data, more than are here."""
-    if isinstance(data, Shard):
-        return data.total
-    return data.whole.num_rows if isinstance(data, Window) else num_rows(data)
+    return view(data).in_all
 
 
 def sum_over_rows(function: Callable[[Data], PyTree], data: Data, chunk_size: int = CHUNK_SIZE) -> PyTree:
-    """Return `function(data)` for a function that sums over rows, at most `chunk_size` rows at a time.
-
-    Of a window of a stream it is the sum over all rows of the stream. No copy of the data is made; memory is that
-    of one chunk (times the chains, under `vmap`).
-    """
-    if isinstance(data, Spread):
-        return data.sum(lambda rows: sum_over_rows(function, rows, chunk_size))
-    if isinstance(data, Window):
-        return _sum_over_pieces(function, data, chunk_size)
-    if num_rows(data) <= chunk_size:
-        return function(data)
-
-    def add(total: PyTree, rows: Data, before: Array | int) -> PyTree:
-        return _tree.combine((1, total), (1, function(rows)))
-
-    shape = jax.eval_shape(lambda: function(jax.tree.map(lambda x: x[:chunk_size], data)))
-    zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shape)
-    return fold_over_rows(add, zero, data, chunk_size)
-
-
-def _sum_over_pieces(function: Callable[[Data], PyTree], data: Window, chunk_size: int) -> PyTree:
-    """Return the sum over all rows of a stream, as many of them at a time as a window has.
-
-    They are read by a callback of the host: once for all chains, whose number of the piece is one.
-    """
-    whole, size = data.whole, num_rows(data)
-    if whole.num_rows == size:
-        return sum_over_rows(function, data.rows, chunk_size)
-
-    def of_piece(number: Array | int, length: int) -> PyTree:
-        like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((length, *x.shape[1:]), x.dtype), data.rows)
-        words = jax.tree.map(lambda x: jax.eval_shape(_in_words, x), like)
-
-        def read(number: Any) -> PyTree:
-            found = whole.piece(int(number), size, length, like)
-            return jax.tree.map(lambda x, y: x if x.dtype == y.dtype else x[..., None].view(y.dtype), found, words)
-
-        found = jax.pure_callback(read, words, jnp.asarray(number, jnp.int32))
-        rows = jax.tree.map(
-            lambda x, y: x if x.dtype == y.dtype else jax.lax.bitcast_convert_type(x, y.dtype), found, like
-        )
-        return sum_over_rows(function, rows, chunk_size)
-
-    def add(number: Array | int, total: PyTree) -> PyTree:
-        return _tree.combine((1, total), (1, of_piece(number, size)))
-
-    pieces, rest = divmod(whole.num_rows, size)
-    shape = jax.eval_shape(lambda: sum_over_rows(function, data.rows, chunk_size))
-    total = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shape)
-    total = jax.lax.fori_loop(0, pieces, add, total)
-    return _tree.combine((1, total), (1, of_piece(pieces, rest))) if rest else total
-
-
-def _in_words(x: Array) -> Array:
-    """Return numbers of 64 bits as two words each: the callback's thread need not have x64 enabled."""
-    return jax.lax.bitcast_convert_type(x, jnp.uint32) if x.dtype.itemsize == 8 else x
-
-
-def fold_over_rows(
-    add: Callable[[PyTree, Data, Array | int], PyTree], total: PyTree, data: Data, chunk_size: int = CHUNK_SIZE
-) -> PyTree:
-    """Return a total to which `add(total, rows, before)` has added chunk after chunk; `before`: rows already in."""
-    n = num_rows(data)
-    chunks, rest = divmod(n, chunk_size)
-
-    def rows(start: Array | int, size: int) -> Data:
-        return jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, start, size), data)
-
-    def add_chunk(i: Array, total: PyTree) -> PyTree:
-        return add(total, rows(i * chunk_size, chunk_size), i * chunk_size)
-
-    if n == chunk_size:
-        return add(total, data, 0)
-    total = jax.lax.fori_loop(0, chunks, add_chunk, total) if chunks else total
-    return total if rest == 0 else add(total, rows(n - rest, rest) if chunks else data, n - rest)
+    """Return the sum over all rows of what a function makes of at most `chunk_size` of them."""
+    return view(data).sum(function, chunk_size)
 
 
 def map_over_rows(function: Callable[[Data], PyTree], data: Data, chunk_size: int = CHUNK_SIZE) -> PyTree:
@@ -210,9 +130,7 @@ def gather(data: Data, indices: Array) -> Batch:
         data: a tree of arrays with the leading axis n.
         indices: row numbers known to be in bounds, int32, any shape.
     """
-    if isinstance(data, Spread):
-        return Batch(indices, data.take(indices))
-    return Batch(indices, jax.tree.map(lambda leaf: _gather(leaf, indices), data))
+    return Batch(indices, view(data).take(indices, _gather))
 
 
 def gather_blocks(data: Data, starts: Array, size: int, *, in_pieces: bool = True, around: bool = True) -> Batch:
@@ -229,12 +147,13 @@ def gather_blocks(data: Data, starts: Array, size: int, *, in_pieces: bool = Tru
     """
     last = num_rows(data) - size
     place = jnp.arange(size, dtype=jnp.int32)
-    if not around and not isinstance(data, Spread):
+    if isinstance(data, Spread):
+        first, wrapped = jnp.minimum(starts, last), jnp.maximum(0, starts - last)
+        return gather(data, jnp.where(place < wrapped[..., None], place, first[..., None] + place))
+    if not around:
         return Batch(starts[..., None] + place, jax.tree.map(lambda x: _slices(x, starts, size, in_pieces), data))
     first, wrapped = jnp.minimum(starts, last), jnp.maximum(0, starts - last)
     chosen = place < wrapped[..., None]
-    if isinstance(data, Spread):
-        return gather(data, jnp.where(chosen, place, first[..., None] + place))
 
     def pieces(leaf: Array) -> Array:
         blocks = _slices(leaf, first, size, in_pieces)
@@ -248,8 +167,7 @@ def rows_of(batch: Batch, data: Data) -> Data:
     """Return the rows of a batch, the leading axes those of its indices."""
     gathered = fetched(batch, data)
     shape = gathered.indices.shape
-    data = data.shapes() if isinstance(data, Spread) else data
-    return jax.tree.map(lambda pieces, leaf: pieces.reshape(*shape, *leaf.shape[1:]), gathered.pieces, data)
+    return jax.tree.map(lambda x, leaf: x.reshape(*shape, *leaf.shape[1:]), gathered.pieces, view(data).cut)
 
 
 def _gather(leaf: Array, indices: Array) -> Array:

@@ -13,8 +13,7 @@ from ewsg_jax._module import module
 from ewsg_jax._types import Data, Key
 from ewsg_jax.rows.gathering import Batch, Block, num_rows
 from ewsg_jax.rows.law import Order, RowLaw, check_fits
-from ewsg_jax.rows.padded import counted
-from ewsg_jax.rows.shards import own_key, share
+from ewsg_jax.rows.view import view
 
 MOST_BATCHES = 100_000
 """How many batches `batches` lists at the most."""
@@ -28,8 +27,12 @@ class Independent(RowLaw):
     independent = True
 
     def draw(self, key: Key, data: Data, order: Order | None = None) -> Batch:
-        own, size = own_key(key, data), share(self.batch_size, data)
-        return Batch(_random.rows(own, counted(data), size, most=num_rows(data)))
+        return self._drawn(key, data, replace=True)
+
+    def _drawn(self, key: Key, data: Data, replace: bool) -> Batch:
+        rows = view(data)
+        size, most = rows.share(self.batch_size), rows.length
+        return Batch(_random.rows(rows.key(key), rows.counted, size, replace, most=most))
 
     def batches(self, data: Data) -> Batch | Block:
         n, b = num_rows(data), self.batch_size
@@ -47,11 +50,10 @@ class Subset(Independent):
     distinct = True
 
     def draw(self, key: Key, data: Data, order: Order | None = None) -> Batch:
-        own, size = own_key(key, data), share(self.batch_size, data)
-        return Batch(_random.rows(own, counted(data), size, replace=False, most=num_rows(data)))
+        return self._drawn(key, data, replace=False)
 
     def check(self, data: Data) -> None:
-        check_fits(share(self.batch_size, data), data, "replace=False")
+        check_fits(view(data).share(self.batch_size), data, "replace=False")
 
     def batches(self, data: Data) -> Batch | Block:
         n, b = num_rows(data), self.batch_size

@@ -8,7 +8,7 @@ from ewsg_jax._module import Part, module, static
 from ewsg_jax._types import Array, Data, Key
 from ewsg_jax.needs import EVERYTHING, Need, parts_of
 from ewsg_jax.rows.gathering import Batch, Block
-from ewsg_jax.rows.padded import fewest
+from ewsg_jax.rows.view import view
 
 
 class Order(NamedTuple):
@@ -49,7 +49,7 @@ class RowLaw(Part, abc.ABC):
         """Return of which order in h the heat of unbiased batches is; None where they depend on earlier ones."""
         if self.ordered:
             return None
-        return math.inf if self.distinct and self.batch_size >= fewest(data) else 1
+        return math.inf if self.distinct and self.batch_size >= view(data).fewest else 1
 
     @property
     def name(self) -> str:
@@ -96,6 +96,6 @@ def lists_batches(estimator: Any) -> bool:
 
 def check_fits(batch_size: int, data: Data, why: str) -> None:
     """Check that a batch without repeats is no larger than the data."""
-    n = fewest(data)
+    n = view(data).fewest
     if batch_size > n:
         raise ValueError(f"batch_size must be at most n = {n} when {why}; got {batch_size}")

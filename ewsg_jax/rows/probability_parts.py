@@ -13,12 +13,14 @@ import numpy as np
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key
-from ewsg_jax.rows import gathering, shards
+from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import Batch
 from ewsg_jax.rows.independent import Independent
 from ewsg_jax.rows.law import Order, RowLaw
 from ewsg_jax.rows.padded import Padded
+from ewsg_jax.rows.shards import Shard
 from ewsg_jax.rows.spread import ends
+from ewsg_jax.rows.view import view
 
 
 @module
@@ -43,8 +45,8 @@ class ProbabilityInParts(Independent):
     given: Any
 
     def draw(self, key: Key, data: Data, order: Order | None = None) -> Batch:
-        count = shards.share(self.batch_size, data)
-        words = _random.index_words(shards.own_key(key, data), self.table.shape[1], count, words=2)
+        count = view(data).share(self.batch_size)
+        words = _random.index_words(view(data).key(key), self.table.shape[1], count, words=2)
         place, coin = _random.scaled_with_rest(words, self._of(self.size, data))
         threshold, own, alias, _ = jnp.moveaxis(
             _tree.take(self._of(self.table, data, 0), self._of(self.first, data) + place), -1, 0
@@ -68,8 +70,8 @@ class ProbabilityInParts(Independent):
 
     def _of(self, parts: Array, data: Data, other: int | None = None) -> Array:
         """Return this part's; of data that know of no parts, of which shapes are asked, all or one of them."""
-        if isinstance(data, shards.Shard):
-            return parts[shards.part_number(data)]
+        if isinstance(data, Shard):
+            return parts[data.part]
         return parts.reshape(-1) if other is None else parts[other]
 
 

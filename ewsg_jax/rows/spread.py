@@ -1,8 +1,6 @@
 """Rows on several devices, seen as one: sums over them are made part by part, and meet in one over the devices."""
 
-import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -11,18 +9,19 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from ewsg_jax import _check, _tree
+from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, PyTree
 from ewsg_jax.rows.shards import Shard
+from ewsg_jax.rows.view import Rows
 
 CHAINS, DATA = "chains", "data"
 """The names of a mesh's axes."""
 TAKES = "mesh must be a jax.sharding.Mesh whose axes are 'chains', 'data' or both, or None"
 
 
-@functools.partial(jax.tree_util.register_dataclass, data_fields=("rows", "size"), meta_fields=("total", "mesh"))
-@dataclass(frozen=True)
-class Spread:
-    """All rows, cut into a part for each device along `data`: what `sum_over_rows` sums over.
+@module
+class Spread(Rows):
+    """All rows, cut into a part for each device along `data`.
 
     Attributes:
         rows: axes part, row of the part, …; rows that do not count are copies of such as do.
@@ -31,36 +30,42 @@ class Spread:
         mesh: of the devices.
     """
 
-    rows: Data
     size: Array
-    total: int
-    mesh: Mesh
+    total: int = static()
+    mesh: Mesh = static()
 
-    def shapes(self) -> Data:
-        """Return the shapes of the rows together."""
+    @property
+    def tree(self) -> Data:
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct((self.total, *x.shape[2:]), x.dtype), self.rows)
 
-    def sum(self, function: Callable[[Data], PyTree]) -> PyTree:
-        """Return the sum of what a function makes of each part, on all devices."""
-        return self.alike(lambda part: jax.lax.psum(function(part), DATA))
+    @property
+    def cut(self) -> Data:
+        return self.tree
 
-    def take(self, numbers: Array) -> Data:
+    @property
+    def length(self) -> int:
+        return self.total
+
+    def sum(self, function: Callable[[Data], PyTree], chunk_size: int) -> PyTree:
+        """Return the sum of what a function makes of the rows of each part, on all devices."""
+        return self.alike(lambda part: jax.lax.psum(part.sum(function, chunk_size), DATA))
+
+    def take(self, indices: Array, of_leaf: Callable[[Array, Array], Array]) -> Data:
         """Return rows by their numbers, any shape, on all devices: each gives those that it has."""
         first = jnp.asarray(ends(self.total, self.mesh.shape[DATA]), jnp.int32)
 
         def of_part(part: Shard) -> Data:
-            place = numbers - first[jax.lax.axis_index(DATA)]
+            place = indices - first[jax.lax.axis_index(DATA)]
             is_here = (place >= 0) & (place < part.size[0])
 
-            def of_leaf(x: Array) -> Array:
+            def here(x: Array) -> Array:
                 found = _tree.take(x, jnp.where(is_here, place, 0))
                 found = jnp.where(is_here.reshape(*place.shape, *[1] * (x.ndim - 1)), found, 0)
                 return found.astype(jnp.uint8) if x.dtype == bool else found.astype(x.dtype)
 
-            return jax.tree.map(of_leaf, part.rows)
+            return jax.lax.psum(jax.tree.map(here, part.rows), DATA)
 
-        found = self.sum(of_part)
-        return jax.tree.map(lambda x, like: x.astype(like.dtype), found, self.rows)
+        return jax.tree.map(lambda x, like: x.astype(like.dtype), self.alike(of_part), self.rows)
 
     def some(self, numbers: np.ndarray) -> "Spread":
         """Return some of the rows, each where it is, by their numbers in order."""
@@ -71,15 +76,15 @@ class Spread:
         asked = numbers[np.minimum(bounds[:-1, None] + places, len(numbers) - 1)]
         own = asked - ends(self.total, len(sizes))[:-1, None]
         own = np.where(counts > 0, own, 0).astype(np.int32)
-        return Spread(_each(self, own), jnp.asarray(counts), len(numbers), self.mesh)
+        return Spread(rows=_each(self, own), size=jnp.asarray(counts), total=len(numbers), mesh=self.mesh)
 
-    def alike(self, function: Callable[[Data], PyTree]) -> PyTree:
+    def alike(self, function: Callable[[Shard], PyTree]) -> PyTree:
         """Return what a function makes of each part that is the same for all of them, on all devices."""
         parts = self.mesh.shape[DATA]
 
         def here(rows: Data, size: Array) -> PyTree:
             own = jax.tree.map(lambda x: jnp.squeeze(x, 0), rows)
-            return function(Shard(own, size[0], self.total, parts, (DATA,)))
+            return function(Shard(rows=own, size=size[0], total=self.total, parts=parts, axes=(DATA,)))
 
         cut, whole = PartitionSpec(DATA), PartitionSpec()
         mapped = jax.shard_map(here, mesh=self.mesh, in_specs=(cut, cut), out_specs=whole, check_vma=False)
@@ -161,7 +166,10 @@ def over(mesh: Any, data: Data) -> Data:
         return data
     parts = auto.shape.get(DATA, 1)
     check_rows(data, parts)
-    return data if parts == 1 else Spread(*cut(data, parts, auto, DATA), jax.tree.leaves(data)[0].shape[0], auto)
+    if parts == 1:
+        return data
+    rows, size = cut(data, parts, auto, DATA)
+    return Spread(rows=rows, size=size, total=jax.tree.leaves(data)[0].shape[0], mesh=auto)
 
 
 def placed(mesh: Mesh, spec: PartitionSpec, shape: Any, rows: Callable[[Any], np.ndarray], dtype: Any) -> jax.Array:

@@ -1,12 +1,16 @@
 """Some rows of a data set that is larger than memory: those that are in memory, which stand for all of them."""
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax.tree_util import GetAttrKey
+import jax.numpy as jnp
 
-from ewsg_jax._types import Data
+from ewsg_jax import _tree
+from ewsg_jax._module import module, static
+from ewsg_jax._types import Array, Data, PyTree
+from ewsg_jax.rows.view import Rows, sum_in_chunks
 
 
 class Whole(abc.ABC):
@@ -31,25 +35,57 @@ class Whole(abc.ABC):
         """
 
 
-@jax.tree_util.register_pytree_with_keys_class
-class Window:
-    """A window of rows, a tree like any other data: gathered and cut row by row.
+@module
+class Window(Rows):
+    """A window of m rows, from which batches are drawn; a batch's sum is scaled to all N rows.
 
-    Batches are drawn from it, and a batch's sum is scaled to all N rows. Sums over all rows read all of them.
+    Sums over all rows read all of them.
 
     Attributes:
-        rows: the m rows of the window.
-        whole: all rows; static.
+        whole: all rows.
     """
 
-    def __init__(self, rows: Data, whole: Whole) -> None:
-        self.rows, self.whole = rows, whole
+    whole: Whole = static()
 
-    def tree_flatten_with_keys(self) -> tuple[list[tuple[Any, Data]], Whole]:
-        """Return the rows, and what is static."""
-        return [(GetAttrKey("rows"), self.rows)], self.whole
+    @property
+    def in_all(self) -> int:
+        return self.whole.num_rows
 
-    @classmethod
-    def tree_unflatten(cls, whole: Whole, children: Any) -> "Window":
-        """Return a window of these rows."""
-        return cls(children[0], whole)
+    def sum(self, function: Callable[[Data], PyTree], chunk_size: int) -> PyTree:
+        """Return the sum over all rows of the stream, as many of them at a time as a window has.
+
+        They are read by a callback of the host: once for all chains, whose number of the piece is one.
+        """
+        whole, size = self.whole, self.length
+        if whole.num_rows == size:
+            return sum_in_chunks(function, self.rows, chunk_size)
+
+        def of_piece(number: Array | int, length: int) -> PyTree:
+            like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((length, *x.shape[1:]), x.dtype), self.rows)
+            words = jax.tree.map(lambda x: jax.eval_shape(_in_words, x), like)
+
+            def read(number: Any) -> PyTree:
+                found = whole.piece(int(number), size, length, like)
+                return jax.tree.map(
+                    lambda x, y: x if x.dtype == y.dtype else x[..., None].view(y.dtype), found, words
+                )
+
+            found = jax.pure_callback(read, words, jnp.asarray(number, jnp.int32))
+            rows = jax.tree.map(
+                lambda x, y: x if x.dtype == y.dtype else jax.lax.bitcast_convert_type(x, y.dtype), found, like
+            )
+            return sum_in_chunks(function, rows, chunk_size)
+
+        def add(number: Array | int, total: PyTree) -> PyTree:
+            return _tree.combine((1, total), (1, of_piece(number, size)))
+
+        pieces, rest = divmod(whole.num_rows, size)
+        shape = jax.eval_shape(lambda: sum_in_chunks(function, self.rows, chunk_size))
+        total = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shape)
+        total = jax.lax.fori_loop(0, pieces, add, total)
+        return _tree.combine((1, total), (1, of_piece(pieces, rest))) if rest else total
+
+
+def _in_words(x: Array) -> Array:
+    """Return numbers of 64 bits as two words each: the callback's thread need not have x64 enabled."""
+    return jax.lax.bitcast_convert_type(x, jnp.uint32) if x.dtype.itemsize == 8 else x

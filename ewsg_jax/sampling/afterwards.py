@@ -28,7 +28,7 @@ from ewsg_jax._module import Constant
 from ewsg_jax._types import Data, Position, PyTree
 from ewsg_jax.pair import Pair
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.padded import unpadded
+from ewsg_jax.rows.view import view
 from ewsg_jax.sampling.host import on_host
 from ewsg_jax.sampling.request import Request
 from ewsg_jax.sampling.samples import Samples
@@ -100,7 +100,7 @@ class Look:
         """Keep what a run began with; of several batches of chains the first one's."""
         if self._posterior is None or self._rows:
             return
-        self._start, sets, rows = on_host(start), self._request.data_sets, unpadded(data)
+        self._start, sets, rows = on_host(start), self._request.data_sets, view(data).tree
         if sets is None:
             self._rows = [support.some_rows(rows)]
             return

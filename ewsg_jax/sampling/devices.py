@@ -121,7 +121,7 @@ class Devices:
         if not self.cuts_data:
             return jax.tree.map(lambda x: self._whole(PartitionSpec(), x), data)
         rows, size = spread.cut(data, self.parts, self.mesh, self.data_axis)
-        return Shard(rows, size, num_rows(data), self.parts, self.axes)
+        return Shard(rows=rows, size=size, total=num_rows(data), parts=self.parts, axes=self.axes)
 
     def put_states(self, state: KernelState, shared_memory: bool) -> KernelState:
         """Return the states of all chains on the devices."""
@@ -156,7 +156,7 @@ class Devices:
         if not isinstance(placed, Shard):
             return _check.shapes(placed)
         part = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), placed)
-        return Padded(part.rows, part.size)
+        return Padded(rows=part.rows, size=part.size)
 
     def _whole(self, spec: PartitionSpec, x: Any) -> jax.Array:
         known = np.asarray(x)

@@ -16,7 +16,7 @@ from ewsg_jax._types import Array, Data, Position, PyTree
 from ewsg_jax.pair import Pair
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import num_rows
-from ewsg_jax.rows.padded import unpadded
+from ewsg_jax.rows.view import view
 from ewsg_jax.sampling.host import on_host
 from ewsg_jax.stacking.kernels import Stack
 from ewsg_jax.support import evenly, take_rows
@@ -56,7 +56,7 @@ def of_gradients(kernel: Kernel, start: Position, end: Position, data: Data, at_
         return ""
     where = "at the start" if at_start else "at its last finite position"
     try:
-        return _of_posterior(posterior, on_host(end), unpadded(data), where)
+        return _of_posterior(posterior, on_host(end), view(data).tree, where)
     except Exception:
         return ""  # What cannot be evaluated by itself is no cause that can be named.
 
@@ -140,7 +140,7 @@ def falls(kernel: Kernel, start: Position, end: Position, data: Data) -> bool:
 
 def warn_of_degenerate(kernel: Kernel, start: Position, data: Data) -> None:
     """Warn of arrays of a position that a likelihood reads and does not depend on, once for the same data."""
-    rows, own = unpadded(data), kernel
+    rows, own = view(data).tree, kernel
     if isinstance(kernel, Stack):
         own, start = kernel.kernel, jax.tree.map(lambda x: x[0], start)
         rows = jax.tree.map(lambda x: x[:, 0], rows) if kernel.of_data else rows

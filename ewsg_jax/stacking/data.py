@@ -97,7 +97,7 @@ def stack_data(
     if (lengths == lengths[0]).all():
         return StackedData(rows, told, lengths)
     sizes = np.where(places[:, None] < lengths, lengths, 0).astype(np.int32)
-    return StackedData(Padded(rows, jnp.asarray(sizes)), told, lengths)
+    return StackedData(Padded(rows=rows, size=jnp.asarray(sizes)), told, lengths)
 
 
 def _listed(data_sets: Any) -> list[Data]:

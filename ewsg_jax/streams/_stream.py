@@ -147,13 +147,13 @@ class Stream(Whole):
         def of(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct((self.window, *leaf.shape), jnp.result_type(leaf))
 
-        return Window(jax.tree.map(of, self._kinds), self)
+        return Window(rows=jax.tree.map(of, self._kinds), whole=self)
 
     def first(self) -> Window:
         """Return a window of the first rows, for sums over all."""
         rows = self.read(0, self.window)
         values.check_finite(rows, self._source.where)
-        return Window(self.on_device(rows), self)
+        return Window(rows=self.on_device(rows), whole=self)
 
     @property
     def is_changed(self) -> bool:

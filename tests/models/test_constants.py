@@ -98,10 +98,10 @@ def test_the_potential_has_the_constants_of_all_rows(x64, name):
     np.testing.assert_allclose(model.varying.potential(position, data) - constants, expected, rtol=1e-12)
     assert (constants == 0) == (model.varying is model)
     more = jax.tree.map(lambda x: jnp.concatenate([x, x[:9]]), data)
-    padded = Padded(more, jnp.where(jnp.arange(N + 9) < N, N, 0).astype(jnp.int32))
+    padded = Padded(rows=more, size=jnp.where(jnp.arange(N + 9) < N, N, 0).astype(jnp.int32))
     np.testing.assert_allclose(model.potential(position, padded), expected, rtol=1e-12)
     halves = jax.tree.map(lambda x: x.reshape(2, N // 2, *x.shape[1:]), data)
-    parts = Shard(halves, jnp.full((2, N // 2), N // 2, jnp.int32), N, 2, ("parts",))
+    parts = Shard(rows=halves, size=jnp.full((2, N // 2), N // 2, jnp.int32), total=N, parts=2, axes=("parts",))
     of_parts = jax.vmap(lambda part: model.potential(position, part), axis_name="parts")(parts)
     np.testing.assert_allclose(of_parts, [expected] * 2, rtol=1e-12)
 

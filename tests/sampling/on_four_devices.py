@@ -69,7 +69,13 @@ def cut(rows, parts, axes):
     most = -(-n // parts)
     numbers = np.array([[a + k % (b - a) for k in range(most)] for a, b in itertools.pairwise(bounds)])
     size = np.array([[b - a] * (b - a) + [0] * (most - b + a) for a, b in itertools.pairwise(bounds)], np.int32)
-    return Shard(jax.tree.map(lambda x: jnp.asarray(x[numbers]), rows), jnp.asarray(size), n, parts, axes)
+    return Shard(
+        rows=jax.tree.map(lambda x: jnp.asarray(x[numbers]), rows),
+        size=jnp.asarray(size),
+        total=n,
+        parts=parts,
+        axes=axes,
+    )
 
 
 def stepped(kernel, parts, num_chains, steps=STEPS):

@@ -1,0 +1,154 @@
+"""One view of the data: which rows are here, which of them count, and how sums over them become sums over all rows.
+
+A user gives a tree of arrays that share their leading axis n. A run may see it as a window of a stream, as one of
+several parts, made as long as other data sets, or on several devices. Each of these is a `Rows` of its own, and
+what is written for `Rows` serves them all. They are trees like any other data, cut and gathered row by row.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax import _tree
+from ewsg_jax._module import Part, module
+from ewsg_jax._types import Array, Data, Key, PyTree
+
+CHUNK_SIZE = 4096
+"""Rows that a sum over all data takes at once."""
+
+
+@module
+class Rows(Part):
+    """All rows of a data set, in memory; the base class of the other views.
+
+    Attributes:
+        rows: a tree of arrays.
+    """
+
+    rows: Data
+
+    @property
+    def tree(self) -> Data:
+        """The rows as a tree of arrays that share their leading axis, or their shapes."""
+        return self.rows
+
+    @property
+    def cut(self) -> Data:
+        """What is cut and gathered row by row: the rows, and whether each counts."""
+        return self
+
+    @property
+    def length(self) -> int:
+        """How many rows are here."""
+        return jax.tree.leaves(self.rows)[0].shape[0]
+
+    @property
+    def in_all(self) -> int:
+        """How many rows there are: of a window of a stream or a part of the data, more than are here."""
+        return self.length
+
+    @property
+    def counted(self) -> Array | int:
+        """Among how many rows batches are drawn: those here that count."""
+        return self.length
+
+    @property
+    def number(self) -> Array | int:
+        """n, to which a batch's sum is scaled, of a part its own; in floating point where it is an array."""
+        return self.in_all
+
+    @property
+    def number_in_all(self) -> Array | int:
+        """N of all parts together."""
+        return self.number
+
+    @property
+    def fewest(self) -> int:
+        """The least n of some data sets or parts, as far as it is known: none is larger than the array."""
+        return self.length
+
+    def only_counted(self, of_rows: PyTree) -> PyTree:
+        """Return what rows give, leading axis row, with 0 for those that do not count."""
+        return of_rows
+
+    def sum(self, function: Callable[[Data], PyTree], chunk_size: int) -> PyTree:
+        """Return the sum over all rows of what a function makes of at most `chunk_size` of them."""
+        return sum_in_chunks(function, self.cut, chunk_size)
+
+    def take(self, indices: Array, of_leaf: Callable[[Array, Array], Array]) -> Data:
+        """Return rows by their numbers, any shape: `of_leaf(leaf, indices)` of each leaf."""
+        return jax.tree.map(lambda leaf: of_leaf(leaf, indices), self.cut)
+
+    def across(self, of_part: PyTree) -> PyTree:
+        """Return the sum over all parts of what each has."""
+        return of_part
+
+    def added(self, *parts: PyTree) -> tuple[PyTree, ...]:
+        """Return trees whose sum is that of these over all parts."""
+        return parts
+
+    def same(self, tree: PyTree) -> PyTree:
+        """Return what all parts have alike, as one where several lie on a device."""
+        return tree
+
+    def key(self, key: Key) -> Key:
+        """Return a key of this part's own: that of batches, whose rows each part draws from its own."""
+        return key
+
+    def share(self, batch_size: int) -> int:
+        """Return how many of a batch's rows come from here."""
+        return batch_size
+
+
+class InMemory(Rows):
+    """A tree of arrays as its user gave it."""
+
+    @property
+    def cut(self) -> Data:
+        return self.rows
+
+
+def view(data: Data) -> Rows:
+    """Return the view of data."""
+    return data if isinstance(data, Rows) else InMemory(rows=data)
+
+
+def sum_in_chunks(function: Callable[[Data], PyTree], data: Data, chunk_size: int) -> PyTree:
+    """Return `function(data)` for a function that sums over rows, at most `chunk_size` rows at a time.
+
+    No copy of the data is made; memory is that of one chunk (times the chains, under `vmap`).
+    """
+    if num_rows(data) <= chunk_size:
+        return function(data)
+
+    def add(total: PyTree, rows: Data, before: Array | int) -> PyTree:
+        return _tree.combine((1, total), (1, function(rows)))
+
+    shape = jax.eval_shape(lambda: function(jax.tree.map(lambda x: x[:chunk_size], data)))
+    zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shape)
+    return fold_over_rows(add, zero, data, chunk_size)
+
+
+def num_rows(data: Data) -> int:
+    """Return how many rows are here, the length of the leading axis that all leaves share."""
+    return view(data).length
+
+
+def fold_over_rows(
+    add: Callable[[PyTree, Data, Array | int], PyTree], total: PyTree, data: Data, chunk_size: int = CHUNK_SIZE
+) -> PyTree:
+    """Return a total to which `add(total, rows, before)` has added chunk after chunk; `before`: rows already in."""
+    n = num_rows(data)
+    chunks, rest = divmod(n, chunk_size)
+
+    def rows(start: Array | int, size: int) -> Data:
+        return jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, start, size), data)
+
+    def add_chunk(i: Array, total: PyTree) -> PyTree:
+        return add(total, rows(i * chunk_size, chunk_size), i * chunk_size)
+
+    if n == chunk_size:
+        return add(total, data, 0)
+    total = jax.lax.fori_loop(0, chunks, add_chunk, total) if chunks else total
+    return total if rest == 0 else add(total, rows(n - rest, rest) if chunks else data, n - rest)
