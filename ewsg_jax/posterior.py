@@ -298,10 +298,7 @@ class Posterior(Generic[P]):
     def likelihood_gradient(
         self, position: P, data: Data, chunk_size: int = CHUNK_SIZE, *, widened: bool = False
     ) -> P:
-        """Return Σᵢ ∇Vᵢ over all rows, `chunk_size` of them at a time.
-
-        It is rounded to the position's dtypes once it is summed; `widened`: left at least in float32, as what is
-        added to other parts of an estimate should be.
+        """Return Σᵢ ∇Vᵢ over all rows, `chunk_size` of them at a time; `widened`: left at least in float32.
 
         Raises:
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.

@@ -174,7 +174,7 @@ def test_batch_and_noise_have_different_keys():
         altered(
             estimator,
             init=lambda key, position, data: memory_keys.append(key) or (),
-            draw=lambda key, data: key,
+            draw=lambda key, data, order: key,
         ),
     )
     key, data = jax.random.key(0), jnp.zeros((3, 1))

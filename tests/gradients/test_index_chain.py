@@ -19,7 +19,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.gradients import Estimate, Evaluations
 from ewsg_jax.gradients.index_chain import ChainDraw
-from ewsg_jax.rows import Batch, RowLaw
+from ewsg_jax.rows import Batch, by_probability
 from tests.oracles import enumeration, index_chain
 from tests.parts import altered
 
@@ -377,7 +377,7 @@ def test_refusals():
     with pytest.raises(ValueError, match="must not be exponentially weighted already"):
         weighted(weighted(inner, chain_length=math.inf, frozen_noise="one"))
     with pytest.raises(ValueError, match="chain_length must be finite for an estimator whose batches cannot"):
-        weighted(dataclasses.replace(inner, law=altered(inner.law, batches=RowLaw.batches)), chain_length=math.inf)
+        weighted(dataclasses.replace(inner, law=by_probability(jnp.ones(5)).of_size(1)), chain_length=math.inf)
     with pytest.raises(TypeError, match="estimator must be a GradientEstimator"):
         weighted(s.posterior)
     for chain_length, error in ((-1, ValueError), (1.5, TypeError), (-math.inf, TypeError), (math.nan, TypeError)):
