@@ -172,7 +172,7 @@ def test_exactly_so_many_different_data_are_chosen_each_as_often():
     for count, n in ((3, 7), (300, 1000)):
         keys = jax.random.split(jax.random.key(2), 4000)
         chosen = jax.jit(jax.vmap(lambda k, count=count, n=n: redrawing.choose(k, count, n)))(keys)
-        rows = np.asarray(chosen.rows)
+        rows = np.asarray(chosen.rows.indices)
         assert rows.shape == (4000, count)
         assert (np.diff(rows, axis=1) > 0).all()
         assert rows.min() >= 0
@@ -184,7 +184,7 @@ def test_exactly_so_many_different_data_are_chosen_each_as_often():
     kernel = ewsg.flymc(MODEL_OF_OURS, H, capacity=4, num_resampled=lambda n: n // 2)
     state = kernel.init(jax.random.key(0), jnp.zeros(1), rows_of_data())
     drawn = kernel.draw(jax.random.key(1), state, rows_of_data())
-    assert drawn.batch.rows.shape == drawn.noise.resampling.log_uniforms.shape == (2,)
+    assert drawn.batch.rows.indices.shape == drawn.noise.resampling.log_uniforms.shape == (2,)
     assert kernel.evaluations(rows_of_data()).per_step == 4 + 2
     assert "num_resampled=" in repr(kernel)
 

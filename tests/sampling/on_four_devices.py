@@ -142,8 +142,7 @@ def estimates_are_unbiased():
         def estimate(batch, part, estimator=estimator):
             memory = estimator.init(KEY, point + 0.5, part)
             drawn = estimator.draw(KEY, part)
-            law = estimator.law
-            chosen = ewsg.rows.Batch(batch, weights=law._of(law.weight, part, 0)[batch])
+            chosen = ewsg.rows.Batch(batch)
             drawn = drawn._replace(batch=chosen) if hasattr(drawn, "word") else chosen
             memory, at, _ = estimator.refresh(drawn, memory, jnp.int32(0), point, part)
             return estimator.propose(drawn, memory, at, part, None)[0].gradient
@@ -171,7 +170,7 @@ def covariances_are_those_of_all_batches():
             def estimate(batch, part, estimator=estimator):
                 memory = estimator.init(KEY, point + 0.5, part)
                 memory, at, _ = estimator.refresh(batch, memory, jnp.int32(0), point, part)
-                found = estimator.propose(batch, memory, at, part, None)[0]
+                found = estimator.propose(ewsg.rows.Batch(batch), memory, at, part, None)[0]
                 return found.gradient, jax.vmap(found.covariance.times)(jnp.eye(3))
 
             mapped = jax.jit(jax.vmap(estimate, out_axes=None, axis_name="parts"))
@@ -436,7 +435,7 @@ def batches_of_a_plan_are_shared():
 def rows_are_taken_from_where_they_are():
     numbers, data = jnp.array([[0, 102], [25, 26]]), ROWS | {"seen": np.arange(N) % 3 == 0, "place": np.arange(N)}
     cut = spread.over(DATA, data)
-    found = jax.jit(lambda cut: cut.take(numbers))(cut)
+    found = jax.jit(lambda cut: ewsg.rows.gather(cut, numbers).pieces)(cut)
     for name, rows in data.items():
         assert found[name].dtype == rows.dtype
         assert (np.asarray(found[name]) == rows[np.asarray(numbers)]).all()
