@@ -14,7 +14,7 @@ halve: how wrong a step size is, from runs at h and h/2 with one noise, and what
 diagnostics: what a run is worth.
 find_mode, forecast, cluster, from_sgd: before a run.
 datasets: real data.
-module, static, hyperparameters, Schedule, method, saved_as, Need: for parts of your own.
+module, static, hyperparameters, Schedule, method, Need: for parts of your own.
 Kernel, KernelState, Info, Randomness: what a kernel is and returns.
 Samples, StackedSamples, Stack, StackedData, Moments, Mode, Forecast, Plan, Report, Halved, SGDMatch, Method: what
 functions return, and the record of a method.
@@ -63,7 +63,6 @@ from ewsg_jax.sampling import load as load
 from ewsg_jax.sampling import moments as moments
 from ewsg_jax.sampling import resume as resume
 from ewsg_jax.sampling import sample as sample
-from ewsg_jax.sampling import saved_as as saved_as
 from ewsg_jax.stacking import Stack as Stack
 from ewsg_jax.stacking import StackedData as StackedData
 from ewsg_jax.stacking import stack as stack

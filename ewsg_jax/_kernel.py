@@ -22,10 +22,8 @@ from ewsg_jax.gradients import Evaluations, GradientEstimator
 from ewsg_jax.gradients.protocol import Sharing
 from ewsg_jax.needs import EVERYTHING, parts_of
 from ewsg_jax.rows.gathering import all_rows, fetch
-from ewsg_jax.tags import saved_as
 
 
-@saved_as("rows_seen")
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class RowsSeen:
@@ -34,7 +32,6 @@ class RowsSeen:
     count: int
 
 
-@saved_as("kernel_state")
 class KernelState(NamedTuple, Generic[P]):
     """The state of the dynamics and the memory of the estimator: with a key, all there is to a chain.
 

@@ -15,7 +15,7 @@ ORDER = [
     ["freshness"],
     ["seen", "compiling", "numeric", "optional", "lazy_scipy"],
     ["_check", "_tree", "_random", "products", "progress"],
-    ["_module", "tags", "constants", "files"],
+    ["_module", "constants", "files"],
     ["linear"],
     ["factors", "pictures", "datasets"],
     ["rows", "bijectors"],

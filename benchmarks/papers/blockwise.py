@@ -18,7 +18,6 @@ from ewsg_jax.dynamics import GradientAt, QuasiNewton, QuasiNewtonState
 from ewsg_jax.gradients import Estimate
 
 
-@ewsg.saved_as("papers.blockwise_state")
 class BlockwiseState(NamedTuple):
     """The newest point, the state of each block, and the number of moves made."""
 

@@ -16,7 +16,6 @@ from benchmarks.papers.annotations import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients import CovarianceTracking, Estimate, Weight, covariance_tracking
 
 
-@ewsg.saved_as("papers.lagged_memory")
 class LaggedMemory(NamedTuple):
     """The memory of `covariance_tracking`, now and as the last step left it."""
 

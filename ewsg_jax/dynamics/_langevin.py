@@ -17,10 +17,8 @@ from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.mass import InverseMass, in_metric
 from ewsg_jax.dynamics.protocol import Dynamics, GradientAt, check_noise, half_squared_sum
 from ewsg_jax.gradients.protocol import Estimate
-from ewsg_jax.tags import saved_as
 
 
-@saved_as("langevin_state")
 class LangevinState(NamedTuple):
     """Position θ and the number of moves made."""
 

@@ -41,10 +41,8 @@ from ewsg_jax.dynamics.protocol import (
 )
 from ewsg_jax.gradients.protocol import Estimate
 from ewsg_jax.rows.view import view
-from ewsg_jax.tags import saved_as
 
 
-@saved_as("preconditioned_state")
 class PreconditionedState(NamedTuple):
     """Position θ, running mean m of ḡ², its derivative D (`()` without the correction) and the moves made."""
 

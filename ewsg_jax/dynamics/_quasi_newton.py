@@ -42,10 +42,8 @@ from ewsg_jax.dynamics.protocol import (
     half_squared_sum,
 )
 from ewsg_jax.gradients.protocol import Estimate
-from ewsg_jax.tags import saved_as
 
 
-@saved_as("quasi_newton_state")
 class QuasiNewtonState(NamedTuple):
     """The last 2M − 1 points and the pairs between them.
 

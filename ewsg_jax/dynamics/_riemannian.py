@@ -28,12 +28,10 @@ from ewsg_jax.dynamics.protocol import (
 )
 from ewsg_jax.gradients.protocol import Estimate
 from ewsg_jax.needs import Need
-from ewsg_jax.tags import saved_as
 
 OfPosition = Callable[[Position, Data], PyTree]
 
 
-@saved_as("riemannian_state")
 class RiemannianState(NamedTuple):
     """Position θ and the number of moves made."""
 

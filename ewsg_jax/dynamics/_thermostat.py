@@ -29,10 +29,8 @@ from ewsg_jax.dynamics.mass import InverseMass, in_metric
 from ewsg_jax.dynamics.protocol import Dynamics, GradientAt
 from ewsg_jax.dynamics.underdamped import Kick, Scales, checked, explicit_exponent, kick, weighed
 from ewsg_jax.gradients.protocol import Estimate
-from ewsg_jax.tags import saved_as
 
 
-@saved_as("thermostat_state")
 class ThermostatState(NamedTuple):
     """Position θ, momentum p, thermostat ζ (a scalar) and the number of moves made."""
 

@@ -22,10 +22,8 @@ from ewsg_jax.dynamics.protocol import (
     half_squared_sum,
 )
 from ewsg_jax.gradients.protocol import Estimate
-from ewsg_jax.tags import saved_as
 
 
-@saved_as("underdamped_state")
 class UnderdampedState(NamedTuple):
     """Position θ, momentum p and the number of moves made."""
 

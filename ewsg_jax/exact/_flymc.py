@@ -47,10 +47,8 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import CHUNK_SIZE, Batch, num_rows
-from ewsg_jax.tags import saved_as
 
 
-@saved_as("firefly_state")
 class FireflyState(NamedTuple):
     """What a chain of FlyMC is.
 
@@ -71,7 +69,6 @@ class FireflyState(NamedTuple):
     log_scale: Any = ()
 
 
-@saved_as("firefly_memory")
 class FireflyMemory(NamedTuple):
     """The centre of the bound, and its sums over all data."""
 

@@ -21,10 +21,8 @@ from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
-from ewsg_jax.tags import saved_as
 
 
-@saved_as("random_walk_state")
 class RandomWalkState(NamedTuple):
     """Position θ, the number of steps made, and V(θ) up to a constant: a step evaluates one density."""
 

@@ -23,7 +23,6 @@ import numpy as np
 from ewsg_jax import _check, _random
 from ewsg_jax._types import Array, Data, Key
 from ewsg_jax.rows.gathering import Batch, num_rows
-from ewsg_jax.tags import saved_as
 
 LEAST_IN_ONE = 2.0**-12
 """The least q for which a skip is made from one uniform number."""
@@ -31,7 +30,6 @@ FREE = -1
 """In the place of a row number: nothing."""
 
 
-@saved_as("bright_set")
 class BrightSet(NamedTuple):
     """Row numbers of the bright data and their gaps log Lᵢ − log Bᵢ, at the front of arrays of fixed length.
 

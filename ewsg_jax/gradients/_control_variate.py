@@ -19,10 +19,8 @@ from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Sharing, 
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows, fetched
 from ewsg_jax.rows.named import Rows, row_law
-from ewsg_jax.tags import saved_as
 
 
-@saved_as("control_variate_memory")
 class ControlVariateMemory(NamedTuple):
     """The centre c, and Σᵢ ∇Vᵢ(c) at least in float32."""
 

@@ -36,10 +36,8 @@ from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.rows.view import view
-from ewsg_jax.tags import saved_as
 
 
-@saved_as("gradient_moments")
 class Moments(NamedTuple):
     """m₁, shape (d,), and m₂ in the structure: (d, d), its diagonal (d,), or its part in a basis (r, r)."""
 
@@ -47,7 +45,6 @@ class Moments(NamedTuple):
     second: Array
 
 
-@saved_as("tracking_memory")
 class TrackingMemory(NamedTuple):
     """What is kept between steps.
 

@@ -31,10 +31,8 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows, fetched
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.rows.view import view
-from ewsg_jax.tags import saved_as
 
 
-@saved_as("kept_covariance_memory")
 class KeptMemory(NamedTuple):
     """The covariance of the estimates at ω, as eigenvalues in a basis or as its diagonal."""
 

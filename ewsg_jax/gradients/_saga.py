@@ -32,7 +32,6 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 from ewsg_jax.rows.named import Rows, row_law
-from ewsg_jax.tags import saved_as
 
 MEMORY_LIMIT = 4 * 2**30
 """Bytes that the tables of all chains may take."""
@@ -40,7 +39,6 @@ ROWS_PER_SUM = 64
 """Rows that the first sum adds up before it looks at what rounding takes: about as few as a batch has."""
 
 
-@saved_as("saga_memory")
 class SAGAMemory(NamedTuple):
     """What is kept between steps.
 

@@ -23,10 +23,8 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import Batch, fetched, num_rows
 from ewsg_jax.rows.law import Order
 from ewsg_jax.rows.strata import allocate
-from ewsg_jax.tags import saved_as
 
 
-@saved_as("strata")
 class Strata(NamedTuple):
     """Where the rows of each stratum are, and what each place of a batch stands for.
 

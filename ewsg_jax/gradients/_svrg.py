@@ -33,10 +33,8 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows, fetched, num_rows
 from ewsg_jax.rows.law import Order
 from ewsg_jax.rows.named import Rows, row_law
-from ewsg_jax.tags import saved_as
 
 
-@saved_as("svrg_memory")
 class SVRGMemory(NamedTuple):
     """What is kept between steps.
 

@@ -9,7 +9,6 @@ from jax.flatten_util import ravel_pytree
 from ewsg_jax import products
 from ewsg_jax._types import Array, Position
 from ewsg_jax.factors import Factor
-from ewsg_jax.tags import saved_as
 
 Structure = Literal["dense", "diagonal", "low_rank"]
 STRUCTURES = ("dense", "diagonal", "low_rank")
@@ -17,7 +16,6 @@ STRUCTURES = ("dense", "diagonal", "low_rank")
 OfEigenvalues = Callable[[Array], Array]
 
 
-@saved_as("covariance")
 class Covariance(NamedTuple):
     """A symmetric matrix over the d numbers of a position, raveled leaf after leaf.
 

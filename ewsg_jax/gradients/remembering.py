@@ -11,10 +11,8 @@ from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator
 from ewsg_jax.needs import Need
 from ewsg_jax.rows.gathering import AsDrawn, fetch
 from ewsg_jax.rows.law import Order
-from ewsg_jax.tags import saved_as
 
 
-@saved_as("remembered_batch")
 class Remembered(NamedTuple):
     """A memory, and beside it the batch that was accepted last, as it was drawn: row numbers, not rows."""
 

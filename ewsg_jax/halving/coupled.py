@@ -23,10 +23,8 @@ from ewsg_jax.gradients.protocol import Sharing
 from ewsg_jax.halving.normals import Weights, joined, shared
 from ewsg_jax.pair import Pair
 from ewsg_jax.rows.gathering import num_rows
-from ewsg_jax.tags import saved_as
 
 
-@saved_as("coupled_state")
 class CoupledState(NamedTuple):
     """The states of both dynamics.
 

@@ -7,4 +7,3 @@ from ewsg_jax.sampling._sample import sample as sample
 from ewsg_jax.sampling.samples import Samples as Samples
 from ewsg_jax.sampling.samples import load as load
 from ewsg_jax.sampling.stacked import StackedSamples as StackedSamples
-from ewsg_jax.tags import saved_as as saved_as

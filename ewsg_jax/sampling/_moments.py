@@ -15,7 +15,6 @@ from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._types import Array, Position, PyTree
-from ewsg_jax.tags import saved_as
 
 COVARIANCES = ("none", "diagonal", "dense")
 WEIGHTS = ("equal", "step_size", "next_step_size")
@@ -78,7 +77,6 @@ class MomentPlan:
         return jnp.outer(ravel_pytree(a)[0], ravel_pytree(b)[0])
 
 
-@saved_as("moments")
 @dataclass(frozen=True, eq=False)
 class Moments:
     """Running moments over the kept steps, NumPy arrays with a leading chain axis.

@@ -14,7 +14,7 @@ from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.freshness import as_of_now
 from ewsg_jax.sampling import run
 from ewsg_jax.sampling._moments import MomentPlan, positions
-from ewsg_jax.sampling.checkpoint import Batches, read_any
+from ewsg_jax.sampling.checkpoint import Batches, read
 from ewsg_jax.sampling.request import Request, Stacked
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.stacked import StackedSamples
@@ -278,8 +278,8 @@ def resume(
         keep: the same function as before, if one was given.
         keep_when: likewise.
         moments: likewise.
-        position: as of `ewsg_jax.load`: a tree of the structure of the run's position, where it is of no known
-            class.
+        position: as of `ewsg_jax.load`: a tree of the structure of the run's position, needed where it is of other
+            classes than dictionaries, lists and tuples.
         seconds: a bound on the time from here on; default what is left of the run's own bound, if it had one. Not
             for runs with a `chain_batch_size`.
         checkpoint_every: seconds between checkpoints.
@@ -306,15 +306,14 @@ def resume(
         True
     """
     _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
-    earlier = read_any(path, position)
+    earlier = read(path, position)
     head = earlier.head
-    key = jax.random.wrap_key_data(jnp.asarray(head["key"]["words"]), impl=head["key"]["by"])
+    key = jax.random.wrap_key_data(jnp.asarray(head["key"]["words"], jnp.uint32), impl=head["key"]["by"])
     if isinstance(earlier, Batches):
-        starts, size = earlier.starts, head["chain_batch_size"]
-        length, num_chains = (head["num_steps"], head["data_passes"]), head["num_chains"]
+        size, num_chains = head["chain_batch_size"], head["num_chains"]
+        length = head["num_steps"], head["data_passes"]
     else:
-        starts, size = {"state": earlier.state}, None
-        length, num_chains = (head["terms"]["num_steps"], None), 1
+        size, num_chains, length = None, 1, (head["terms"]["num_steps"], None)
         if seconds is None and head["seconds"] is not None:
             seconds = max(head["seconds"] - earlier.counts["seconds"][1], 1e-9)
     request = Request(
@@ -343,7 +342,6 @@ def resume(
         parts=head.get("parts", 1),
     )
     with as_of_now(kernel, keep, keep_when, moments):
-        # The starts are those of a stack's members, where it is one.
-        checked = run.checked(request)._replace(**starts)
+        checked = run.checked(request)
         del request, data
         return run.run(checked, earlier)

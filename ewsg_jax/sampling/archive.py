@@ -1,69 +1,130 @@
-"""Trees of arrays in a file: a NumPy archive of all arrays, and a description of the tree that they make up.
+"""Runs in files: a NumPy archive whose entries are arrays named by key paths, and a JSON text about them.
 
-Nothing is pickled. Trees of dictionaries, lists, tuples and classes with a tag (`saved_as`) come back by
-themselves; a position of another kind (the parameters of a network, a named tuple of yours) is asked for, as a tree
-of the same structure.
+The draws of a position `{"a": …}` are the entry `draws['a']`, the last momenta `state.dynamics.momentum`: `numpy.load`
+reads them. Nothing is pickled, and no class is named. What is not in a file is the structure of trees of classes. That
+of a state is the structure of what the kernel's `init` returns. That of a position with classes in it, such as a named
+tuple or the parameters of a network, is asked for. Dictionaries, lists, tuples and None are described in the text.
 """
 
 import errno
+import io
 import json
 import zipfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, tags
+from ewsg_jax import _check
 from ewsg_jax._types import PyTree
 from ewsg_jax.files import path_of, write_whole
 
-FORMAT = "ewsg_jax samples"
-DESCRIPTION = "description"
+FORMAT, ABOUT = "ewsg_jax 1", "about"
 PLAIN = (bool, int, float, str, type(None))
+KEYS_OF = "keys of "
+"""Begins what is said of the dtype of PRNG keys; their implementation follows."""
 
 
 class UnreadableError(ValueError):
-    """A file is not what `write` wrote; the text says why."""
+    """A file is not one that `write` wrote, or is damaged; the text says why."""
 
 
-class _PositionError(Exception):
-    """The position that was given does not fit."""
+class Contents(NamedTuple):
+    """What a file holds.
+
+    Attributes:
+        holds: what it is a file of.
+        about: all that is not in arrays.
+        arrays: by name.
+    """
+
+    holds: str
+    about: dict[str, Any]
+    arrays: dict[str, Any]
+
+    def told(self, name: str, kind: Any = object) -> Any:
+        """Return what the text says under a name.
+
+        Raises:
+            UnreadableError: it says nothing, or something of another type.
+        """
+        if not isinstance(self.about.get(name, kind), kind) or name not in self.about:
+            raise UnreadableError(f"it does not say what {name} is")
+        return self.about[name]
+
+    def tree(self, name: str, like: PyTree) -> PyTree:
+        """Return the tree that was written under a name, in the structure of another one.
+
+        Raises:
+            UnreadableError: an array is missing.
+        """
+        return jax.tree.unflatten(jax.tree.structure(like), [self.array(one) for one in entries(name, like)])
+
+    def array(self, name: str) -> Any:
+        """Return one array.
+
+        Raises:
+            UnreadableError: it is missing.
+        """
+        if name not in self.arrays:
+            raise UnreadableError(f"it has no {name}")
+        return self.arrays[name]
+
+    def under(self, name: str) -> dict[str, Any]:
+        """Return the arrays of one tree."""
+        return {one: x for one, x in self.arrays.items() if one.startswith(name)}
 
 
-def write(path: Any, value: Any, name: str, position: PyTree) -> None:
-    """Write a tree to one file.
+def entries(name: str, tree: PyTree) -> dict[str, Any]:
+    """Return the leaves of a tree by the names that they have in a file, in the tree's order."""
+    found: dict[str, Any] = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        entry = name + jax.tree_util.keystr(path)
+        # A class may give two children one key.
+        while entry in found:
+            entry += "'"
+        found[entry] = leaf
+    return found
+
+
+def write(path: Any, holds: str, about: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+    """Write one file.
 
     Args:
         path: of the file; one that exists is replaced at the end.
-        value: the tree.
-        name: what it is called in messages.
-        position: trees of its structure may stand in the value, whatever they are made of.
+        holds: what it is a file of.
+        about: what JSON can hold.
+        arrays: by name, such as `entries` returns; numbers of every dtype, and typed PRNG keys.
 
     Raises:
-        TypeError, ValueError: the path is none, or the tree holds what cannot be saved.
+        TypeError, ValueError: the path is none, or an array holds objects.
         OSError: the file cannot be written.
     """
-    writer = _Writer(jax.tree.structure(position))
-    description = json.dumps({"format": FORMAT, name: writer.describe(value, name)})
-    arrays = writer.arrays | {DESCRIPTION: np.frombuffer(description.encode(), np.uint8)}
-    write_whole(path_of(path), lambda file: np.savez(file, allow_pickle=False, **arrays))
+    encoded = {name: _encoded(value) for name, value in arrays.items()}
+    dtypes = {name: dtype for name, (_, dtype) in encoded.items() if dtype}
+    text = json.dumps({"format": FORMAT, "holds": holds, "dtypes": dtypes, **about})
+    stored = {name: array for name, (array, _) in encoded.items()} | {ABOUT: np.frombuffer(text.encode(), np.uint8)}
+    write_whole(path_of(path), lambda file: np.savez(file, allow_pickle=False, **stored))
 
 
-def read(path: Path, name: str, position: PyTree) -> Any:
-    """Read the tree that was written under a name.
+def read(path: Path, *holds: str, without: str | None = None) -> Contents:
+    """Read a file of one of some kinds.
+
+    Args:
+        path: of the file.
+        holds: the kinds.
+        without: arrays whose names begin so are left out, unread.
 
     Raises:
-        UnreadableError: the file is none that was so written, or is damaged.
-        ValueError: the position is missing or does not fit.
+        UnreadableError: it is not one of them, or is damaged.
         OSError: the file cannot be read.
     """
     with path.open("rb") as file:
         try:
-            return _read(file, name, position)
-        except _PositionError as error:
-            raise ValueError(str(error)) from None
+            return _read(file, holds, without)
         except (UnreadableError, MemoryError):
             raise
         except Exception as error:
@@ -73,113 +134,155 @@ def read(path: Path, name: str, position: PyTree) -> Any:
             raise UnreadableError(_check.reason(error)) from error
 
 
-def _read(file: BinaryIO, name: str, position: PyTree) -> Any:
+def _read(file: BinaryIO, holds: tuple[str, ...], without: str | None) -> Contents:
     with zipfile.ZipFile(file) as archive:
-        # The archive has a checksum of all bytes of an array, its header among them; but NumPy's reader stops where
-        # the header says, which when damaged may be too early for the checksum to be looked at.
-        damaged = archive.testzip()
-        if damaged is not None:
-            raise UnreadableError(f"it is damaged: the checksum of {damaged} is another")
-        arrays = {stored.removesuffix(".npy"): _array(archive, stored) for stored in archive.namelist()}
-    description = json.loads(arrays[DESCRIPTION].tobytes())
-    known = description["format"]
-    if known != FORMAT:
-        raise UnreadableError(f"it is not in the format {FORMAT!r} but in {known!r}")
-    return _Reader(arrays, position).rebuild(description[name])
+        names = [stored.removesuffix(".npy") for stored in archive.namelist()]
+        about = json.loads(_array(archive, ABOUT).tobytes()) if ABOUT in names else {}
+        if about.get("format") != FORMAT:
+            raise UnreadableError(f"it is not in the format {FORMAT!r}")
+        if about["holds"] not in holds:
+            raise UnreadableError(f"it holds {about['holds']}, not {' or '.join(holds)}")
+        wanted = [name for name in names if name != ABOUT and not (without and name.startswith(without))]
+        arrays = {name: _decoded(_array(archive, name), about["dtypes"].get(name)) for name in wanted}
+    return Contents(about["holds"], about, arrays)
 
 
-def _array(archive: zipfile.ZipFile, stored: str) -> np.ndarray:
-    with archive.open(stored) as file:
-        return np.lib.format.read_array(file, allow_pickle=False)
+def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    # All bytes at once, so that their checksum is looked at: NumPy's reader stops where the header says, which when
+    # damaged may be too early for that.
+    return np.lib.format.read_array(io.BytesIO(archive.read(f"{name}.npy")), allow_pickle=False)
 
 
-class _Writer:
-    """Collects the arrays of a tree while it describes the tree."""
+def _encoded(value: Any) -> tuple[np.ndarray, str | None]:
+    """Return an array of a dtype that NumPy's format knows, and what it is of where that is another one."""
+    if jnp.issubdtype(getattr(value, "dtype", None), jax.dtypes.prng_key):
+        return np.asarray(jax.random.key_data(value)), f"{KEYS_OF}{jax.random.key_impl(value)}"
+    array = np.asarray(value)
+    if array.dtype.kind == "O":
+        raise TypeError(f"samples must hold arrays of numbers to be saved; got {_check.describe(value)}")
+    if array.dtype.kind != "V":
+        return array, None
+    # bfloat16 and its like.
+    return array.view(f"u{array.dtype.itemsize}"), array.dtype.name
 
-    def __init__(self, position: Any) -> None:
-        self.arrays: dict[str, np.ndarray] = {}
-        self._position = position
 
-    def describe(self, value: Any, name: str) -> Any:
-        """Return what JSON can hold of a value, called `name` in messages and in the archive."""
-        if isinstance(value, jax.Array | np.ndarray | np.generic):
-            return self._array(value, name)
-        if isinstance(value, PLAIN):
-            return {"plain": value}
-        if type(value) is dict and all(isinstance(key, PLAIN) for key in value):
-            return {"dict": [[key, self.describe(item, f"{name}.{key}")] for key, item in value.items()]}
-        if type(value) in (list, tuple):
-            items = [self.describe(item, f"{name}.{place}") for place, item in enumerate(value)]
-            return {type(value).__name__: items}
-        tag = tags.tag_of(value)
-        if tag is not None:
-            fields = {field: self.describe(item, f"{name}.{field}") for field, item in tags.fields(value).items()}
-            return {"class": tag, "fields": fields}
-        if jax.tree.structure(value) == self._position:
-            leaves = [self.describe(leaf, f"{name}.{place}") for place, leaf in enumerate(jax.tree.leaves(value))]
-            return {"position": leaves}
-        raise TypeError(
-            "samples must be of dictionaries, lists, tuples, arrays and trees like the position to be saved, or of "
-            "named tuples and dataclasses that ewsg_jax.sampling.saved_as decorates; got "
-            f"{_check.describe(value)} as {name}"
+def _decoded(array: np.ndarray, dtype: str | None) -> Any:
+    if dtype is None:
+        return array
+    if dtype.startswith(KEYS_OF):
+        return jax.random.wrap_key_data(jnp.asarray(array), impl=dtype.removeprefix(KEYS_OF))
+    return array.view(np.dtype(dtype))
+
+
+def describe(tree: PyTree, position: PyTree, name: str) -> Any:
+    """Return what the text says of a tree's structure.
+
+    Args:
+        tree: of dictionaries, lists, tuples and None, in which there may be trees of the structure of the position.
+        position: the position of the run's states.
+        name: what the tree is called in messages.
+
+    Raises:
+        TypeError: there is another class in it.
+    """
+    if not is_plain(position) and jax.tree.structure(tree) == jax.tree.structure(position):
+        return "position"
+    if tree is None:
+        return None
+    if type(tree) is dict and all(isinstance(key, PLAIN) for key in tree):
+        return {"dict": [[key, describe(item, position, f"{name}[{key!r}]")] for key, item in tree.items()]}
+    if type(tree) in (list, tuple):
+        return {type(tree).__name__: [describe(item, position, f"{name}[{k}]") for k, item in enumerate(tree)]}
+    if jax.tree_util.all_leaves([tree]):
+        return "array"
+    raise TypeError(
+        "samples must be of dictionaries, lists, tuples, arrays and trees of the position's structure to be saved: "
+        "give sample a function keep that returns such, or take samples.draws apart yourself; got "
+        f"{_check.describe(tree)} as {name}"
+    )
+
+
+def is_plain(tree: PyTree) -> bool:
+    """Return whether a tree is of dictionaries, lists, tuples and None alone."""
+    if type(tree) is dict:
+        return all(isinstance(key, PLAIN) and is_plain(item) for key, item in tree.items())
+    if type(tree) in (list, tuple):
+        return all(map(is_plain, tree))
+    return tree is None or jax.tree_util.all_leaves([tree])
+
+
+def structure(described: Any, position: Callable[[], PyTree]) -> PyTree:
+    """Return a tree of the structure that was described.
+
+    Args:
+        described: what `describe` returned.
+        position: returns a tree of the position's structure; called only where there is such a tree.
+
+    Raises:
+        UnreadableError: it describes none.
+    """
+    match described:
+        case None:
+            return None
+        case "array":
+            return 0
+        case "position":
+            return position()
+        case {"dict": [*items]} if all(isinstance(item, list) and len(item) == 2 for item in items):
+            if all(isinstance(key, PLAIN) for key, _ in items):
+                return {key: structure(item, position) for key, item in items}
+        case {"list": [*items]}:
+            return [structure(item, position) for item in items]
+        case {"tuple": [*items]}:
+            return tuple(structure(item, position) for item in items)
+    raise UnreadableError(f"it describes no tree: {described!r}")
+
+
+def describe_position(position: PyTree) -> dict[str, Any]:
+    """Return what the text says of a position: its structure where that is plain, and the leaves' names and shapes."""
+    leaves = entries("", position)
+    return {
+        "structure": describe(position, None, "position") if is_plain(position) else "position",
+        "leaves": [[name, list(np.shape(x)), np.dtype(x.dtype).name] for name, x in leaves.items()],
+    }
+
+
+def position_shapes(described: Any, position: PyTree) -> PyTree:
+    """Return the shapes of a position that was described.
+
+    Args:
+        described: what `describe_position` returned.
+        position: a tree of its structure, needed where that is not plain.
+
+    Raises:
+        UnreadableError: it describes none.
+        ValueError: the position is missing, or has another structure.
+    """
+    match described:
+        case {"structure": told, "leaves": [_, *_] as leaves} if all(map(_is_leaf, leaves)):
+            like = structure(told, lambda: position)
+        case _:
+            raise UnreadableError(f"it describes no position: {described!r}")
+    if list(entries("", like)) != [name for name, _, _ in leaves]:
+        if told != "position":
+            raise UnreadableError(f"it describes no position: {described!r}")
+        raise ValueError(
+            f"position must be a tree like the run's position, of {len(leaves)} arrays "
+            f"({', '.join(name for name, _, _ in leaves[:3])}{', …' * (len(leaves) > 3)}), for its classes are not "
+            "kept in the file: give load(path, position=…) where the run started, or a tree of that structure, such "
+            "as a new network's parameters (of equinox, eqx.filter(network, eqx.is_inexact_array)); got "
+            f"{_check.describe(position)}"
         )
-
-    def _array(self, value: Any, name: str) -> Any:
-        array = np.asarray(value)
-        described = {"array": name, "jax": isinstance(value, jax.Array)}
-        if array.dtype.kind == "V":  # bfloat16 and its like, which NumPy's format does not know
-            described["dtype"] = array.dtype.name
-            array = array.view(f"u{array.dtype.itemsize}")
-        # {"a.b": x} and {"a": {"b": x}} have one name.
-        while described["array"] in self.arrays:
-            described["array"] += "'"
-        self.arrays[described["array"]] = array
-        return described
+    # In the dtypes that JAX has now.
+    dtypes = [jnp.result_type(np.empty(0, dtype)) for _, _, dtype in leaves]
+    shapes = [
+        jax.ShapeDtypeStruct(tuple(shape), dtype) for (_, shape, _), dtype in zip(leaves, dtypes, strict=True)
+    ]
+    return jax.tree.unflatten(jax.tree.structure(like), shapes)
 
 
-class _Reader:
-    """Makes a tree from its description."""
-
-    def __init__(self, arrays: dict[str, np.ndarray], position: PyTree) -> None:
-        self._arrays = arrays
-        self._position = position
-
-    def rebuild(self, described: dict[str, Any]) -> Any:
-        """Return the value that was described."""
-        if "array" in described:
-            array = self._arrays[described["array"]]
-            if "dtype" in described:
-                array = array.view(jnp.dtype(described["dtype"]))
-            return jnp.asarray(array) if described["jax"] else array
-        if "plain" in described:
-            return described["plain"]
-        if "dict" in described:
-            return {key: self.rebuild(item) for key, item in described["dict"]}
-        if "class" in described:
-            kind = self._class(described["class"])
-            return kind(**{field: self.rebuild(item) for field, item in described["fields"].items()})
-        if "position" in described:
-            return self._like_position([self.rebuild(item) for item in described["position"]])
-        kind = tuple if "tuple" in described else list
-        return kind(self.rebuild(item) for item in described[kind.__name__])
-
-    def _class(self, named: Any) -> type:
-        """Return the class of a tag; only classes with a tag are made from a file."""
-        found = tags.class_of(named) if isinstance(named, str) else None
-        if found is None:
-            raise UnreadableError(
-                f"it holds the unknown class {named!r}; a class of yours must be decorated with "
-                "ewsg_jax.sampling.saved_as, under that name, in a module that has been imported"
-            )
-        return found
-
-    def _like_position(self, leaves: list[Any]) -> PyTree:
-        structure = jax.tree.structure(self._position)
-        if self._position is None or structure.num_leaves != len(leaves):
-            raise _PositionError(
-                f"position must be a tree like the run's position, of {len(leaves)} arrays, for its class is not "
-                "kept in the file: give load(path, position=…) where the run started, or a tree of that structure, "
-                "such as a new network's parameters (of equinox, eqx.filter(network, eqx.is_inexact_array)); got "
-                f"{_check.describe(self._position)}"
-            )
-        return jax.tree.unflatten(structure, leaves)
+def _is_leaf(described: Any) -> bool:
+    match described:
+        case [str(), [int(), *rest], str()]:
+            return all(isinstance(size, int) for size in rest)
+    return False

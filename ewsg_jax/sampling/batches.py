@@ -21,8 +21,8 @@ from ewsg_jax import _check
 from ewsg_jax._kernel import KernelState
 from ewsg_jax._types import PyTree
 from ewsg_jax.files import path_of
-from ewsg_jax.sampling import archive, checkpoint, consistency
-from ewsg_jax.sampling.checkpoint import BATCHES, NAME, RUN, Batches, Earlier
+from ewsg_jax.sampling import checkpoint, consistency, states
+from ewsg_jax.sampling.checkpoint import HOLDS, HOLDS_BATCHES, RUN, Batches, Earlier
 from ewsg_jax.sampling.request import Request
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.starts import is_function, make_starts, num_chains_of, shares_memory, split
@@ -149,7 +149,8 @@ class BatchFiles:
             for first, _ in cut(num_chains_of(request), batches.head["chain_batch_size"]):
                 folder = path_of(request.checkpoint) / FOLDER.format(first)
                 if (folder / RUN).exists():
-                    self._there[first] = _read(folder, batches, first)
+                    like = batches.position if batches.state is None else batches.state.positions
+                    self._there[first] = _read(folder, batches, first, like)
 
     def of(self, some: Request) -> tuple[Request, Earlier | None]:
         """Return the request of a batch as it goes on, with where it is written, and what is there of it."""
@@ -158,7 +159,8 @@ class BatchFiles:
         folder = path_of(self._request.checkpoint) / FOLDER.format(some.first)
         earlier = self._there.pop(some.first, None)
         if earlier is not None:
-            some = some._replace(position=None, state=earlier.state, stacked=False)
+            state = states.restored(earlier.state, some.kernel, some.data)
+            some = some._replace(position=None, state=state, stacked=False)
         return some._replace(checkpoint=folder, begun=functools.partial(self._begun, some.first)), earlier
 
     def _begun(self, first: int) -> dict[str, Any]:
@@ -173,7 +175,6 @@ class BatchFiles:
             folder = path_of(request.checkpoint)
             checkpoint.check_new(folder)
             size = int(request.chain_batch_size or 1)
-            starts = _starts(request, size)
             head = consistency.of_run(request) | {
                 "num_steps": None if request.num_steps is None else int(request.num_steps),
                 "data_passes": None if request.data_passes is None else float(request.data_passes),
@@ -181,26 +182,26 @@ class BatchFiles:
                 "chain_batch_size": size,
                 "mark": os.urandom(16).hex(),
             }
-            folder.mkdir(exist_ok=True)
-            archive.write(folder / RUN, {"format": BATCHES, "head": head, "starts": starts}, NAME, _like(starts))
+            checkpoint.write_batches(folder, head, *_starts(request, size))
             self._head = head
         return self._head | {"first": first}
 
 
-def _read(folder: Path, batches: Batches, first: int) -> Earlier:
-    found = checkpoint.read(folder, _like(batches.starts))
+def _read(folder: Path, batches: Batches, first: int, position: PyTree) -> Earlier:
+    found = checkpoint.read(folder, position)
+    if isinstance(found, Batches):
+        raise checkpoint.unreadable(folder / RUN, f"it holds {HOLDS_BATCHES}, not {HOLDS}")
     if (found.head.get("mark"), found.head.get("first")) != (batches.head["mark"], first):
         raise ValueError(
             f"path must be a checkpoint of ewsg_jax.sample; got {os.fspath(folder.parent)!r}, in which "
             f"{folder.name} is of another run"
         )
-    # The states of all batches need not fit on the device.
-    return found._replace(state=jax.tree.map(np.asarray, found.state))
+    return found
 
 
-def _starts(request: Request, size: int) -> dict[str, Any]:
-    """Return where all chains start, in numbers, by the names of what a request takes."""
-    position, state, stacked = request.position, request.state, request.stacked
+def _starts(request: Request, size: int) -> tuple[PyTree, KernelState | None, bool]:
+    """Return where all chains start, in numbers: position, state, and whether the position has an axis of chains."""
+    position, stacked = request.position, bool(request.stacked)
     if position is not None and is_function(position):
         # By batches, as in the run itself: not all may fit on the device.
         key, stacked = split(request.key)[0], True
@@ -211,9 +212,4 @@ def _starts(request: Request, size: int) -> dict[str, Any]:
         position = jax.tree.map(lambda *x: np.concatenate(x), *parts)
     elif position is not None:
         position = jax.tree.map(np.asarray, _check.position(position))
-    return {"position": position, "state": state, "stacked": stacked}
-
-
-def _like(starts: dict[str, Any]) -> PyTree:
-    """Return a tree of the structure of a position."""
-    return starts["position"] if starts["state"] is None else starts["state"].position
+    return position, request.state, stacked

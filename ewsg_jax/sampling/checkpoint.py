@@ -17,15 +17,19 @@ from ewsg_jax import _check
 from ewsg_jax._kernel import KernelState
 from ewsg_jax._types import Position, PyTree
 from ewsg_jax.files import path_of
-from ewsg_jax.sampling import archive, keeping
+from ewsg_jax.sampling import archive, keeping, states
+from ewsg_jax.sampling.archive import Contents
 from ewsg_jax.sampling.host import Clock, on_host
 from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import Layout
 from ewsg_jax.sampling.loop import Outcome
 from ewsg_jax.sampling.request import Request
+from ewsg_jax.sampling.states import SavedState, saved
 
-NAME, FORMAT, BATCHES = "checkpoint", "ewsg_jax checkpoint 1", "ewsg_jax checkpoint of batches 1"
+HOLDS, HOLDS_BATCHES, HOLDS_DRAWS = "a checkpoint", "a checkpoint of batches of chains", "draws"
 RUN, DRAWS = "run.npz", "draws-{:06d}.npz"
+SOME_DRAWS, TOTALS, SUMS, COUNTED = "draws", "totals.", "sums", ("spent", "alive", "diverged_at")
+"""What the names of arrays are, or begin with."""
 SHARE = 1 / 20
 """What part of a run's time may go into writing, however often it is asked for."""
 
@@ -35,29 +39,35 @@ class Earlier(NamedTuple):
 
     Attributes:
         head: what does not change in a run: what was asked for, and of what.
-        counts: what does: steps made, files of draws, totals, seconds.
+        counts: what does: steps made, files of draws, seconds, and arrays by name (`COUNTED`).
+        totals: sums over the steps, by the names of `Call.totals`.
         state: the chains' last states.
-        sums: the leaves of the running moments, None where there are none.
-        pieces: of the draws, in order; leading axes (chain, draw).
+        sums: of the running moments, None where there are none.
+        pieces: of the draws, in order.
     """
 
     head: dict[str, Any]
     counts: dict[str, Any]
-    state: KernelState
-    sums: list[Any] | None
-    pieces: list[PyTree]
+    totals: dict[str, np.ndarray]
+    state: SavedState
+    sums: Contents | None
+    pieces: list[Contents]
 
 
 class Batches(NamedTuple):
-    """What the checkpoint of a run of batches of chains holds beside the batches.
+    """What the checkpoint of a run of batches of chains holds beside the batches: where all chains start.
 
     Attributes:
         head: what was asked for, and of what.
-        starts: of all chains: position, state and whether they are stacked.
+        stacked: whether the position has an axis of chains.
+        position: where they start, None where there is a state.
+        state: of an earlier run, from which they go on.
     """
 
     head: dict[str, Any]
-    starts: dict[str, Any]
+    stacked: bool
+    position: PyTree
+    state: SavedState | None
 
 
 def check_new(folder: Path) -> None:
@@ -73,48 +83,71 @@ def check_new(folder: Path) -> None:
         )
 
 
-def read(path: Any, position: Position | None) -> Earlier:
-    """Return what a checkpoint of chains that are run at once holds.
+def read(path: Any, position: Position | None) -> Earlier | Batches:
+    """Return what a checkpoint holds.
+
+    Args:
+        path: of the folder.
+        position: a tree of the structure of the run's position, needed where its classes are not in the file.
 
     Raises:
         TypeError, ValueError: the path is none, or not of a checkpoint; a file is missing or damaged; or `position`
             is missing or does not fit.
         OSError: a file cannot be read.
     """
-    found = read_any(path, position)
-    if isinstance(found, Batches):
-        raise _unreadable(path_of(path) / RUN, f"{RUN} is not in the format {FORMAT!r}")
-    return found
+    file = path_of(path) / RUN
+    try:
+        whole = _file(file, HOLDS, HOLDS_BATCHES)
+        head = whole.told("head", dict)
+        if whole.holds == HOLDS_BATCHES:
+            return _batches(whole, head, position)
+        counts = whole.told("counts", dict) | {name: whole.array(name) for name in COUNTED}
+        totals = {name.removeprefix(TOTALS): x for name, x in whole.under(TOTALS).items()}
+        earlier = Earlier(head, counts, totals, saved(whole, position), whole if whole.under(SUMS) else None, [])
+        for number in range(counts["pieces"]):
+            file = path_of(path) / DRAWS.format(number)
+            earlier.pieces.append(_file(file, HOLDS_DRAWS))
+    except archive.UnreadableError as error:
+        raise unreadable(file, str(error)) from error
+    return earlier
 
 
-def read_any(path: Any, position: Position | None) -> Earlier | Batches:
-    """Return what a checkpoint holds.
+def _file(file: Path, *holds: str) -> Contents:
+    if not file.exists():
+        raise archive.UnreadableError(f"it has no {file.name}")
+    return archive.read(file, *holds)
+
+
+def _batches(whole: Contents, head: dict[str, Any], position: Position | None) -> Batches:
+    stacked = whole.told("stacked", bool)
+    if whole.told("continues", bool):
+        return Batches(head, stacked, None, saved(whole, position))
+    like = archive.position_shapes(whole.told("position"), position)
+    return Batches(head, stacked, whole.tree("position", like), None)
+
+
+def write_batches(
+    folder: Path, head: dict[str, Any], position: PyTree, state: KernelState | None, stacked: bool
+) -> None:
+    """Write the file of a whole run of batches of chains: what it is of, and where they start.
 
     Raises:
-        TypeError, ValueError, OSError: as of `read`.
+        OSError: the folder cannot be made, or the file cannot be written.
     """
-    folder = path_of(path)
-    file = folder / RUN
-    try:
-        if not file.exists():
-            raise archive.UnreadableError(f"it has no {RUN}")
-        whole = archive.read(file, NAME, position)
-        if not isinstance(whole, dict) or whole.get("format") not in (FORMAT, BATCHES):
-            raise archive.UnreadableError(f"{RUN} is not in the format {FORMAT!r}")
-        if whole["format"] == BATCHES:
-            return Batches(whole["head"], whole["starts"])
-        pieces = []
-        for number in range(whole["counts"]["pieces"]):
-            file = folder / DRAWS.format(number)
-            if not file.exists():
-                raise archive.UnreadableError(f"it has no {file.name}")
-            pieces.append(archive.read(file, "draws", position))
-    except archive.UnreadableError as error:
-        raise _unreadable(file, str(error)) from error
-    return Earlier(whole["head"], whole["counts"], whole["state"], whole["sums"], pieces)
+    folder.mkdir(exist_ok=True)
+    about: dict[str, Any] = {"head": head, "stacked": stacked, "continues": state is not None}
+    if state is None:
+        about, arrays = (
+            about | {"position": archive.describe_position(position)},
+            archive.entries("position", position),
+        )
+    else:
+        about, arrays = about | states.describe(state), states.entries(state)
+    archive.write(folder / RUN, HOLDS_BATCHES, about, arrays)
 
 
-def _unreadable(file: Path, why: str) -> ValueError:
+def unreadable(file: Path, why: str) -> ValueError:
+    """Return the error that a folder is no checkpoint."""
     return ValueError(
         f"path must be a checkpoint of ewsg_jax.sample; got {os.fspath(file.parent)!r}, which is none, or damaged: "
         f"{file.name}: {why}"
@@ -184,40 +217,61 @@ class CheckpointWriter:
             return
         self._folder.mkdir(exist_ok=True)
         first, last = self._plan.kept(self._saved), self._plan.kept(outcome.done)
-        position, pieces = state.position, self._pieces
+        pieces = self._pieces
         if last > first and jax.tree.leaves(outcome.draws):
             some = jax.tree.map(lambda x: x[:, first:last], outcome.draws)
-            archive.write(self._folder / DRAWS.format(pieces), some, "draws", position)
+            archive.write(self._folder / DRAWS.format(pieces), HOLDS_DRAWS, {}, archive.entries(SOME_DRAWS, some))
             pieces += 1
         before = (0.0, 0.0) if self._earlier is None else self._earlier.counts["seconds"]
         counts = {
-            "done": outcome.done,
+            "done": int(outcome.done),
             "pieces": pieces,
-            "totals": outcome.totals,
-            "spent": np.asarray(outcome.spent),
-            "alive": outcome.watch.alive,
-            "diverged_at": outcome.watch.diverged_at,
             "seconds": (before[0] + self.compiled - self._began, before[1] + now - self.compiled),
         }
-        sums = None if outcome.sums is None else jax.tree.leaves(outcome.sums)
-        whole = {"format": FORMAT, "head": self._head, "counts": counts, "state": state, "sums": sums}
-        archive.write(self._folder / RUN, whole, NAME, position)
+        watch = outcome.watch
+        counted = np.asarray(outcome.spent), watch.alive, watch.diverged_at
+        arrays = dict(zip(COUNTED, counted, strict=True))
+        arrays |= {f"{TOTALS}{name}": total for name, total in outcome.totals.items()}
+        arrays |= archive.entries(SUMS, outcome.sums) | states.entries(state)
+        about = {"head": self._head, "counts": counts} | states.describe(state)
+        archive.write(self._folder / RUN, HOLDS, about, arrays)
         self._pieces, self._saved = pieces, outcome.done
 
 
 def restore(earlier: Earlier, outcome: Outcome, layout: Layout) -> None:
-    """Put into an outcome of no steps what a checkpoint holds."""
+    """Put into an outcome of no steps what a checkpoint holds.
+
+    Raises:
+        ValueError: other draws or moments are kept than were then.
+    """
     counts = earlier.counts
     outcome.done = counts["done"]
-    outcome.totals = dict(counts["totals"])
+    outcome.totals = dict(earlier.totals)
     outcome.spent = [(int(steps), int(spent)) for steps, spent in counts["spent"]]
     outcome.watch.restore(counts["alive"], counts["diverged_at"], outcome.done)
     filled = 0
-    for piece in map(jax.tree.leaves, earlier.pieces):
-        count = piece[0].shape[1]
-        for draws, some in zip(jax.tree.leaves(outcome.draws), piece, strict=True):
-            draws[:, filled : filled + count] = some
+    for piece in earlier.pieces:
+        one = _as_kept(piece, SOME_DRAWS, outcome.draws, "keep", 2)
+        count = jax.tree.leaves(one)[0].shape[1]
+
+        def write(draws: np.ndarray, some: np.ndarray, first: int = filled, count: int = count) -> None:
+            draws[:, first : first + count] = some
+
+        jax.tree.map(write, outcome.draws, one)
         filled += count
     if earlier.sums is not None:
         like = jax.eval_shape(functools.partial(keeping.nothing, layout), outcome.state.position).sums
-        outcome.sums = jax.tree.unflatten(jax.tree.structure(like), earlier.sums)
+        outcome.sums = _as_kept(earlier.sums, SUMS, like, "moments", 0)
+
+
+def _as_kept(contents: Contents, name: str, like: PyTree, argument: str, axes: int) -> PyTree:
+    """Return what was kept, of which a function of the user's has the same name but may have changed."""
+    takes = f"{argument} must return what it did when the run began"
+    try:
+        found = contents.tree(name, like)
+    except archive.UnreadableError as error:
+        raise ValueError(f"{takes}; of what it returns now {error}") from error
+    for (one, x), now in zip(archive.entries(name, found).items(), jax.tree.leaves(like), strict=True):
+        if (x.shape[axes:], x.dtype) != (now.shape[axes:], now.dtype):
+            raise ValueError(f"{takes}, {one} {_check.describe(x)}; got {_check.describe(now)}")
+    return found

@@ -24,15 +24,18 @@ from ewsg_jax.streams import Stream
 
 
 def of_run(request: Request) -> dict[str, Any]:
-    """Return what is to be the same when a run is taken up again, beside the states."""
+    """Return what is to be the same when a run resumes, beside the states, as JSON holds it."""
     return {
-        "key": {"words": np.asarray(jax.random.key_data(request.key)), "by": str(jax.random.key_impl(request.key))},
-        "burn_in": request.burn_in,
-        "thin": request.thin,
+        "key": {
+            "words": np.asarray(jax.random.key_data(request.key)).tolist(),
+            "by": str(jax.random.key_impl(request.key)),
+        },
+        "burn_in": int(request.burn_in),
+        "thin": int(request.thin),
         "seconds": None if request.seconds is None else float(request.seconds),
-        "shared_minibatch": request.shared_minibatch,
-        "parts": 1 if request.devices is None else request.devices.parts,
-        "randomness_memory": request.randomness_memory,
+        "shared_minibatch": bool(request.shared_minibatch),
+        "parts": 1 if request.devices is None else int(request.devices.parts),
+        "randomness_memory": int(request.randomness_memory),
         "x64": bool(jax.config.read("jax_enable_x64")),
         "kernel": of_kernel(request.kernel),
         "data": of_data(request.data),
@@ -72,13 +75,17 @@ def of_programs() -> dict[str, str]:
     }
 
 
-def check_processes(request: Request) -> None:
+def check_processes(request: Request, earlier: Earlier | Batches | None) -> None:
     """Check that every process was given what the first one was; each of them calls this at the same time.
+
+    Args:
+        request: what was asked for.
+        earlier: the checkpoint from which the run resumes.
 
     Raises:
         ValueError: one was not; the message, the same in all of them, names what differs and where.
     """
-    told = _told(request)
+    told = _told(request, earlier)
     mine = np.array(
         [list(hashlib.blake2b(repr(x).encode(), digest_size=16).digest()) for x in told.values()], np.uint8
     )
@@ -92,17 +99,19 @@ def check_processes(request: Request) -> None:
         )
 
 
-def _told(request: Request) -> dict[str, Any]:
+def _told(request: Request, earlier: Earlier | Batches | None) -> dict[str, Any]:
     """Return what must be the same, by the names of the arguments."""
     run, devices, position = of_run(request), request.devices, request.position
+    saved = None if earlier is None else earlier.state
+    state = request.state if saved is None else saved.arrays
     assert devices is not None
     where = text(position) if position is None or is_function(position) else _tree.digest(position)
     return {
-        "key": (run["key"]["words"].tolist(), run["key"]["by"]),
+        "key": run["key"],
         "kernel": run["kernel"],
         "data": run["data"],
         "position": where,
-        "state": None if request.state is None else _tree.digest(request.state),
+        "state": None if state is None else _tree.digest(state),
         "num_steps, data_passes or seconds": (request.num_steps, request.data_passes, request.seconds),
         "burn_in or thin": (request.burn_in, request.thin),
         "num_chains or stacked": (request.num_chains, request.stacked),

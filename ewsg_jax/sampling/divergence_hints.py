@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, degenerate, seen, tags
+from ewsg_jax import _check, degenerate, seen
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._module import Schedule
 from ewsg_jax._types import Array, Data, Position, PyTree
@@ -33,10 +33,11 @@ def of_schedules(kernel: Kernel, step: int) -> str:
     """Return which schedules are not positive and finite after so many steps, as a text; none where all are."""
     found = []
     for part in filter(dataclasses.is_dataclass, (kernel, getattr(kernel, "dynamics", None))):
-        for name, schedule in tags.fields(part).items():
+        for field in dataclasses.fields(part):
+            schedule = getattr(part, field.name)
             value = float(schedule(jnp.int32(step))) if isinstance(schedule, Schedule) else 1.0
             if not 0 < value < np.inf:
-                found.append(f"{name} was {value:g}")
+                found.append(f"{field.name} was {value:g}")
     return f"there {', '.join(found)}, by its schedule" if found else ""
 
 

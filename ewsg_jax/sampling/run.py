@@ -14,7 +14,7 @@ from ewsg_jax.files import path_of
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.progress import Progress
 from ewsg_jax.rows.gathering import all_rows
-from ewsg_jax.sampling import batches, consistency, loop
+from ewsg_jax.sampling import batches, consistency, loop, states
 from ewsg_jax.sampling._moments import finish, positions
 from ewsg_jax.sampling.afterwards import Look
 from ewsg_jax.sampling.batches import BatchFiles
@@ -55,16 +55,17 @@ def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples |
 
     Args:
         request: as `checked` returns it.
-        earlier: the checkpoint from which the run resumes; the request has its states, or its starts.
+        earlier: the checkpoint from which the run resumes.
 
     Raises:
         TypeError, ValueError: arguments do not go together; the message names one.
     """
     kernel = request.kernel
     if request.devices is not None and request.devices.has_many_processes:
-        consistency.check_processes(request)
+        consistency.check_processes(request, earlier)
     if earlier is not None:
         consistency.check_resumed(request, earlier)
+        request = _resumed(request, earlier)
 
     look = Look(request)
 
@@ -101,6 +102,16 @@ def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples |
     if not isinstance(kernel, Stack):
         return samples
     return split_members(kernel, samples, shares_memory(kernel, samples.state), request.data_sets)
+
+
+def _resumed(request: Request, earlier: Earlier | Batches) -> Request:
+    """Return what a run that resumes is asked for: with the states of its checkpoint, or with all chains' starts."""
+    if earlier.state is not None:
+        kernel, data = request.kernel, request.data
+        state = states.restored(earlier.state, kernel, data, request.devices, request.placed)
+        return request._replace(state=state)
+    assert isinstance(earlier, Batches)
+    return request._replace(position=earlier.position, stacked=earlier.stacked)
 
 
 def make_steps(

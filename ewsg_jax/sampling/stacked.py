@@ -11,21 +11,20 @@ import jax
 import numpy as np
 
 from ewsg_jax import _check, pictures
-from ewsg_jax._kernel import KernelState
-from ewsg_jax._types import P, PyTree
+from ewsg_jax._kernel import Kernel, KernelState
+from ewsg_jax._types import Data, P, PyTree
 from ewsg_jax.sampling import archive
 from ewsg_jax.sampling._moments import Moments
-from ewsg_jax.sampling.samples import NAME, Samples, in_arviz, read_as
+from ewsg_jax.sampling.samples import HOLDS_STACK, Samples, in_arviz, opened, reading, samples_of, stored
+from ewsg_jax.sampling.states import StateNotLoaded
 from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.stacking.kernels import Stack, StackState
 from ewsg_jax.support import evenly
-from ewsg_jax.tags import saved_as
 
 MOST_NAMED = 5
 """Members that a warning names."""
 
 
-@saved_as("stacked_samples")
 @dataclass(frozen=True, eq=False, repr=False)
 class StackedSamples(Generic[P]):
     """What a run of a stack of kernels returns: `runs[i]` are the samples of member i, a `Samples` like any other.
@@ -40,12 +39,15 @@ class StackedSamples(Generic[P]):
         values: what the members differ by, shape (member,): numbers by their names, labels as `data_set`.
         memory_axis: where the states' memory has its axis of members, None where all members share it.
         num_rows: n of each data set, int64, shape (member,); None where all members have the same data.
+        diverged_at: the step at which each chain of each member ceased to be finite, −1 for none, int64, shape
+            (chain, member).
     """
 
     whole: Samples[P]
     values: dict[str, np.ndarray]
     memory_axis: int | None
     num_rows: np.ndarray | None
+    diverged_at: np.ndarray
 
     def __len__(self) -> int:
         return self.diverged_at.shape[1]
@@ -84,11 +86,6 @@ class StackedSamples(Generic[P]):
         )
 
     @property
-    def diverged_at(self) -> np.ndarray:
-        """The step at which each chain of each member ceased to be finite, −1 for none, shape (chain, member)."""
-        return np.asarray(self.whole.state.dynamics.diverged_at, np.int64)
-
-    @property
     def is_stable(self) -> np.ndarray:
         """Whether all chains of a member stayed finite, shape (member,)."""
         return np.asarray(np.all(self.diverged_at < 0, axis=0))
@@ -110,25 +107,46 @@ class StackedSamples(Generic[P]):
             TypeError, ValueError: it is none.
         """
         _check.instance("later", later, StackedSamples, "what ewsg_jax.sample of a stack returns")
-        return dataclasses.replace(self, whole=self.whole.concatenate(later.whole))
+        return dataclasses.replace(self, whole=self.whole.concatenate(later.whole), diverged_at=later.diverged_at)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, as `Samples.save` does; `StackedSamples.load` reads it.
 
         Raises:
-            TypeError, ValueError: the path is none, or there is what cannot be saved.
-            OSError: the file cannot be written.
+            TypeError, ValueError, AttributeError, OSError: as of `Samples.save`.
         """
-        archive.write(path, self, NAME, self.state.position)
+        about, arrays = stored(self.whole)
+        own = {"member_diverged_at": self.diverged_at}
+        if self.num_rows is not None:
+            own["num_rows"] = self.num_rows
+        own |= {f"values[{name!r}]": x for name, x in self.values.items()}
+        about |= {"memory_axis": self.memory_axis, "values": list(self.values)}
+        archive.write(path, HOLDS_STACK, about, arrays | own)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], position: P | None = None) -> "StackedSamples[P]":
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        position: P | None = None,
+        *,
+        kernel: Kernel[P] | None = None,
+        data: Data | StackedData | None = None,
+    ) -> "StackedSamples[P]":
         """Read what `save` wrote; the arguments are those of `ewsg_jax.load`.
 
         Raises:
-            TypeError, ValueError, OSError: likewise.
+            TypeError, ValueError, OSError: as of `ewsg_jax.load`.
         """
-        return read_as(cls, path, position, "samples of a stack")
+        with reading(path):
+            contents = opened(path, HOLDS_STACK, kernel, data)
+            whole = samples_of(contents, position, kernel, data)
+            return cls(
+                whole,
+                {name: contents.array(f"values[{name!r}]") for name in contents.told("values", list)},
+                contents.told("memory_axis"),
+                contents.arrays.get("num_rows"),
+                contents.array("member_diverged_at"),
+            )
 
     @property
     def _labels(self) -> tuple[str, np.ndarray]:
@@ -183,7 +201,9 @@ def split_members(
     memory_axis = None if stack.memory_axis is None else stack.memory_axis + (not shared_memory)
     labels = {} if data_sets is None else {"data_set": data_sets.labels}
     num_rows = None if data_sets is None else data_sets.num_rows
-    found = StackedSamples(samples, labels | stack.values, memory_axis, num_rows)
+    own: Any = samples.state.dynamics
+    diverged_at = np.asarray(own.diverged_at, np.int64)
+    found = StackedSamples(samples, labels | stack.values, memory_axis, num_rows, diverged_at)
     lost = np.flatnonzero(~found.is_stable)
     if lost.size:
         those = [
@@ -209,8 +229,10 @@ def _of_member(values: np.ndarray, member: int) -> np.ndarray:
     return values[:, member] if values.ndim > 1 else values
 
 
-def _state_of(state: KernelState, member: int, memory_axis: int | None) -> KernelState:
+def _state_of(state: Any, member: int, memory_axis: int | None) -> Any:
     """Return the states of a member's chains, as those of its kernel."""
+    if isinstance(state, StateNotLoaded):
+        return state
     own: StackState = state.dynamics
     position, rest = jax.tree.map(lambda x: x[:, member], (own.position, own.rest))
     memory = state.memory

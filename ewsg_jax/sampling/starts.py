@@ -49,8 +49,7 @@ def first_state(
     num_chains = jax.tree.leaves(shapes)[0].shape[0]
     common = not stacked and not is_function(position)
     shared_memory = kernel.sharing.of == "data" or (kernel.sharing.of == "start" and common)
-    keys = jax.ShapeDtypeStruct((num_chains,), key.dtype)
-    states = _shapes(kernel, data, keys, shapes, shared_memory, devices, placed)
+    states = state_shapes(kernel, data, shapes, shared_memory, devices, placed, key.dtype)
     if kernel.sharing.limit is not None:
         needed = _tree.num_bytes(states.memory)
         _check.fits("memory_limit", kernel.sharing.limit, needed, f"the estimator's memory for {num_chains} chains")
@@ -66,16 +65,18 @@ def first_state(
     return states, shared_memory, make
 
 
-def _shapes(
+def state_shapes(
     kernel: Kernel,
     data: Data,
-    keys: Any,
     positions: Position,
     shared_memory: bool,
     devices: Devices | None,
     placed: Data,
+    key_dtype: Any = None,
 ) -> KernelState:
-    """Return the shapes of the first states."""
+    """Return the shapes of the first states of chains with such positions; their keys are of the default kind."""
+    chains = jax.tree.leaves(positions)[0].shape[0]
+    keys = jax.ShapeDtypeStruct((chains,), key_dtype or jax.random.key(0).dtype)
     if devices is None:
         return seen.shapes(start, kernel, data, keys, positions, shared_memory)
     return on.start.eval_shape(devices, kernel, placed, keys, positions, shared_memory)
@@ -89,9 +90,8 @@ def _earlier_state(
     _check.held("state", state)
     check_rows(state, data)
     kernel.check(jax.tree.map(lambda x: jnp.asarray(x)[0], state.position), data)
-    keys = jax.ShapeDtypeStruct((chains,), jax.random.key(0).dtype)
     shared_memory = shares_memory(kernel, state)
-    like = _shapes(kernel, data, keys, _check.shapes(state.position), shared_memory, devices, placed)
+    like = state_shapes(kernel, data, _check.shapes(state.position), shared_memory, devices, placed)
     _check.same_tree(f"state must be {MADE_BY}", "state", state, like)
     # What a member that was lost remembers may not be.
     _check.finite("state", state.dynamics if isinstance(kernel, Stack) else state)

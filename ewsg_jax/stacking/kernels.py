@@ -22,10 +22,8 @@ from ewsg_jax.gradients.protocol import Sharing
 from ewsg_jax.needs import Need, who_needs
 from ewsg_jax.rows.padded import Padded
 from ewsg_jax.stacking.members import apart, first_along, first_of, merged, name_of
-from ewsg_jax.tags import saved_as
 
 
-@saved_as("stack_state")
 class StackState(NamedTuple):
     """The states of all members.
 

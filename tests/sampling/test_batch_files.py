@@ -267,4 +267,4 @@ def test_states_of_batches_that_are_done_are_in_the_hosts_memory(monkeypatch, tm
     monkeypatch.setattr(batches, "_read", lambda *arguments: [seen.append(read(*arguments)), seen[-1]][1])
     resume(path)
     assert len(seen) == 3
-    assert all(isinstance(leaf, np.ndarray) for each in seen for leaf in jax.tree.leaves(each.state))
+    assert all(isinstance(leaf, np.ndarray) for each in seen for leaf in each.state.arrays.values())

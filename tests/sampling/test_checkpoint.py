@@ -249,9 +249,9 @@ def judged(path):
     """A checkpoint of the writer's is of one moment in all its parts."""
     earlier = checkpoint.read(path, None)
     done = earlier.counts["done"]
-    assert (np.asarray(earlier.state.position) == done).all()
-    assert (earlier.counts["totals"]["acceptance"] == done).all()
-    draws = np.concatenate([np.zeros((2, 0, 20)), *earlier.pieces], axis=1)
+    assert (earlier.state.arrays["state.dynamics.position"] == done).all()
+    assert (earlier.totals["acceptance"] == done).all()
+    draws = np.concatenate([np.zeros((2, 0, 20)), *(piece.array("draws") for piece in earlier.pieces)], axis=1)
     np.testing.assert_array_equal(draws[0, :, 0], np.arange(1, done + 1))
     return done
 

@@ -151,8 +151,9 @@ def test_other_ways_to_give_them(tmp_path):
     same(runs[0].position, run(grid[0], listed)[0].position, 1e-5)
     same(runs[2].position, run(grid[2], listed)[2].position, 1e-5)
     runs.save(tmp_path / "runs.npz")
-    loaded = ewsg.StackedSamples.load(tmp_path / "runs.npz")
+    loaded = ewsg.StackedSamples.load(tmp_path / "runs.npz", kernel=ewsg.stack(grid), data=listed)
     assert loaded[2].num_data == 9
+    same(loaded[2].state, runs[2].state, 0)
     runs = run(grid[0], ewsg.stack_data(SETS, labels=list("abc")))
     pytest.importorskip("matplotlib")
     assert runs.plot().axes[0].get_xlabel() == "member"

@@ -77,7 +77,8 @@ def test_everything_comes_back(tmp_path, kind):
     if needs_position:
         with pytest.raises(ValueError, match=r"give load\(path, position=…\) where the run started"):
             ewsg.load(tmp_path / "run.npz")
-    again = ewsg.load(str(tmp_path / "run.npz"), position=position if needs_position else None)
+    given = position if needs_position else None
+    again = ewsg.load(str(tmp_path / "run.npz"), given, kernel=kernel, data=DATA)
     same(samples, again)
     on, never_stopped = (ewsg.sample(KEY, kernel, None, DATA, 5, state=s.state) for s in (again, samples))
     same(
@@ -89,9 +90,9 @@ def test_everything_comes_back(tmp_path, kind):
 
 def test_functions_and_nothing_come_back(tmp_path):
     for number, keep in enumerate((None, lambda p: (p, jnp.sum(p)))):
-        _, samples = run(jnp.zeros(2), lambda p: p, keep=keep)
+        kernel, samples = run(jnp.zeros(2), lambda p: p, keep=keep)
         samples.save(tmp_path / f"{number}.npz")
-        same(samples, ewsg.load(tmp_path / f"{number}.npz"))
+        same(samples, ewsg.load(tmp_path / f"{number}.npz", kernel=kernel, data=DATA))
 
 
 def test_a_missing_folder_is_named(tmp_path, monkeypatch):
@@ -130,7 +131,7 @@ def test_wrong_files_are_named(tmp_path):
     path.write_bytes(b"no archive")
     with pytest.raises(ValueError, match=r"path must be a file that samples\.save wrote"):
         ewsg.load(path)
-    np.savez(path, description=np.frombuffer(b'{"format": "else"}', np.uint8))
+    np.savez(path, about=np.frombuffer(b'{"format": "else"}', np.uint8))
     with pytest.raises(ValueError, match="in the format"):
         ewsg.load(path)
     with pytest.raises(TypeError, match="path must be the path of a file; got 3"):
@@ -143,29 +144,15 @@ def test_wrong_files_are_named(tmp_path):
         ValueError, match=r"position must be a tree like the run's position, of 4 arrays.*got an array"
     ):
         ewsg.load(tmp_path / "run.npz", jnp.zeros(2))
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "os.system",
-        "ewsg_jax._kernel.KernelState",
-        ["os", "system"],
-        ["ewsg_jax.methods", "sgld"],
-    ],
-)
-def test_a_file_cannot_call_anything(tmp_path, kind):
-    """Only classes with a tag are made from a file."""
-    text = json.dumps({"format": archive.FORMAT, "samples": {"class": kind, "fields": {}}})
-    np.savez(tmp_path / "bad.npz", description=np.frombuffer(text.encode(), np.uint8))
-    with pytest.raises(ValueError, match=r"bad\.npz.*unknown class"):
-        ewsg.load(tmp_path / "bad.npz")
+    with pytest.raises(ValueError, match=r"position must be a tree like the run's position.*got \[Array"):
+        ewsg.load(tmp_path / "run.npz", jax.tree.leaves(MLP))
 
 
 def found_in(path):
     """What a file holds, or what is said of it."""
+    run = saved_runs.RUNS["sgld_nothing_kept"]
     try:
-        return repr(saved_runs.contents(ewsg.load(path)))
+        return repr(saved_runs.contents(ewsg.load(path, kernel=run.kernel, data=run.data)))
     except ValueError as error:
         return str(error)
 
@@ -213,31 +200,49 @@ def test_half_a_file_is_refused(tmp_path):
             ewsg.load(tmp_path / "run.npz")
 
 
+ABOUT = {
+    "format": archive.FORMAT,
+    "holds": "samples",
+    "dtypes": {},
+    "numbers": {},
+    "trees": {"draws": None, "moments": None},
+    "position": {"structure": "array", "leaves": [["", [2], "float32"]]},
+    "step": 3,
+}
+
+
 @pytest.mark.parametrize(
-    "described",
+    "changes",
     [
-        [],
-        {"class": "samples", "fields": {}},
-        {"class": "samples", "fields": 3},
-        {"dict": [[1]]},
-        {"array": "nowhere", "jax": True},
-        {"array": "three", "dtype": "bfloat16", "jax": True},
-        {"array": "three", "dtype": "no such", "jax": True},
-        {"plain": 3},
+        {},
+        {"numbers": 3},
+        {"numbers": {"nowhere": 3}},
+        {"trees": 3},
+        {"trees": {"draws": "os.system", "moments": None}},
+        {"trees": {"draws": {"dict": [[1]]}, "moments": None}},
+        {"trees": {"draws": {"dict": [[[1], "array"]]}, "moments": None}},
+        {"trees": {"draws": "array", "moments": None}},
+        {"trees": {"draws": "position", "moments": None}, "position": 3},
+        {"trees": {"draws": "position", "moments": None}, "position": {"structure": "array", "leaves": []}},
+        {"trees": {"draws": None, "moments": {"dict": [["mean", None]]}}},
+        {"dtypes": {"three": "bfloat16"}},
+        {"dtypes": {"three": "no such"}},
+        {"dtypes": {"three": "keys of nothing"}},
+        {"step": "three"},
     ],
 )
-def test_a_file_that_makes_no_sense_is_refused(tmp_path, described):
-    text = json.dumps({"format": archive.FORMAT, "samples": described})
-    np.savez(tmp_path / "bad.npz", description=np.frombuffer(text.encode(), np.uint8), three=np.zeros(3, np.uint8))
+def test_a_file_that_makes_no_sense_is_refused(tmp_path, changes):
+    text = json.dumps(ABOUT | changes)
+    np.savez(tmp_path / "bad.npz", about=np.frombuffer(text.encode(), np.uint8), three=np.zeros(3, np.uint8))
     with pytest.raises(ValueError, match=r"path must be a file that samples\.save wrote; got .*bad\.npz"):
         ewsg.load(tmp_path / "bad.npz")
 
 
 def test_names_that_meet_are_kept_apart(tmp_path):
     kept = {"a.b": 1, "a": {"b": 2, "b'": 3}}
-    _, samples = run(jnp.zeros(2), lambda p: p, keep=lambda p: jax.tree.map(lambda x: x * jnp.ones(2), kept))
+    kernel, samples = run(jnp.zeros(2), lambda p: p, keep=lambda p: jax.tree.map(lambda x: x * jnp.ones(2), kept))
     samples.save(tmp_path / "run.npz")
-    same(samples, ewsg.load(tmp_path / "run.npz"))
+    same(samples, ewsg.load(tmp_path / "run.npz", kernel=kernel, data=DATA))
 
 
 def test_what_cannot_be_saved_is_named(tmp_path):
@@ -245,3 +250,152 @@ def test_what_cannot_be_saved_is_named(tmp_path):
     with pytest.raises(TypeError, match=r"samples must be of dictionaries.* as samples\.draws"):
         samples.save(tmp_path / "run.npz")
     assert not list(tmp_path.iterdir())
+
+
+def test_numpy_alone_reads_it(tmp_path):
+    kernel, samples = run({"a": jnp.zeros(2)}, lambda p: p["a"], moments=ewsg.moments())
+    samples.save(tmp_path / "run.npz")
+    with np.load(tmp_path / "run.npz", allow_pickle=False) as found:
+        np.testing.assert_array_equal(found["draws['a']"], samples.draws["a"])
+        np.testing.assert_array_equal(found["moments['mean']['a']"], samples.moments.mean["a"])
+        np.testing.assert_array_equal(found["state.dynamics.position['a']"], samples.state.position["a"])
+
+
+def test_without_the_kernel_all_but_the_state_is_read(tmp_path):
+    kernel, samples = run(jnp.zeros(2), lambda p: p)
+    samples.save(tmp_path / "run.npz")
+    again = ewsg.load(tmp_path / "run.npz")
+    same(dataclasses.replace(samples, state=again.state), again)
+    with pytest.raises(AttributeError, match=r"samples.state has no position: give ewsg_jax\.load\(path, kernel="):
+        _ = again.state.position
+    with pytest.raises(AttributeError, match="samples.state has no"):
+        again.save(tmp_path / "again.npz")
+    with pytest.raises(TypeError, match=r"state must be .*got samples\.state, which ewsg_jax\.load\(path, kernel="):
+        ewsg.sample(KEY, kernel, None, DATA, 5, state=again.state)
+    more = ewsg.sample(KEY, kernel, None, DATA, 5, state=samples.state)
+    np.testing.assert_array_equal(again.concatenate(more).step, np.arange(1, 18))
+    assert not (tmp_path / "again.npz").exists()
+
+
+class Spin(NamedTuple):
+    """A state with a key in it, beside its position, that the library knows nothing of."""
+
+    position: jax.Array
+    step: jax.Array
+    key: jax.Array
+    wide: jax.Array
+    nothing: jax.Array
+
+
+@ewsg.module
+class Spinning(ewsg.Kernel):
+    """A kernel of one's own, whose state is of a class of one's own."""
+
+    model: ewsg.Posterior = ewsg.static()
+
+    def init(self, key, position, data):
+        wide = jnp.asarray(2.0**-40, jnp.float64) + 1
+        return ewsg.KernelState(Spin(position, jnp.int32(0), key, wide, jnp.zeros((0, 3))), ())
+
+    def draw(self, key, state, data):
+        raise NotImplementedError
+
+    def transition(self, randomness, state, data):
+        raise NotImplementedError
+
+    def evaluations(self, data):
+        raise NotImplementedError
+
+    def check(self, position, data):
+        """Nothing."""
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+def test_keys_and_numbers_of_64_bits_and_none_come_back(tmp_path, x64, impl):
+    """In a state of a class that the library knows nothing of."""
+    _, samples = run(jnp.zeros(2, jnp.float32), lambda p: p)
+    kernel = Spinning(model=posterior(lambda p: p))
+    keys = jax.random.split(jax.random.key(3, impl=impl), 2)
+    state = jax.vmap(kernel.init, in_axes=(0, 0, None))(keys, samples.state.position, DATA)
+    dataclasses.replace(samples, state=state).save(tmp_path / "run.npz")
+    if impl == "rbg":
+        with pytest.raises(ValueError, match=r"kernel must be that of the run.*key"):
+            ewsg.load(tmp_path / "run.npz", kernel=kernel, data=DATA)
+        return
+    again = ewsg.load(tmp_path / "run.npz", kernel=kernel, data=DATA).state
+    assert type(again.dynamics) is Spin
+    assert jax.random.key_impl(again.dynamics.key) == jax.random.key_impl(keys)
+    np.testing.assert_array_equal(jax.random.key_data(again.dynamics.key), jax.random.key_data(keys))
+    np.testing.assert_array_equal(again.dynamics.wide, state.dynamics.wide)
+    assert again.dynamics.wide.dtype == jnp.float64
+    assert again.dynamics.nothing.shape == (2, 0, 3)
+
+
+def test_a_kernel_or_data_of_another_run_are_refused(tmp_path):
+    kernel, samples = run(jnp.zeros(2), lambda p: p)
+    samples.save(tmp_path / "run.npz")
+    model = posterior(lambda p: p)
+    for given, match in (
+        ({"kernel": kernel}, r"data must be given where kernel is"),
+        ({"data": DATA}, r"kernel must be given where data is"),
+        ({"kernel": model, "data": DATA}, r"kernel must be a Kernel \(that of the run"),
+        (
+            {"kernel": ewsg.ld(model, 0.1), "data": DATA},
+            r"kernel must be that of the run.*the file has state.*momentum",
+        ),
+        ({"kernel": kernel, "data": DATA[:3]}, r"data must be all 6 rows that init saw; got 3"),
+        ({"kernel": kernel, "data": 3}, r"data must be a tree of arrays"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=match):
+            ewsg.load(tmp_path / "run.npz", **given)
+
+
+def test_a_file_of_64_bits_is_refused_in_32(tmp_path):
+    """Where its states would lose half of their bits."""
+    kernel = ewsg.ewsg(posterior(lambda p: p), 1e-2, friction=1.0, batch_size=2)
+    with jax.enable_x64(True):
+        samples = ewsg.sample(KEY, kernel, np.zeros(2), DATA, 12, num_chains=2)
+        samples.save(tmp_path / "run.npz")
+    assert ewsg.load(tmp_path / "run.npz").position.dtype == np.float64
+    with pytest.raises(ValueError, match=r"float32 of it and float64 in the file \(jax_enable_x64 must be as"):
+        ewsg.load(tmp_path / "run.npz", kernel=kernel, data=DATA)
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class Twins:
+    """Two arrays under one key."""
+
+    def __init__(self, one, other):
+        self.both = (one, other)
+
+    def tree_flatten_with_keys(self):
+        return [(jax.tree_util.GetAttrKey("x"), x) for x in self.both], None
+
+    @classmethod
+    def tree_unflatten(cls, _, children):
+        return cls(*children)
+
+
+@pytest.mark.parametrize("where", [lambda p: p, lambda p: {"p": p, "q": [None, (p,)]}], ids=["itself", "deeper"])
+@pytest.mark.parametrize(
+    "position",
+    [
+        Twins(jnp.zeros(2), jnp.ones(2)),
+        {"a": Parameters(jnp.zeros(2), jnp.ones(2)), "b": [Parameters(jnp.ones(2), jnp.ones(()))]},
+        (Parameters(jnp.zeros(2), None),),
+    ],
+    ids=["twins", "named tuples in plain containers", "with nothing in it"],
+)
+def test_positions_of_classes_of_ones_own(tmp_path, position, where):
+    """Wherever they stand in what is kept."""
+    kernel, samples = run(position, lambda p: jax.tree.leaves(p)[0], keep=where, moments=ewsg.moments(where))
+    samples.save(tmp_path / "run.npz")
+    with pytest.raises(ValueError, match="position must be a tree like the run's position"):
+        ewsg.load(tmp_path / "run.npz")
+    same(samples, ewsg.load(tmp_path / "run.npz", position, kernel=kernel, data=DATA))
+
+
+def test_a_position_of_a_class_is_not_needed_for_draws_of_arrays(tmp_path):
+    _, samples = run(MLP, lambda p: eqx.combine(p, STATIC)(jnp.ones(2)), keep=lambda p: p.layers[0].bias)
+    samples.save(tmp_path / "run.npz")
+    np.testing.assert_array_equal(ewsg.load(tmp_path / "run.npz").draws, samples.draws)

@@ -63,7 +63,7 @@ def test_going_on_with_a_shared_memory(kernel, tmp_path):
     whole = run(kernel, CENTER, 30, num_chains=3)
     half = run(kernel, CENTER, 17, num_chains=3)
     half.save(tmp_path / "half.npz")
-    state = ewsg.load(tmp_path / "half.npz").state
+    state = ewsg.load(tmp_path / "half.npz", kernel=kernel, data=DATA).state
     assert shapes(state.memory) == shapes(half.state.memory)
     rest = run(kernel, None, 13, state=state)
     np.testing.assert_array_equal(rest.position, whole.position[:, 17:])

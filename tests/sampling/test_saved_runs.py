@@ -11,8 +11,9 @@ from tests.sampling import saved_runs
 def test_everything_comes_back_and_goes_on(name, tmp_path):
     samples = saved_runs.make(name, num_chains=2)
     samples.save(tmp_path / "run.npz")
-    position = saved_runs.RUNS[name].position if name == "sghmc_named_tuple" else None
-    again = ewsg.load(tmp_path / "run.npz", position)
+    run = saved_runs.RUNS[name]
+    position = run.position if name == "sghmc_named_tuple" else None
+    again = ewsg.load(tmp_path / "run.npz", position, kernel=run.kernel, data=run.data)
     written = saved_runs.contents(samples)
     assert saved_runs.contents(again) == written
     on, never_stopped = (saved_runs.make(name, num_steps=4, state=which.state) for which in (again, samples))

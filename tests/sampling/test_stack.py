@@ -279,14 +279,24 @@ def test_positions_keep_their_dtype(x64, dtype):
 
 
 def test_runs_are_saved(tmp_path):
-    runs = run(ewsg.stack(kernels_of("svrg")))
+    stack = ewsg.stack(kernels_of("svrg"))
+    runs = run(stack)
     runs.save(tmp_path / "runs.npz")
-    loaded = ewsg.StackedSamples.load(tmp_path / "runs.npz")
-    with pytest.raises(ValueError, match=r"it holds StackedSamples\(.*, no samples"):
+    with pytest.raises(ValueError, match=r"it holds samples of a stack, which ewsg_jax.StackedSamples.load reads"):
         ewsg.load(tmp_path / "runs.npz")
-    np.testing.assert_array_equal(loaded[1].position, runs[1].position)
-    np.testing.assert_array_equal(loaded.values["step_size"], STEPS)
-    same(loaded[2].state, runs[2].state, 0)
+    runs[0].save(tmp_path / "one.npz")
+    with pytest.raises(ValueError, match=r"it holds samples, which ewsg_jax.load reads"):
+        ewsg.StackedSamples.load(tmp_path / "one.npz")
+    whole = ewsg.StackedSamples.load(tmp_path / "runs.npz", kernel=stack, data=ROWS)
+    same(whole[2].state, runs[2].state, 0)
+    without = ewsg.StackedSamples.load(tmp_path / "runs.npz")
+    with pytest.raises(AttributeError, match="samples.state has no position"):
+        _ = without[2].state.position
+    for loaded in (whole, without):
+        np.testing.assert_array_equal(loaded[1].position, runs[1].position)
+        np.testing.assert_array_equal(loaded.values["step_size"], STEPS)
+        np.testing.assert_array_equal(loaded.diverged_at, runs.diverged_at)
+        assert len(loaded) == len(STEPS)
 
 
 def test_runs_in_arviz():

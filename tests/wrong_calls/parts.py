@@ -40,18 +40,6 @@ of(
     ),
 )
 of(
-    "saved_as",
-    ("no text", T, "tag", "3 (int)", "must be a text that no other class has", lambda: ewsg.saved_as(3)),
-    (
-        "a plain class",
-        T,
-        "saved_as",
-        "Twice",
-        "must decorate a named tuple or a dataclass",
-        lambda: ewsg.saved_as("tests.twice")(Twice),
-    ),
-)
-of(
     "rows.row_law",
     ("no rows", V, "batch_size", "0", WHOLE, lambda: ewsg.rows.row_law(0, True, "random")),
     (

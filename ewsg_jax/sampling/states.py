@@ -1,0 +1,139 @@
+"""The states of chains in files: arrays by key paths, in the structure of what a kernel's `init` returns.
+
+A file names no classes, so the states come back where there is the kernel again: `resume` has it, and `load` takes it.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax._kernel import Kernel, KernelState, RowsSeen, check_rows
+from ewsg_jax._types import Data, PyTree
+from ewsg_jax.sampling import archive
+from ewsg_jax.sampling.archive import Contents
+from ewsg_jax.sampling.devices import Devices
+from ewsg_jax.sampling.starts import state_shapes
+from ewsg_jax.stacking._stack import over_data
+from ewsg_jax.stacking.data import StackedData
+from ewsg_jax.streams import Stream
+
+STATE = "state"
+"""What the names of a state's arrays begin with."""
+
+
+class SavedState(NamedTuple):
+    """The states of chains as a file holds them.
+
+    Attributes:
+        positions: their shapes, leading axis chain.
+        arrays: by name.
+        rows: how many rows of data `init` saw, None where it does not say.
+        on_device: whether they were arrays of JAX.
+    """
+
+    positions: PyTree
+    arrays: dict[str, Any]
+    rows: int | None
+    on_device: bool
+
+
+class StateNotLoaded:
+    """In the place of `samples.state`, of samples that were loaded without their kernel.
+
+    Attributes:
+        step: the number of the last step.
+    """
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def __repr__(self) -> str:
+        return "samples.state, which ewsg_jax.load(path, kernel=kernel, data=data) gives"
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"samples were loaded without their kernel, so samples.state has no {name}: give "
+            "ewsg_jax.load(path, kernel=kernel, data=data) those of the run"
+        )
+
+
+def as_run(kernel: Kernel, data: Any) -> tuple[Kernel, Any]:
+    """Return the kernel and the shapes of the data that a run of these has, of a stack over data sets its.
+
+    Raises:
+        TypeError, ValueError: the data are none, or not of as many data sets as the stack.
+    """
+    if isinstance(data, StackedData):
+        kernel, data = over_data(kernel, len(data)), data.rows
+    if isinstance(data, Stream):
+        return kernel, data
+    _check.data(data)
+    return kernel, _check.shapes(data)
+
+
+def describe(state: KernelState) -> dict[str, Any]:
+    """Return what the text of a file says of states."""
+    return {
+        "position": archive.describe_position(state.position),
+        "rows": None if state.rows is None else int(state.rows.count),
+        "step": int(np.ravel(state.step)[0]),
+        "on_device": any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(state)),
+    }
+
+
+def entries(state: KernelState) -> dict[str, Any]:
+    """Return the arrays of states by their names in a file."""
+    return archive.entries(STATE, state)
+
+
+def saved(contents: Contents, position: PyTree) -> SavedState:
+    """Return the states in a file.
+
+    Raises:
+        UnreadableError: it describes none.
+        ValueError: the position is missing where its structure is not in the file, or does not fit.
+    """
+    positions = archive.position_shapes(contents.told("position"), position)
+    return SavedState(positions, contents.under(STATE), contents.told("rows"), contents.told("on_device", bool))
+
+
+def restored(
+    found: SavedState, kernel: Kernel, data: Data, devices: Devices | None = None, placed: Data = None
+) -> KernelState:
+    """Return states in the structure of those of a kernel.
+
+    Args:
+        found: what is in the file.
+        kernel: a kernel, or a stack.
+        data: as a tree of arrays, their shapes, or a stream.
+        devices: as of a run.
+        placed: the data on these.
+
+    Raises:
+        TypeError, ValueError: the kernel and the data are not those of such a run.
+    """
+    if isinstance(data, Stream):
+        data = data.shapes()
+    if found.rows is not None:
+        check_rows(KernelState((), (), RowsSeen(found.rows)), data)
+    shapes = state_shapes(kernel, data, found.positions, False, devices, placed)
+    like = archive.entries(STATE, shapes)
+    takes = "kernel must be that of the run, with states like those in the file"
+    for others, which in ((found.arrays, like), (like, found.arrays)):
+        missing = [name for name in others if name not in which]
+        if missing:
+            has, lacks = ("the file", "its states") if which is like else ("its states", "the file")
+            raise ValueError(f"{takes}; got {kernel!r}: {has} has {missing[0]}, {lacks} not")
+    for name, leaf in like.items():
+        if leaf.dtype != found.arrays[name].dtype:
+            raise ValueError(
+                f"{takes}; got {kernel!r}: {name} is {leaf.dtype} of it and {found.arrays[name].dtype} in the file "
+                "(jax_enable_x64 must be as in the run)"
+            )
+    leaves = [found.arrays[name] for name in like]
+    return jax.tree.unflatten(
+        jax.tree.structure(shapes), [jnp.asarray(x) for x in leaves] if found.on_device else leaves
+    )
