@@ -1,11 +1,14 @@
 """Runs in files: a NumPy archive whose entries are arrays named by key paths, and a JSON text about them.
 
-The draws of a position `{"a": …}` are the entry `draws['a']`, the last momenta `state.dynamics.momentum`: `numpy.load`
-reads them. Nothing is pickled, and no class is named. What is not in a file is the structure of trees of classes. That
-of a state is the structure of what the kernel's `init` returns. That of a position with classes in it, such as a named
-tuple or the parameters of a network, is asked for. Dictionaries, lists, tuples and None are described in the text.
+The draws of a position `{"a": …}` are the entry `draws['a']`, the last momenta `state.dynamics.momentum`:
+`numpy.load` reads them. Nothing is pickled, and no class is named.
+
+The text describes trees of dictionaries, lists, tuples and None. The structure of others is not in a file. That of
+a state is the structure of what the kernel's `init` returns. That of a position with classes in it, such as a named
+tuple or the parameters of a network, is asked for.
 """
 
+import ast
 import errno
 import io
 import json
@@ -22,8 +25,7 @@ from ewsg_jax import _check
 from ewsg_jax._types import PyTree
 from ewsg_jax.files import path_of, write_whole
 
-FORMAT, ABOUT = "ewsg_jax 1", "about"
-PLAIN = (bool, int, float, str, type(None))
+FORMAT, ABOUT, POSITION = "ewsg_jax 1", "about", "position"
 KEYS_OF = "keys of "
 """Begins what is said of the dtype of PRNG keys; their implementation follows."""
 
@@ -174,41 +176,38 @@ def _decoded(array: np.ndarray, dtype: str | None) -> Any:
     return array.view(np.dtype(dtype))
 
 
-def describe(tree: PyTree, position: PyTree, name: str) -> Any:
-    """Return what the text says of a tree's structure.
+def describe(tree: PyTree, position: PyTree, name: str) -> str:
+    """Return a tree of dictionaries, lists, tuples and None as a literal of Python with 0 for each array.
 
     Args:
-        tree: of dictionaries, lists, tuples and None, in which there may be trees of the structure of the position.
-        position: the position of the run's states.
+        tree: the tree.
+        position: a tree whose structure may occur in it; the text has "position" there.
         name: what the tree is called in messages.
 
     Raises:
         TypeError: there is another class in it.
     """
-    if not is_plain(position) and jax.tree.structure(tree) == jax.tree.structure(position):
-        return "position"
-    if tree is None:
-        return None
-    if type(tree) is dict and all(isinstance(key, PLAIN) for key in tree):
-        return {"dict": [[key, describe(item, position, f"{name}[{key!r}]")] for key, item in tree.items()]}
-    if type(tree) in (list, tuple):
-        return {type(tree).__name__: [describe(item, position, f"{name}[{k}]") for k, item in enumerate(tree)]}
-    if jax.tree_util.all_leaves([tree]):
-        return "array"
-    raise TypeError(
-        "samples must be of dictionaries, lists, tuples, arrays and trees of the position's structure to be saved: "
-        "give sample a function keep that returns such, or take samples.draws apart yourself; got "
-        f"{_check.describe(tree)} as {name}"
-    )
+    known, needs_it = jax.tree.structure(position), not is_plain(position)
+
+    def is_position(part: PyTree) -> bool:
+        return needs_it and jax.tree.structure(part) == known
+
+    marked = jax.tree.map(lambda part: POSITION if is_position(part) else 0, tree, is_leaf=is_position)
+    if not is_plain(marked):
+        raise TypeError(
+            f"{name} must be of dictionaries, lists, tuples, arrays and trees of the position's structure to be "
+            f"saved: give sample a function keep that returns such; got {_check.describe(tree)}"
+        )
+    return repr(marked)
 
 
 def is_plain(tree: PyTree) -> bool:
-    """Return whether a tree is of dictionaries, lists, tuples and None alone."""
-    if type(tree) is dict:
-        return all(isinstance(key, PLAIN) and is_plain(item) for key, item in tree.items())
-    if type(tree) in (list, tuple):
-        return all(map(is_plain, tree))
-    return tree is None or jax.tree_util.all_leaves([tree])
+    """Return whether a tree is of dictionaries, lists, tuples and None alone, so that a literal describes it."""
+    marked = jax.tree.map(lambda _: 0, tree)
+    try:
+        return jax.tree.structure(ast.literal_eval(repr(marked))) == jax.tree.structure(marked)
+    except (ValueError, SyntaxError):
+        return False
 
 
 def structure(described: Any, position: Callable[[], PyTree]) -> PyTree:
@@ -221,34 +220,24 @@ def structure(described: Any, position: Callable[[], PyTree]) -> PyTree:
     Raises:
         UnreadableError: it describes none.
     """
-    match described:
-        case None:
-            return None
-        case "array":
-            return 0
-        case "position":
-            return position()
-        case {"dict": [*items]} if all(isinstance(item, list) and len(item) == 2 for item in items):
-            if all(isinstance(key, PLAIN) for key, _ in items):
-                return {key: structure(item, position) for key, item in items}
-        case {"list": [*items]}:
-            return [structure(item, position) for item in items]
-        case {"tuple": [*items]}:
-            return tuple(structure(item, position) for item in items)
-    raise UnreadableError(f"it describes no tree: {described!r}")
+    try:
+        marked = ast.literal_eval(described)
+    except Exception as error:
+        raise UnreadableError(f"it describes no tree: {described!r}") from error
+    return jax.tree.map(lambda part: position() if part == POSITION else part, marked)
 
 
 def describe_position(position: PyTree) -> dict[str, Any]:
-    """Return what the text says of a position: its structure where that is plain, and the leaves' names and shapes."""
+    """Return the structure of a position, and the names, shapes and dtypes of its arrays."""
     leaves = entries("", position)
     return {
-        "structure": describe(position, None, "position") if is_plain(position) else "position",
+        "structure": describe(position, position, POSITION),
         "leaves": [[name, list(np.shape(x)), np.dtype(x.dtype).name] for name, x in leaves.items()],
     }
 
 
 def position_shapes(described: Any, position: PyTree) -> PyTree:
-    """Return the shapes of a position that was described.
+    """Return the shapes of a position that was described, in the dtypes that JAX has now.
 
     Args:
         described: what `describe_position` returned.
@@ -258,31 +247,19 @@ def position_shapes(described: Any, position: PyTree) -> PyTree:
         UnreadableError: it describes none.
         ValueError: the position is missing, or has another structure.
     """
-    match described:
-        case {"structure": told, "leaves": [_, *_] as leaves} if all(map(_is_leaf, leaves)):
-            like = structure(told, lambda: position)
-        case _:
-            raise UnreadableError(f"it describes no position: {described!r}")
-    if list(entries("", like)) != [name for name, _, _ in leaves]:
-        if told != "position":
-            raise UnreadableError(f"it describes no position: {described!r}")
-        raise ValueError(
-            f"position must be a tree like the run's position, of {len(leaves)} arrays "
-            f"({', '.join(name for name, _, _ in leaves[:3])}{', …' * (len(leaves) > 3)}), for its classes are not "
-            "kept in the file: give load(path, position=…) where the run started, or a tree of that structure, such "
-            "as a new network's parameters (of equinox, eqx.filter(network, eqx.is_inexact_array)); got "
-            f"{_check.describe(position)}"
-        )
-    # In the dtypes that JAX has now.
-    dtypes = [jnp.result_type(np.empty(0, dtype)) for _, _, dtype in leaves]
-    shapes = [
-        jax.ShapeDtypeStruct(tuple(shape), dtype) for (_, shape, _), dtype in zip(leaves, dtypes, strict=True)
-    ]
-    return jax.tree.unflatten(jax.tree.structure(like), shapes)
-
-
-def _is_leaf(described: Any) -> bool:
-    match described:
-        case [str(), [int(), *rest], str()]:
-            return all(isinstance(size, int) for size in rest)
-    return False
+    try:
+        leaves, like = described["leaves"], structure(described["structure"], lambda: position)
+        arrays = {name: np.broadcast_to(np.zeros((), dtype), shape) for name, shape, dtype in leaves}
+        shapes = [_check.shapes(x) for x in arrays.values()]
+    except Exception as error:
+        raise UnreadableError(f"it describes no position: {_check.reason(error)}") from error
+    if arrays and list(entries("", like)) == list(arrays):
+        return jax.tree.unflatten(jax.tree.structure(like), shapes)
+    if POSITION not in described["structure"]:
+        raise UnreadableError(f"it describes no position: {described!r}")
+    raise ValueError(
+        f"position must be a tree like the run's position, of {len(arrays)} arrays "
+        f"({', '.join(list(arrays)[:3])}{', …' * (len(arrays) > 3)}), for its classes are not kept in the file: "
+        "give load(path, position=…) where the run started, or a tree of that structure, such as a new network's "
+        f"parameters (of equinox, eqx.filter(network, eqx.is_inexact_array)); got {_check.describe(position)}"
+    )

@@ -200,7 +200,7 @@ def _read(folder: Path, batches: Batches, first: int, position: PyTree) -> Earli
 
 
 def _starts(request: Request, size: int) -> tuple[PyTree, KernelState | None, bool]:
-    """Return where all chains start, in numbers: position, state, and whether the position has an axis of chains."""
+    """Return where all chains start: position, state, and whether the position has an axis of chains."""
     position, stacked = request.position, bool(request.stacked)
     if position is not None and is_function(position):
         # By batches, as in the run itself: not all may fit on the device.

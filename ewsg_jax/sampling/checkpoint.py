@@ -123,7 +123,7 @@ def _batches(whole: Contents, head: dict[str, Any], position: Position | None) -
     if whole.told("continues", bool):
         return Batches(head, stacked, None, saved(whole, position))
     like = archive.position_shapes(whole.told("position"), position)
-    return Batches(head, stacked, whole.tree("position", like), None)
+    return Batches(head, stacked, whole.tree(archive.POSITION, like), None)
 
 
 def write_batches(
@@ -137,10 +137,8 @@ def write_batches(
     folder.mkdir(exist_ok=True)
     about: dict[str, Any] = {"head": head, "stacked": stacked, "continues": state is not None}
     if state is None:
-        about, arrays = (
-            about | {"position": archive.describe_position(position)},
-            archive.entries("position", position),
-        )
+        about["position"] = archive.describe_position(position)
+        arrays = archive.entries(archive.POSITION, position)
     else:
         about, arrays = about | states.describe(state), states.entries(state)
     archive.write(folder / RUN, HOLDS_BATCHES, about, arrays)

@@ -105,7 +105,7 @@ def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples |
 
 
 def _resumed(request: Request, earlier: Earlier | Batches) -> Request:
-    """Return what a run that resumes is asked for: with the states of its checkpoint, or with all chains' starts."""
+    """Return the request of a run that resumes, with the states of its checkpoint or with all chains' starts."""
     if earlier.state is not None:
         kernel, data = request.kernel, request.data
         state = states.restored(earlier.state, kernel, data, request.devices, request.placed)

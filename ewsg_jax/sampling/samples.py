@@ -357,8 +357,8 @@ def load(
         data: of the run, given with the kernel: together they tell the structure of the states.
 
     Raises:
-        TypeError, ValueError: the path is none, the file is not one of samples or is damaged, or another argument is
-            missing or is not that of the run.
+        TypeError, ValueError: the path is none, the file is not one of samples or is damaged, or another argument
+            is missing or is not that of the run.
         OSError: the file cannot be read.
 
     Example:

@@ -86,7 +86,7 @@ def _earlier_state(
     kernel: Kernel, data: Data, state: KernelState, num_chains: int, devices: Devices | None, placed: Data
 ) -> tuple[KernelState, bool, Callable[[], KernelState]]:
     """Check an earlier run's states."""
-    chains = _chains_of(kernel, state, num_chains)
+    _chains_of(kernel, state, num_chains)
     _check.held("state", state)
     check_rows(state, data)
     kernel.check(jax.tree.map(lambda x: jnp.asarray(x)[0], state.position), data)

@@ -1,6 +1,6 @@
 """The states of chains in files: arrays by key paths, in the structure of what a kernel's `init` returns.
 
-A file names no classes, so the states come back where there is the kernel again: `resume` has it, and `load` takes it.
+A file names no classes. The states come back where there is the kernel again: `resume` has it, `load` takes it.
 """
 
 from typing import Any, NamedTuple
@@ -121,17 +121,12 @@ def restored(
         check_rows(KernelState((), (), RowsSeen(found.rows)), data)
     shapes = state_shapes(kernel, data, found.positions, False, devices, placed)
     like = archive.entries(STATE, shapes)
-    takes = "kernel must be that of the run, with states like those in the file"
-    for others, which in ((found.arrays, like), (like, found.arrays)):
-        missing = [name for name in others if name not in which]
-        if missing:
-            has, lacks = ("the file", "its states") if which is like else ("its states", "the file")
-            raise ValueError(f"{takes}; got {kernel!r}: {has} has {missing[0]}, {lacks} not")
-    for name, leaf in like.items():
-        if leaf.dtype != found.arrays[name].dtype:
+    wants, has = ({name: x.dtype for name, x in leaves.items()} for leaves in (like, found.arrays))
+    for name in has | wants:
+        if has.get(name) != wants.get(name):
             raise ValueError(
-                f"{takes}; got {kernel!r}: {name} is {leaf.dtype} of it and {found.arrays[name].dtype} in the file "
-                "(jax_enable_x64 must be as in the run)"
+                f"kernel must be that of the run, and jax_enable_x64 as in it; got {kernel!r}: {name} is "
+                f"{has.get(name, 'not')} in the file, {wants.get(name, 'not')} in its states"
             )
     leaves = [found.arrays[name] for name in like]
     return jax.tree.unflatten(

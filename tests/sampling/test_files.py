@@ -205,8 +205,8 @@ ABOUT = {
     "holds": "samples",
     "dtypes": {},
     "numbers": {},
-    "trees": {"draws": None, "moments": None},
-    "position": {"structure": "array", "leaves": [["", [2], "float32"]]},
+    "trees": {"draws": "None", "moments": "None"},
+    "position": {"structure": "0", "leaves": [["", [2], "float32"]]},
     "step": 3,
 }
 
@@ -218,13 +218,13 @@ ABOUT = {
         {"numbers": 3},
         {"numbers": {"nowhere": 3}},
         {"trees": 3},
-        {"trees": {"draws": "os.system", "moments": None}},
-        {"trees": {"draws": {"dict": [[1]]}, "moments": None}},
-        {"trees": {"draws": {"dict": [[[1], "array"]]}, "moments": None}},
-        {"trees": {"draws": "array", "moments": None}},
-        {"trees": {"draws": "position", "moments": None}, "position": 3},
-        {"trees": {"draws": "position", "moments": None}, "position": {"structure": "array", "leaves": []}},
-        {"trees": {"draws": None, "moments": {"dict": [["mean", None]]}}},
+        {"trees": {"draws": 3, "moments": "None"}},
+        {"trees": {"draws": "__import__('os').abort()", "moments": "None"}},
+        {"trees": {"draws": "[" * 10_000, "moments": "None"}},
+        {"trees": {"draws": "0", "moments": "None"}},
+        {"trees": {"draws": "'position'", "moments": "None"}, "position": 3},
+        {"trees": {"draws": "'position'", "moments": "None"}, "position": {"structure": "0", "leaves": []}},
+        {"trees": {"draws": "None", "moments": "{'mean': None}"}},
         {"dtypes": {"three": "bfloat16"}},
         {"dtypes": {"three": "no such"}},
         {"dtypes": {"three": "keys of nothing"}},
@@ -247,13 +247,13 @@ def test_names_that_meet_are_kept_apart(tmp_path):
 
 def test_what_cannot_be_saved_is_named(tmp_path):
     _, samples = run(jnp.zeros(2), lambda p: p, keep=lambda p: Parameters(p, p))
-    with pytest.raises(TypeError, match=r"samples must be of dictionaries.* as samples\.draws"):
+    with pytest.raises(TypeError, match=r"samples\.draws must be of dictionaries.*got Parameters"):
         samples.save(tmp_path / "run.npz")
     assert not list(tmp_path.iterdir())
 
 
 def test_numpy_alone_reads_it(tmp_path):
-    kernel, samples = run({"a": jnp.zeros(2)}, lambda p: p["a"], moments=ewsg.moments())
+    _, samples = run({"a": jnp.zeros(2)}, lambda p: p["a"], moments=ewsg.moments())
     samples.save(tmp_path / "run.npz")
     with np.load(tmp_path / "run.npz", allow_pickle=False) as found:
         np.testing.assert_array_equal(found["draws['a']"], samples.draws["a"])
@@ -268,7 +268,7 @@ def test_without_the_kernel_all_but_the_state_is_read(tmp_path):
     same(dataclasses.replace(samples, state=again.state), again)
     with pytest.raises(AttributeError, match=r"samples.state has no position: give ewsg_jax\.load\(path, kernel="):
         _ = again.state.position
-    with pytest.raises(AttributeError, match="samples.state has no"):
+    with pytest.raises(AttributeError, match=r"samples\.state has no"):
         again.save(tmp_path / "again.npz")
     with pytest.raises(TypeError, match=r"state must be .*got samples\.state, which ewsg_jax\.load\(path, kernel="):
         ewsg.sample(KEY, kernel, None, DATA, 5, state=again.state)
@@ -341,7 +341,7 @@ def test_a_kernel_or_data_of_another_run_are_refused(tmp_path):
         ({"kernel": model, "data": DATA}, r"kernel must be a Kernel \(that of the run"),
         (
             {"kernel": ewsg.ld(model, 0.1), "data": DATA},
-            r"kernel must be that of the run.*the file has state.*momentum",
+            r"kernel must be that of the run.*momentum is float32 in the file, not in",
         ),
         ({"kernel": kernel, "data": DATA[:3]}, r"data must be all 6 rows that init saw; got 3"),
         ({"kernel": kernel, "data": 3}, r"data must be a tree of arrays"),
@@ -357,7 +357,7 @@ def test_a_file_of_64_bits_is_refused_in_32(tmp_path):
         samples = ewsg.sample(KEY, kernel, np.zeros(2), DATA, 12, num_chains=2)
         samples.save(tmp_path / "run.npz")
     assert ewsg.load(tmp_path / "run.npz").position.dtype == np.float64
-    with pytest.raises(ValueError, match=r"float32 of it and float64 in the file \(jax_enable_x64 must be as"):
+    with pytest.raises(ValueError, match=r"jax_enable_x64 as in it.* is float64 in the file, float32 in its"):
         ewsg.load(tmp_path / "run.npz", kernel=kernel, data=DATA)
 
 

@@ -290,7 +290,7 @@ def test_runs_are_saved(tmp_path):
     whole = ewsg.StackedSamples.load(tmp_path / "runs.npz", kernel=stack, data=ROWS)
     same(whole[2].state, runs[2].state, 0)
     without = ewsg.StackedSamples.load(tmp_path / "runs.npz")
-    with pytest.raises(AttributeError, match="samples.state has no position"):
+    with pytest.raises(AttributeError, match=r"samples\.state has no position"):
         _ = without[2].state.position
     for loaded in (whole, without):
         np.testing.assert_array_equal(loaded[1].position, runs[1].position)
