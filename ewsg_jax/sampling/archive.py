@@ -10,7 +10,6 @@ tuple or the parameters of a network, is asked for.
 
 import ast
 import errno
-import io
 import json
 import zipfile
 from collections.abc import Callable, Mapping
@@ -150,14 +149,16 @@ def _read(file: BinaryIO, holds: tuple[str, ...], without: str | None) -> Conten
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    # All bytes at once, so that their checksum is looked at: NumPy's reader stops where the header says, which when
-    # damaged may be too early for that.
-    return np.lib.format.read_array(io.BytesIO(archive.read(f"{name}.npy")), allow_pickle=False)
+    with archive.open(f"{name}.npy") as file:
+        array = np.lib.format.read_array(file, allow_pickle=False)
+        # NumPy's reader stops where the header says, which may be damaged; the checksum is compared at the end.
+        file.read()
+    return array
 
 
 def _encoded(value: Any) -> tuple[np.ndarray, str | None]:
     """Return an array of a dtype that NumPy's format knows, and what it is of where that is another one."""
-    if jnp.issubdtype(getattr(value, "dtype", None), jax.dtypes.prng_key):
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         return np.asarray(jax.random.key_data(value)), f"{KEYS_OF}{jax.random.key_impl(value)}"
     array = np.asarray(value)
     if array.dtype.kind == "O":
