@@ -23,6 +23,7 @@ import numpy as np
 from ewsg_jax import _check
 from ewsg_jax._types import PyTree
 from ewsg_jax.files import path_of, write_whole
+from ewsg_jax.sampling.host import is_key
 
 FORMAT, ABOUT, POSITION = "ewsg_jax 1", "about", "position"
 KEYS_OF = "keys of "
@@ -158,7 +159,7 @@ def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 
 def _encoded(value: Any) -> tuple[np.ndarray, str | None]:
     """Return an array of a dtype that NumPy's format knows, and what it is of where that is another one."""
-    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+    if is_key(value):
         return np.asarray(jax.random.key_data(value)), f"{KEYS_OF}{jax.random.key_impl(value)}"
     array = np.asarray(value)
     if array.dtype.kind == "O":

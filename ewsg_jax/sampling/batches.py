@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check
@@ -23,6 +24,7 @@ from ewsg_jax._types import PyTree
 from ewsg_jax.files import path_of
 from ewsg_jax.sampling import checkpoint, consistency, states
 from ewsg_jax.sampling.checkpoint import HOLDS, HOLDS_BATCHES, RUN, Batches, Earlier
+from ewsg_jax.sampling.host import is_key, on_host
 from ewsg_jax.sampling.request import Request
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.starts import is_function, make_starts, num_chains_of, shares_memory, split
@@ -57,7 +59,7 @@ def of_all(run: Callable[[Request], Samples], request: Request, size: int) -> Sa
             break
         draws = _put(draws, part, first, total)
         # In the host's memory, and what was drawn in one place alone.
-        parts.append(dataclasses.replace(part, draws=None, state=jax.tree.map(np.asarray, part.state)))
+        parts.append(dataclasses.replace(part, draws=None, state=on_host(part.state)))
     done = sum(part.num_chains for part in parts)
     return dataclasses.replace(
         _joined(parts, shares_memory(request.kernel, parts[0].state)),
@@ -95,6 +97,10 @@ def _of_chains(f: Callable[..., np.ndarray], states: list[KernelState], shared_m
     return made._replace(memory=states[0].memory) if shared_memory else made
 
 
+def _behind_each_other(*leaves: Any) -> Any:
+    return (jnp if is_key(leaves[0]) else np).concatenate(leaves)
+
+
 def _put(room: PyTree, part: Samples, first: int, total: int) -> PyTree:
     """Return room for the draws of all chains, with a batch's in it."""
     if room is None:
@@ -124,7 +130,7 @@ def _joined(parts: list[Samples], shared_memory: bool) -> Samples:
         first,
         **{name: put([getattr(part, name) for part in parts]) for name in names},
         moments=moments,
-        state=_of_chains(lambda *x: np.concatenate(x), [part.state for part in parts], shared_memory),
+        state=_of_chains(_behind_each_other, [part.state for part in parts], shared_memory),
         evaluations=np.rint(counts @ spent / counts.sum()).astype(np.int64),
         gradient_evaluations=sum(part.gradient_evaluations for part in parts),
         compile_seconds=sum(part.compile_seconds for part in parts),

@@ -7,6 +7,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 
@@ -41,10 +42,17 @@ class Clock:
         return bool(np.any(multihost_utils.process_allgather(np.bool_(mine))))
 
 
-def on_host(tree: PyTree) -> Any:
-    """Return a tree in NumPy arrays; what several processes hold parts of comes to each of them."""
+def is_key(x: Any) -> bool:
+    """Return whether an array is of typed PRNG keys, which NumPy does not have."""
+    return isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
-    def fetched(x: Any) -> np.ndarray:
+
+def on_host(tree: PyTree) -> Any:
+    """Return a tree in NumPy arrays, but for PRNG keys; what processes hold parts of comes to each of them."""
+
+    def fetched(x: Any) -> Any:
+        if is_key(x):
+            return x
         if isinstance(x, jax.Array) and not (x.is_fully_addressable or x.is_fully_replicated):
             return np.asarray(multihost_utils.process_allgather(x, tiled=True))
         return np.asarray(x)

@@ -10,6 +10,7 @@ import sys
 import time
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -114,6 +115,76 @@ def test_a_stopped_run_goes_on_bit_for_bit(monkeypatch, tmp_path, kind, after):
     # It has ended: it is read, and not run.
     monkeypatch.setattr(loop, "run", None)
     same_runs(ewsg.resume(tmp_path / "run", ROWS, kernel=kernel, progress=False, **given), whole)
+
+
+class Kept(NamedTuple):
+    """What is kept, of a class that the library knows nothing of."""
+
+    position: jax.Array
+    total: jax.Array
+
+
+def in_a_class(position):
+    """The position and its sum."""
+    return Kept(position, jnp.sum(position))
+
+
+@ewsg.module
+class Keyed(ewsg.gradients.GradientEstimator):
+    """An estimator that keeps a typed key in its memory."""
+
+    def init(self, key, position, data):
+        return {"key": key, "more": [None, jnp.zeros((0, 2))]}
+
+    def draw(self, key, data):
+        return jax.random.randint(key, (5,), 0, N)
+
+    def propose(self, randomness, memory, point, data, weight):
+        return ewsg.gradients.Estimate(self.posterior.gradient(point, data[randomness]), randomness), ()
+
+    def gradient_at(self, estimate, position, data):
+        return self.posterior.gradient(position, data[estimate.batch])
+
+    def evaluations(self, data):
+        return ewsg.gradients.Evaluations(5, 5)
+
+
+@pytest.mark.parametrize("size", [None, 2], ids=["at once", "in batches"])
+def test_draws_moments_and_memories_of_classes_of_ones_own(monkeypatch, tmp_path, size):
+    """Nothing of them is in the file: `resume` is given what makes them."""
+    kernel = ewsg.kernel(ewsg.dynamics.langevin(0.01), Keyed(posterior=MODEL))
+    given = {"keep": in_a_class, "moments": ewsg.moments(in_a_class)}
+    changes = {"chain_batch_size": size} | given
+    stopped(monkeypatch, tmp_path / "run", kernel, after=6, num_steps=40, **changes)
+    whole = ewsg.sample(KEY, kernel, jnp.zeros(D), ROWS, 40, randomness_memory=500, **(OPTIONS | changes))
+    again = ewsg.resume(tmp_path / "run", ROWS, kernel=kernel, progress=False, **given)
+    assert type(again.draws) is type(again.moments.mean) is Kept
+    for found, wanted in ((again.draws, whole.draws), (again.state.dynamics, whole.state.dynamics)):
+        for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+            np.testing.assert_array_equal(a, b)
+    keys = (run.state.memory["key"] for run in (again, whole))
+    np.testing.assert_array_equal(*map(jax.random.key_data, keys))
+    assert again.state.memory["more"][0] is None
+    assert again.state.memory["more"][1].shape == (4, 0, 2)
+
+
+@pytest.mark.parametrize("change", [lambda p: p, lambda p: {"a": p[:1]}, lambda p: jnp.int32(0)])
+@pytest.mark.parametrize("what", ["keep", "moments"])
+def test_a_function_that_has_changed_is_told(monkeypatch, tmp_path, change, what):
+    """Functions are known by their names: one that returns something else now would be broadcast, or fail."""
+
+    def kept(position):
+        return position[:1]
+
+    def given(function):
+        return {what: function if what == "keep" else ewsg.moments(function)}
+
+    stopped(monkeypatch, tmp_path / "run", after=6, **given(kept))
+    change.__name__, change.__qualname__ = kept.__name__, kept.__qualname__
+    # Moments of whole numbers are refused whatever they were before.
+    match = rf"{what} must return what it did when the run began|moments must return floating-point arrays"
+    with pytest.raises((TypeError, ValueError), match=match):
+        ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, progress=False, **given(change))
 
 
 def test_lost_chains_stay_lost(monkeypatch, tmp_path):

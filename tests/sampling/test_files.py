@@ -63,6 +63,17 @@ POSITIONS = {
         False,
     ),
     "named tuple": (Parameters(jnp.zeros(2), jnp.ones(())), lambda p: p.mean * p.scale, True),
+    "odd names": (
+        {
+            "a/b": jnp.zeros(2),
+            "a'b": jnp.ones(1),
+            "ü\n\x00": jnp.ones(()),
+            "": jnp.zeros((1, 1)),
+            "position": jnp.ones(1),
+        },
+        lambda p: p["a/b"],
+        False,
+    ),
     "flax": (PARAMETERS, lambda p: DENSE.apply(p, jnp.ones(2)), False),
     "flax, frozen": (freeze(PARAMETERS), lambda p: DENSE.apply(p, jnp.ones(2)), True),
     "network": (MLP, lambda p: eqx.combine(p, STATIC)(jnp.ones(2)), True),
