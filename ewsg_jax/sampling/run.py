@@ -1,5 +1,6 @@
 """A run, from what is asked for to what came out."""
 
+import contextlib
 import functools
 import time
 
@@ -70,25 +71,16 @@ def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples |
     look = Look(request)
 
     def run_some(some: Request, earlier: Earlier | None) -> Samples:
-        if isinstance(some.data, Stream):
-            return of_stream(some, some.data, earlier)
-        planned, outcome = plan(some, earlier)
-        compiled = make_steps(planned, outcome, request.seconds, request.progress)
-        outcome.watch.warn(kernel, outcome.state, some.data)
-        look.keep(outcome.watch.start, some.data)
-        return collect(some, planned, outcome, compiled)
-
-    def of_stream(some: Request, stream: Stream, earlier: Earlier | None) -> Samples:
-        windows = Windows(stream, some.key, kernel, bool(request.check_data))
-        try:
-            # No window but those at hand is held on to.
+        windows = Windows(some.data, some.key, kernel, some.check_data) if isinstance(some.data, Stream) else None
+        with contextlib.nullcontext() if windows is None else contextlib.closing(windows):
             planned, outcome = plan(some, earlier, windows)
             compiled = make_steps(planned, outcome, request.seconds, request.progress, windows)
-            outcome.watch.warn(kernel, outcome.state, windows.last.rows)
-            look.keep(outcome.watch.start, windows.last.rows)
-            return collect(some._replace(data=windows.last), planned, outcome, compiled)
-        finally:
-            windows.close()
+            # Of a stream no window but those at hand is held on to.
+            data = some.data if windows is None else windows.last
+            rows = some.data if windows is None else windows.last.rows
+            outcome.watch.warn(kernel, outcome.state, rows)
+            look.keep(outcome.watch.start, rows)
+            return collect(some._replace(data=data), planned, outcome, compiled)
 
     if request.chain_batch_size is None:
         assert not isinstance(earlier, Batches)

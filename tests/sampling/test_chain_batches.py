@@ -110,11 +110,11 @@ def test_a_batch_that_is_lost_rests_to_the_end():
 def test_what_was_sampled_before_a_failure_is_returned(monkeypatch):
     real = steps_of.make_steps
 
-    def failing(planned, outcome, seconds, progress):
+    def failing(*arguments):
         if failing.calls == 1:
             raise RuntimeError("out of memory")
         failing.calls += 1
-        return real(planned, outcome, seconds, progress)
+        return real(*arguments)
 
     failing.calls = 0
     monkeypatch.setattr(steps_of, "make_steps", failing)
