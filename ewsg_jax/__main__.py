@@ -1,7 +1,9 @@
 """The command line: `python -m ewsg_jax run configs/quickstart.toml`, `python -m ewsg_jax reproduce --list`."""
 
 import argparse
+import functools
 import importlib
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,12 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = commands.add_parser("run", help="run the experiment that a TOML file describes")
     command.add_argument("config", type=Path, metavar="CONFIG", help="a TOML file, such as configs/quickstart.toml")
     command.add_argument("--output", type=Path, metavar="FOLDER", help="where results go (default: results/NAME)")
-    command.add_argument("--seed", type=_seed, metavar="N", help="instead of the file's run.seed")
+    seed = functools.partial(_whole, 0, MOST_SEED)
+    command.add_argument("--seed", type=seed, metavar="N", help="replaces the file's run.seed")
     command.add_argument(
         "--processes",
-        type=_count,
+        type=functools.partial(_whole, 1, MOST_PROCESSES),
         metavar="N",
-        help="share the chains of each run among N processes: begun on this machine, or those of a cluster's job",
+        help="share the chains of each run among N processes: started on this machine, or those of a cluster's job",
     )
     # It has a parser of its own, which is not in the package.
     commands.add_parser(REPRODUCE, add_help=False, help="make an experiment of the papers again, in a checkout")
@@ -86,21 +89,11 @@ def _refuse(config: object, error: Exception) -> int:
     return USAGE_ERROR
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= MOST_PROCESSES:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {MOST_PROCESSES}; got {text!r}")
+def _whole(least: int, most: int, text: str) -> int:
+    """Return the whole number that an argument is."""
+    if not re.fullmatch("-?[0-9]+", text) or not least <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"must be a whole number from {least} to {most}; got {text!r}")
     return int(text)
-
-
-def _seed(text: str) -> int:
-    takes = f"must be a whole number from 0 to {MOST_SEED}"
-    try:
-        seed = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{takes}; got {text!r}") from None
-    if not 0 <= seed <= MOST_SEED:
-        raise argparse.ArgumentTypeError(f"{takes}; got {text}")
-    return seed
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ experiment: what an experiment is, and the rule that judges what a paper claims.
 running: its configuration, and its run, part after part.
 command: all experiments by their names, and the command line.
 predicting, metrics: methods that are judged by what they predict, one tuner for all, and their comparison.
-figures: lines in panels.
 decreasing: steps that fall as a power of the iteration.
 networks: networks of flax as posteriors.
 annotations: names for annotations.

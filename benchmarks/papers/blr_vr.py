@@ -8,7 +8,7 @@ symmetric splitting tells it. What the paper leaves open is told in the configur
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -16,10 +16,9 @@ import numpy as np
 
 from benchmarks.papers import metrics
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
-from benchmarks.papers.figures import Line, Panel, numbers
-from benchmarks.papers.predicting import Budget, Problem, folds, kernel_of, measured, run, scores, short
+from benchmarks.papers.predicting import Budget, folds, kernel_of, measured, run, scores, short
 from ewsg_jax import Kernel, datasets, models, stack, uld
-from ewsg_jax.experiments import ConfigError, Method, at_least, method_of
+from ewsg_jax.experiments import ConfigError, Line, Method, Panel, Problem, at_least, methods_of, numbers
 
 POSTERIOR = models.logistic_regression(prior_scale=0.1**0.5)
 METRIC, FULL, FOLDS = "log_likelihood", "full gradient", 5
@@ -32,27 +31,25 @@ KEPT = 10
 class Settings:
     """Chains, passes of the methods and of the full gradient, splits of each data set, steps that are tried."""
 
-    num_chains: int
+    num_chains: Annotated[int, at_least(2)]
     data_passes: tuple[float, ...]
-    full_passes: float
-    num_draws: int
-    reference_steps: int
+    full_passes: Annotated[float, at_least(1)]
+    num_draws: Annotated[int, at_least(2)]
+    reference_steps: Annotated[int, at_least(2 * KEPT)]
     splits: tuple[int, ...]
     data_sets: tuple[str, ...]
-    tuning_chains: int
+    tuning_chains: Annotated[int, at_least(2)]
     step_sizes: tuple[float, ...]
     methods: list = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        at_least("full", self, num_chains=2, num_draws=2, tuning_chains=2)
-        at_least("full", self, full_passes=1, reference_steps=2 * KEPT)
         if len(self.data_passes) != len(self.data_sets):
             raise ConfigError(f"full.data_passes must be one for each data set; got {self.data_passes}")
 
     @property
     def named(self) -> dict[str, Method]:
         """The methods by their labels."""
-        return {each.label: each for each in (method_of(table, i) for i, table in enumerate(self.methods, 1))}
+        return methods_of(self.methods)
 
     def budget(self, label: str, name: str) -> Budget:
         """Return how long a method runs on a data set; each chain is a repeat."""

@@ -17,7 +17,7 @@ response that a random network of ten hidden units gives, with noise, or a class
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -26,11 +26,9 @@ import numpy as np
 from benchmarks.papers import metrics
 from benchmarks.papers.annotations import Data
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
-from benchmarks.papers.figures import Panel
 from benchmarks.papers.networks import Network, Outputs, Perceptron, classes, numbers, start_of
 from benchmarks.papers.predicting import (
     Budget,
-    Problem,
     ends,
     has_friction,
     kernel_of,
@@ -41,7 +39,7 @@ from benchmarks.papers.predicting import (
     short,
 )
 from ewsg_jax import datasets, stack
-from ewsg_jax.experiments import ConfigError, Method, above_zero, at_least, method_of
+from ewsg_jax.experiments import ConfigError, Count, Method, Panel, Positive, Problem, at_least, methods_of
 from ewsg_jax.rows import all_rows
 
 REGRESSION, CLASSIFICATION = ("protein", "music"), ("letter", "susy")
@@ -113,31 +111,24 @@ class Settings:
     """Data sets and most of their rows, how long, and the grid; of `checked` data sets the check is told."""
 
     data: tuple[str, ...]
-    num_rows: int
-    noise_scale: float
+    num_rows: Annotated[int, at_least(100)]
+    noise_scale: Positive
     data_passes: float
-    num_repeats: int
-    ensemble: int
+    num_repeats: Count
+    ensemble: Count
     steps: tuple[float, ...]
     frictions: tuple[float, ...]
     checked: tuple[str, ...] = ()
     methods: list = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        at_least("full", self, num_rows=100, num_repeats=1, ensemble=1)
-        above_zero("full.noise_scale", self.noise_scale)
         if not self.data or set(self.data) - set(SOURCES):
             raise ConfigError(f"full.data must be some of {', '.join(SOURCES)}; got {list(self.data)}")
 
     @property
     def named(self) -> dict[str, Method]:
         """The methods by their labels; steps and frictions are found for them."""
-        found = {}
-        for number, table in enumerate(self.methods, 1):
-            more = {"step_size": 1.0} | ({"friction": 1.0} if has_friction(table.get("name")) else {})
-            method = method_of(more | table, number)
-            found[method.label] = method
-        return found
+        return methods_of(self.methods, step_size=1.0, friction=1.0)
 
 
 def grid(method: Method, settings: Settings, n: int) -> list[dict[str, float]]:

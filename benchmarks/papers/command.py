@@ -25,7 +25,7 @@ from benchmarks.papers import (
 )
 from benchmarks.papers.experiment import Experiment
 from benchmarks.papers.running import SCALES, Scale, run, stored, text_of
-from ewsg_jax.experiments import Folder, require_matplotlib
+from ewsg_jax.experiments import Folder, aligned, require_matplotlib
 
 EXPERIMENTS: dict[str, Experiment] = {
     each.name: each
@@ -116,13 +116,12 @@ def told(result: dict[str, Any], path: Path) -> str:
 
 def listed() -> str:
     """Return a line for each experiment: its name and source, what it took, and the last verdict that is stored."""
-    lines, name_width = [], max(map(len, EXPERIMENTS))
-    source_width = max(len(experiment.source) for experiment in EXPERIMENTS.values())
+    rows = []
     for name, experiment in EXPERIMENTS.items():
         found = stored(name)
         took = "not run" if found is None else f"{found['verdict']} ({found['scale']}, {spelled(found['seconds'])})"
-        lines.append(f"{name:{name_width}}  {experiment.source:{source_width}}  {took}")
-    return "\n".join(lines)
+        rows.append([name, experiment.source, took])
+    return "\n".join(aligned(rows, num_left=3))
 
 
 def spelled(seconds: float) -> str:

@@ -7,7 +7,7 @@ The exponents of the weights are of order h, so p = 1. Both have the same keys, 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -16,10 +16,9 @@ import numpy as np
 import ewsg_jax as ewsg
 from benchmarks.papers.annotations import Array
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
-from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.gaussian_mse import NEAR, slope
 from ewsg_jax import Kernel, Posterior, sample
-from ewsg_jax.experiments import at_least
+from ewsg_jax.experiments import Line, Panel, at_least
 
 START, SURE, ROUNDING = 3.0, 5.0, 1e-4
 """θ₀, at rest; the standard errors within which a mean is what it is said to be, and the least that one is."""
@@ -29,15 +28,12 @@ START, SURE, ROUNDING = 3.0, 5.0, 1e-4
 class Settings:
     """Chains for the data of each seed, n rows, and the steps, each for so long a time."""
 
-    num_chains: int
+    num_chains: Annotated[int, at_least(100)]
     data_seeds: tuple[int, ...]
-    num_rows: int
+    num_rows: Annotated[int, at_least(2)]
     friction: float
     step_sizes: tuple[float, ...]
     time: float
-
-    def __post_init__(self) -> None:
-        at_least("full", self, num_chains=100, num_rows=2)
 
 
 @dataclass(frozen=True)

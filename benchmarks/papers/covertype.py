@@ -8,7 +8,7 @@ rows come on top, and the sums of its bound take two passes before the first ste
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +17,20 @@ import numpy as np
 from benchmarks.papers import metrics
 from benchmarks.papers.annotations import Data
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
-from benchmarks.papers.figures import Line, Panel, numbers
-from benchmarks.papers.predicting import Budget, Problem, folds, kernel_of, measured, scores, short, tuned
+from benchmarks.papers.predicting import Budget, folds, kernel_of, measured, scores, short, tuned
 from ewsg_jax import datasets, models, sample
-from ewsg_jax.experiments import ConfigError, Method, above_zero, at_least, method_of
+from ewsg_jax.experiments import (
+    ConfigError,
+    Count,
+    Line,
+    Method,
+    Panel,
+    Positive,
+    Problem,
+    at_least,
+    methods_of,
+    numbers,
+)
 
 DIMENSION, TEST_FRACTION, PASSES = 54, 0.2, 1.0
 ACCURACY, LOG_LIKELIHOOD = "accuracy", "log_likelihood"
@@ -32,29 +42,24 @@ FOLDS = 5
 class Settings:
     """Repeats of so many chains, the prior's variances, steps that are tried in tuning, and FlyMC's run."""
 
-    num_repeats: int
-    ensemble: int
-    num_draws: int
-    prior_variances: tuple[float, ...]
-    tuning_chains: int
+    num_repeats: Count
+    ensemble: Count
+    num_draws: Count
+    prior_variances: tuple[Positive, ...]
+    tuning_chains: Count
     step_sizes: tuple[float, ...]
-    flymc_chains: int
-    flymc_steps: int
+    flymc_chains: Count
+    flymc_steps: Annotated[int, at_least(50)]
     methods: list = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        at_least(
-            "full", self, num_repeats=1, ensemble=1, num_draws=1, tuning_chains=1, flymc_chains=1, flymc_steps=50
-        )
-        for variance in self.prior_variances:
-            above_zero("full.prior_variances", variance)
         if FLYMC not in {each.name for each in self.named.values()}:
             raise ConfigError("methods must hold one of the name 'flymc'")
 
     @property
     def named(self) -> dict[str, Method]:
         """The methods by their labels."""
-        return {each.label: each for each in (method_of(table, i) for i, table in enumerate(self.methods, 1))}
+        return methods_of(self.methods)
 
     @property
     def by_batches(self) -> dict[str, Method]:

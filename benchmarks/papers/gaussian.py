@@ -9,7 +9,7 @@ import itertools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +17,9 @@ import numpy as np
 
 from benchmarks.papers.annotations import Array, Key
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
-from benchmarks.papers.figures import Line, Panel, numbers
 from benchmarks.papers.predicting import JUDGED, short, worst
 from ewsg_jax import METHODS, Kernel, Samples, check, models, sample, stack
-from ewsg_jax.experiments import Method, at_least, method_of
+from ewsg_jax.experiments import Count, Line, Method, Panel, at_least, methods_of, numbers
 
 NUM_ROWS = 50
 """The cᵢ."""
@@ -36,21 +35,18 @@ class Settings:
     All methods are run at each of `map_step_sizes` on the data of each seed too, with the chains of tuning.
     """
 
-    num_chains: int
-    data_passes: int
+    num_chains: Annotated[int, at_least(8 * JUDGED)]
+    data_passes: Count
     data_seeds: tuple[int, ...]
     step_sizes: tuple[float, ...]
-    tuning_chains: int
+    tuning_chains: Annotated[int, at_least(8)]
     map_step_sizes: tuple[float, ...] = ()
     methods: list = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        at_least("full", self, num_chains=8 * JUDGED, data_passes=1, tuning_chains=8)
 
     @property
     def named(self) -> dict[str, Method]:
         """The methods by their labels."""
-        return {each.label: each for each in (method_of(table, i) for i, table in enumerate(self.methods, 1))}
+        return methods_of(self.methods)
 
 
 def rows_of(seed: int) -> Array:

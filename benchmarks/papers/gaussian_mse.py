@@ -8,6 +8,7 @@ at the same step by.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -15,10 +16,9 @@ import numpy as np
 
 from benchmarks.papers.annotations import Array, Key
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
-from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.gaussian import MODEL, NUM_ROWS, rows_of
 from ewsg_jax import Kernel, ewsg, moments, sample, uld
-from ewsg_jax.experiments import at_least
+from ewsg_jax.experiments import Line, Panel, at_least
 
 NEAR = 0.25
 """How far a slope may be from the one that is claimed."""
@@ -31,7 +31,7 @@ class Settings:
     The panels: `times` at `small_step`; `short_steps` for `short_time`; `long_steps` for `long_time` after a tenth.
     """
 
-    num_chains: int
+    num_chains: Annotated[int, at_least(2)]
     data_seeds: tuple[int, ...]
     friction: float
     small_step: float
@@ -40,9 +40,6 @@ class Settings:
     short_time: float
     long_steps: tuple[float, ...]
     long_time: float
-
-    def __post_init__(self) -> None:
-        at_least("full", self, num_chains=2)
 
 
 def averages(kernel: Kernel[Array], data: Array, num_chains: int, lengths: Sequence[int], key: Key) -> np.ndarray:

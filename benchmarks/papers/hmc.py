@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,10 +26,22 @@ import numpy as np
 from benchmarks.papers import metrics
 from benchmarks.papers.annotations import Data
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
-from benchmarks.papers.figures import Line, Panel, numbers
-from benchmarks.papers.predicting import Budget, Problem, folds, has_friction, kernel_of, measured, short, tuned
+from benchmarks.papers.predicting import Budget, folds, has_friction, kernel_of, measured, short, tuned
 from ewsg_jax import Mode, datasets, find_mode, forecast, models
-from ewsg_jax.experiments import ConfigError, Method, above_zero, at_least, at_most, method_of
+from ewsg_jax.experiments import (
+    NOT_EMPTY,
+    ConfigError,
+    Count,
+    Line,
+    Method,
+    Panel,
+    Positive,
+    Problem,
+    at_least,
+    at_most,
+    methods_of,
+    numbers,
+)
 
 REGRESSION = ("concrete", "airfoil", "parkinsons_updrs", "parkinsons_updrs, 21 features", "bike")
 CLASSIFICATION = ("pima", "messidor", "eeg")
@@ -100,24 +112,17 @@ class Settings:
     """Data sets, repeats, passes, passes and folds of tuning, and the grid in units of L."""
 
     data: tuple[str, ...]
-    num_repeats: int
+    num_repeats: Count
     data_passes: float
-    num_draws: int
+    num_draws: Count
     tuning_passes: float
-    tuning_repeats: int
-    num_folds: int
-    steps: tuple[float, ...]
-    frictions: tuple[float, ...]
+    tuning_repeats: Count
+    num_folds: Annotated[int, at_least(1), at_most(FOLDS)]
+    steps: Annotated[tuple[Positive, ...], NOT_EMPTY]
+    frictions: Annotated[tuple[Positive, ...], NOT_EMPTY]
     methods: list = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        at_least("full", self, num_repeats=1, num_draws=1, tuning_repeats=1, num_folds=1)
-        at_most("full", self, num_folds=FOLDS)
-        for name in ("steps", "frictions"):
-            for value in getattr(self, name):
-                above_zero(f"full.{name}", value)
-            if not getattr(self, name):
-                raise ConfigError(f"full.{name} must not be empty")
         of_a_kind = set(self.data) <= set(REGRESSION) or set(self.data) <= set(CLASSIFICATION)
         if not self.data or not of_a_kind:
             known = f"some of {', '.join(REGRESSION)}, or some of {', '.join(CLASSIFICATION)}"
@@ -126,12 +131,7 @@ class Settings:
     @property
     def named(self) -> dict[str, Method]:
         """The methods by their labels; steps and frictions are found for them."""
-        found = {}
-        for number, table in enumerate(self.methods, 1):
-            more = {"step_size": 1.0} | ({"friction": 1.0} if has_friction(table.get("name")) else {})
-            method = method_of(more | table, number)
-            found[method.label] = method
-        return found
+        return methods_of(self.methods, step_size=1.0, friction=1.0)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import functools
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -22,10 +22,9 @@ from benchmarks.papers import curved
 from benchmarks.papers.annotations import Array, Data, Key
 from benchmarks.papers.decreasing import POWER, kernels
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
-from benchmarks.papers.figures import Line, Panel, numbers
 from benchmarks.papers.predicting import worst
 from ewsg_jax import Kernel, Posterior, Samples, check, models, sample, stack
-from ewsg_jax.experiments import ConfigError, Method, at_least, method_of
+from ewsg_jax.experiments import ConfigError, Count, Line, Method, Panel, at_least, method_of, numbers
 
 
 @dataclass(frozen=True)
@@ -37,22 +36,21 @@ class Settings:
     """
 
     dimensions: tuple[int, ...]
-    num_rows: int
-    batch_size: int
+    num_rows: Annotated[int, at_least(2)]
+    batch_size: Count
     noise_variance: float
     spread: float
-    num_iterations: int
-    num_chains: int
+    num_iterations: Annotated[int, at_least(100)]
+    num_chains: Annotated[int, at_least(8)]
     data_seeds: tuple[int, ...]
     factors: tuple[float, ...]
-    curved_chains: int
+    curved_chains: Annotated[int, at_least(100)]
     curved_steps: tuple[float, ...]
     curved_time: float
     curved_seeds: tuple[int, ...]
     methods: list = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        at_least("full", self, num_rows=2, batch_size=1, num_iterations=100, num_chains=8, curved_chains=100)
         if 1.0 not in self.factors:
             raise ConfigError(f"factors must hold 1, the paper's step; got {list(self.factors)}")
 

@@ -12,6 +12,7 @@ the standard deviation of the rows; with control variates at their centre, whose
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -20,9 +21,19 @@ from scipy.special import gammaln
 
 from benchmarks.papers.annotations import Array, Key
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
-from benchmarks.papers.figures import Line, Panel, numbers
 from ewsg_jax import METHODS, Kernel, Posterior, StackedSamples, check, saga_ld, sample, stack, stack_data
-from ewsg_jax.experiments import ConfigError, Method, above_zero, at_least, method_of
+from ewsg_jax.experiments import (
+    NOT_EMPTY,
+    ConfigError,
+    Count,
+    Line,
+    Method,
+    Panel,
+    Positive,
+    at_least,
+    methods_of,
+    numbers,
+)
 
 
 def _log_likelihood(position: Array, row: Array) -> Array:
@@ -72,30 +83,27 @@ Member = tuple[str, int, float]
 class Settings:
     """Chains of each method on the data of each seed, for so many passes; steps in units of 1/L, one for all."""
 
-    num_chains: int
-    num_rows: int
-    batch_size: int
+    num_chains: Annotated[int, at_least(2)]
+    num_rows: Annotated[int, at_least(10)]
+    batch_size: Count
     data_passes: int
-    center_passes: int
-    center_step: float
-    data_seeds: tuple[int, ...]
-    steps: tuple[float, ...]
+    center_passes: Annotated[int, at_least(2)]
+    center_step: Positive
+    data_seeds: Annotated[tuple[int, ...], NOT_EMPTY]
+    steps: Annotated[tuple[Positive, ...], NOT_EMPTY]
     early: float
     methods: list = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        at_least("full", self, num_chains=2, num_rows=10, batch_size=1, center_passes=2)
-        at_least("full", self, data_passes=2 * self.center_passes, early=self.center_passes)
-        for step in (self.center_step, *self.steps):
-            above_zero("full.steps", step)
-        if not self.steps or not self.data_seeds:
-            raise ConfigError("full.steps and full.data_seeds must not be empty")
+        if self.data_passes < 2 * self.center_passes or self.early < self.center_passes:
+            raise ConfigError(
+                "full.data_passes must be at least twice, and full.early at least, full.center_passes"
+            )
 
     @property
     def named(self) -> dict[str, Method]:
         """The methods by their labels; steps are found for them."""
-        tables = enumerate(self.methods, 1)
-        return {each.label: each for each in (method_of({"step_size": 1.0, **table}, i) for i, table in tables)}
+        return methods_of(self.methods, step_size=1.0)
 
 
 def curvature(rows: np.ndarray) -> float:

@@ -26,7 +26,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -37,11 +37,10 @@ from benchmarks.papers.annotations import Array, Data, Key
 from benchmarks.papers.blockwise import blockwise
 from benchmarks.papers.decreasing import POWER, kernels
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
-from benchmarks.papers.figures import Panel
 from benchmarks.papers.networks import NormalPrior
-from benchmarks.papers.predicting import Budget, Problem, better, ends, line, numbers_of, run
+from benchmarks.papers.predicting import Budget, better, ends, line, numbers_of, run
 from ewsg_jax import Posterior, Samples, kernel, stack
-from ewsg_jax.experiments import ConfigError, Method, at_least, method_of
+from ewsg_jax.experiments import ConfigError, Count, Method, Panel, Problem, at_least, method_of
 
 RARE = 1e-6
 """Probability that is left out beyond either end of the values."""
@@ -154,21 +153,20 @@ OTHERS = ("SGLD", "pSGLD")
 class Settings:
     """Matrices, their noise, what all methods have alike, and factors of the step that are tried."""
 
-    size: int
-    rank: int
+    size: Annotated[int, at_least(2)]
+    rank: Count
     alpha: float
     noise_scale: float
     test_fraction: float
-    batch_size: int
-    data_passes: int
-    num_repeats: int
-    ensemble: int
+    batch_size: Count
+    data_passes: Annotated[int, at_least(2)]
+    num_repeats: Count
+    ensemble: Count
     data_seeds: tuple[int, ...]
     factors: tuple[float, ...]
     methods: list = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        at_least("full", self, size=2, rank=1, batch_size=1, data_passes=2, num_repeats=1, ensemble=1)
         if not 0 < self.alpha < 2:
             raise ConfigError(f"full.alpha must be above 0 and below 2; got {self.alpha}")
         if 1.0 not in self.factors:

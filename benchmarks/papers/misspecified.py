@@ -12,7 +12,7 @@ finds; the paper's 10.9 % are as much, and rows that were bright on the way ther
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -22,10 +22,9 @@ from scipy import special
 import ewsg_jax
 from benchmarks.papers.annotations import Array, Key
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
-from benchmarks.papers.figures import Line, Panel
-from benchmarks.papers.predicting import Problem, checked, short
+from benchmarks.papers.predicting import checked, short
 from ewsg_jax import Kernel, Samples, models, sample, stack
-from ewsg_jax.experiments import above_zero, at_least
+from ewsg_jax.experiments import ConfigError, Count, Line, Panel, Positive, Problem, at_least
 
 POSTERIOR = models.normal()
 LAGS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
@@ -41,26 +40,23 @@ EVERY = 40
 class Settings:
     """Rows, chains on the data of each seed, FlyMC's runs from (0, 0), steps of each method, and EWSG's options."""
 
-    num_rows: int
+    num_rows: Annotated[int, at_least(2 * REDRAWN)]
     data_seeds: tuple[int, ...]
-    num_chains: int
-    flymc_runs: int
+    num_chains: Count
+    flymc_runs: Count
     flymc_steps: int
     ewsg_steps: int
     metropolis_steps: int
-    burn_in: int
-    flymc_start_step: float
-    batch_share: float
-    step_size: float
-    friction: float
+    burn_in: Count
+    flymc_start_step: Positive
+    batch_share: Positive
+    step_size: Positive
+    friction: Positive
     step_sizes: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        at_least("full", self, num_rows=2 * REDRAWN, num_chains=1, flymc_runs=1, burn_in=1)
-        least = self.burn_in + LAGS[-1] + 1
-        at_least("full", self, flymc_steps=least, ewsg_steps=least, metropolis_steps=least)
-        for name in ("flymc_start_step", "batch_share", "step_size", "friction"):
-            above_zero(f"full.{name}", getattr(self, name))
+        if min(self.flymc_steps, self.ewsg_steps, self.metropolis_steps) <= self.burn_in + LAGS[-1]:
+            raise ConfigError(f"full must have more steps of each method than burn_in + {LAGS[-1]}; got {self}")
 
 
 def rows_of(seed: int, num_rows: int) -> Array:

@@ -21,7 +21,7 @@ With another number of rows than the 60,000 the moves by gradients of the mean s
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -30,12 +30,10 @@ import numpy as np
 from benchmarks.papers import metrics
 from benchmarks.papers.annotations import Array, Data
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
-from benchmarks.papers.figures import Panel
 from benchmarks.papers.networks import Convolutional, LogProbabilities, Network, Perceptron, classes, start_of
 from benchmarks.papers.predicting import (
     Budget,
     Curves,
-    Problem,
     better,
     ends,
     has_friction,
@@ -47,7 +45,7 @@ from benchmarks.papers.predicting import (
     short,
 )
 from ewsg_jax import Samples, cluster, datasets, stack
-from ewsg_jax.experiments import ConfigError, Method, at_least, method_of
+from ewsg_jax.experiments import ConfigError, Count, Method, Panel, Problem, at_least, method_of
 
 NUM_TRAINING, SIDE, CLUSTERS = 60_000, 28, 10
 """Rows of MNIST's training set, of which the first are; pixels; k of k-means for CP-SGHMC."""
@@ -64,19 +62,18 @@ class DigitSettings:
     `sum_passes` is how long methods run at steps that are read as of gradients of the sum.
     """
 
-    num_rows: int
-    num_validation: int
-    num_test: int
+    num_rows: Annotated[int, at_least(10)]
+    num_validation: Count
+    num_test: Count
     hidden: tuple[int, ...]
     data_passes: float
     sum_passes: float
-    num_repeats: int
-    ensemble: int
+    num_repeats: Count
+    ensemble: Count
     factors: tuple[float, ...]
     seed: int = 0
 
     def __post_init__(self) -> None:
-        at_least("full", self, num_rows=10, num_validation=1, num_test=1, num_repeats=1, ensemble=1)
         if 1.0 not in self.factors:
             raise ConfigError(f"full.factors must hold 1, the paper's step; got {list(self.factors)}")
 
@@ -193,7 +190,7 @@ OTHERS = ("SGHMC", "CP-SGHMC", "SGLD", "pSGLD")
 class Settings(DigitSettings):
     """The network's batches, pixels and channels; of the draws of `checked` methods the check is told."""
 
-    batch_size: int
+    batch_size: Annotated[int, at_least(10)]
     shrink: int = 1
     channels: tuple[int, ...] = ()
     checked: tuple[str, ...] = ()
@@ -201,7 +198,6 @@ class Settings(DigitSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least("full", self, batch_size=10)
         if self.shrink not in (1, 2, 4):
             raise ConfigError(f"full.shrink must be 1, 2 or 4; got {self.shrink}")
         if len(self.channels) not in (0, 2):

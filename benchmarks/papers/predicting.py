@@ -20,30 +20,10 @@ import numpy as np
 
 from benchmarks.papers.annotations import Array, Data, Key, Position
 from benchmarks.papers.experiment import Claim, Numbers
-from benchmarks.papers.figures import Line, numbers
-from benchmarks.papers.metrics import Metric, Predict
+from benchmarks.papers.metrics import Predict
 from ewsg_jax import METHODS, Kernel, Posterior, Report, Samples, check, sample, stack
-from ewsg_jax.experiments import ConfigError, Method, above_zero, at_least, steps_of_passes
+from ewsg_jax.experiments import ConfigError, Line, Method, Problem, numbers, steps_of_passes
 from ewsg_jax.rows import all_rows
-
-
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """What is sampled, and what it is judged by.
-
-    Attributes:
-        posterior: of the training rows.
-        train: rows to train on.
-        test: rows to judge by.
-        start: where chains start, as `ewsg_jax.sample` takes it.
-        metrics: by name; functions of predictions, such as those of `metrics`.
-    """
-
-    posterior: Posterior
-    train: Data
-    test: Data
-    start: Position | Callable[[Key], Position]
-    metrics: Mapping[str, Metric]
 
 
 @dataclass(frozen=True)
@@ -65,10 +45,6 @@ class Budget:
     num_draws: int = 20
     burn_in_passes: float = 0.0
     running: bool = False
-
-    def __post_init__(self) -> None:
-        above_zero("budget.data_passes", self.data_passes)
-        at_least("budget", self, num_repeats=1, ensemble=1, num_draws=1, burn_in_passes=0)
 
     @property
     def num_chains(self) -> int:

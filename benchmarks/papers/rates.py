@@ -13,7 +13,7 @@ are what `ewsg_jax.forecast` says of kernels at several steps.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,6 @@ import numpy as np
 
 from benchmarks.papers.annotations import Array
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
-from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.gaussian_mse import NEAR, slope
 from benchmarks.papers.quadratic_laws import Law, langevin, saga, svrg, underdamped
 from ewsg_jax import (
@@ -42,7 +41,7 @@ from ewsg_jax import (
     svrg_ld,
     uld,
 )
-from ewsg_jax.experiments import ConfigError, above_zero, at_least
+from ewsg_jax.experiments import Allowed, ConfigError, Count, Line, Panel, Positive, at_least
 
 FRICTION = 2.0
 NOISY = ("SGLD", "SGULD")
@@ -127,6 +126,9 @@ RATES = {
 """Of Table 1."""
 
 
+SLOPE = Allowed("two values or more, since a slope is read off them", lambda values: len(values) > 1)
+
+
 @dataclass(frozen=True)
 class Settings:
     """Accuracies, in units of the width √d/n of the posterior, rows, dimensions and batches of the quadratic.
@@ -135,26 +137,18 @@ class Settings:
     `rows` and `dimensions`. The others are of logistic regression.
     """
 
-    accuracies: tuple[float, ...]
-    fine: float
-    rows: tuple[int, ...]
-    dimensions: tuple[int, ...]
-    condition: float
+    accuracies: Annotated[tuple[Positive, ...], SLOPE]
+    fine: Positive
+    rows: Annotated[tuple[Count, ...], SLOPE]
+    dimensions: Annotated[tuple[Count, ...], SLOPE]
+    condition: Annotated[float, at_least(1)]
     batch_sizes: tuple[int, ...]
-    logistic_rows: tuple[int, ...]
-    logistic_dimensions: tuple[int, ...]
-    logistic_batch: int
-    logistic_steps: tuple[float, ...]
+    logistic_rows: Annotated[tuple[Count, ...], SLOPE]
+    logistic_dimensions: Annotated[tuple[Count, ...], SLOPE]
+    logistic_batch: Count
+    logistic_steps: Annotated[tuple[Positive, ...], SLOPE]
 
     def __post_init__(self) -> None:
-        at_least("full", self, condition=1, logistic_batch=1)
-        above_zero("full.fine", self.fine)
-        for name in ("accuracies", "rows", "dimensions", "logistic_rows", "logistic_dimensions", "logistic_steps"):
-            values = getattr(self, name)
-            if len(values) < 2:
-                raise ConfigError(f"full.{name} must have two values at least: a slope is read off them")
-            for value in values:
-                above_zero(f"full.{name}", value)
         if not self.batch_sizes or min(self.batch_sizes) < 1 or max(self.batch_sizes) > min(self.rows):
             raise ConfigError(f"full.batch_sizes must be from 1 to {min(self.rows)}; got {list(self.batch_sizes)}")
 

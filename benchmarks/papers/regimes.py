@@ -17,7 +17,7 @@ import itertools
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -26,11 +26,10 @@ import numpy as np
 from benchmarks.papers.annotations import Data, Key
 from benchmarks.papers.decreasing import Decreasing
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
-from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.metrics import log_likelihood
-from benchmarks.papers.predicting import Problem, checked, has_friction
+from benchmarks.papers.predicting import checked, has_friction
 from ewsg_jax import METHODS, Kernel, Posterior, datasets, find_mode, models, moments, saga_ld, sample, stack, uld
-from ewsg_jax.experiments import ConfigError, Method, above_zero, at_least, method_of
+from ewsg_jax.experiments import ConfigError, Count, Line, Method, Panel, Positive, Problem, at_least, methods_of
 
 NUM_DRAWS, FRICTION = 1_500, 2.0
 FOREVER, FALL = 1e12, 1 / 3
@@ -144,27 +143,22 @@ class Settings:
     Schedules are the passes in which steps begin to fall, 0 for constant ones.
     """
 
-    num_trials: int
-    batch_size: int
-    prior_scale: float
+    num_trials: Annotated[int, at_least(2)]
+    batch_size: Count
+    prior_scale: Positive
     data: tuple[str, ...]
-    data_passes: tuple[float, ...]
-    stand_in_rows: int
-    center_passes: float
-    reference_rows: float
-    steps: tuple[float, ...]
+    data_passes: tuple[Positive, ...]
+    stand_in_rows: Annotated[int, at_least(100)]
+    center_passes: Annotated[float, at_least(1.5)]
+    reference_rows: Annotated[float, at_least(1)]
+    steps: tuple[Positive, ...]
     schedules: tuple[float, ...]
-    levels: tuple[float, ...]
+    levels: tuple[Positive, ...]
     methods: list = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        at_least("full", self, num_trials=2, batch_size=1, center_passes=1.5, stand_in_rows=100, reference_rows=1)
-        above_zero("full.prior_scale", self.prior_scale)
         if set(self.data) - set(NAMES) or len(self.data) != len(self.data_passes) or not self.data:
             raise ConfigError(f"full.data must be some of {', '.join(NAMES)}, each with its data_passes")
-        for name in ("data_passes", "steps", "levels"):
-            for value in getattr(self, name):
-                above_zero(f"full.{name}", value)
         for passes in self.data_passes:
             if passes <= self.center_passes:
                 raise ConfigError(f"full.data_passes must be above center_passes; got {passes}")
@@ -172,8 +166,7 @@ class Settings:
     @property
     def named(self) -> dict[str, Method]:
         """The methods by their labels; steps are found for them."""
-        tables = enumerate(self.methods, 1)
-        return {each.label: each for each in (method_of({"step_size": 1.0, **table}, i) for i, table in tables)}
+        return methods_of(self.methods, step_size=1.0)
 
 
 def rows_of(name: str, stand_in_rows: int) -> tuple[str, Data, Data]:

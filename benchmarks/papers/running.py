@@ -5,15 +5,15 @@ Its configuration is `configs/papers/NAME.toml`, at the paper's size or a quick 
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from benchmarks.papers import figures
 from benchmarks.papers.experiment import Experiment, Numbers, Parts, verdict_of
-from ewsg_jax.experiments import ConfigError, Folder, build, device, from_toml, plain, refuse_unknown, versions
+from ewsg_jax.experiments import Folder, build, device, from_toml, plain, png, refuse_unknown, versions
 
 Scale = Literal["quick", "full"]
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
@@ -51,12 +51,11 @@ def settings_of(kind: type[T], text: str, scale: Scale) -> T:
     values: dict[str, Any] = {}
     for name in ("full", "quick") if scale == "quick" else ("full",):
         part = table.get(name, {})
-        if not isinstance(part, Mapping):
-            raise ConfigError(f"{name} must be a table of keys; got {part!r}")
+        refuse_unknown(part, [field.name for field in fields(kind)], name)
         values |= part
     if "methods" in table:
         values["methods"] = table["methods"]
-    return build(kind, values)
+    return build(kind, values, "full")
 
 
 PICTURE, UNFINISHED = "figure.png", "parts.json"
@@ -103,7 +102,7 @@ def run(experiment: Experiment, text: str, scale: Scale, folder: Folder, say: Ca
 
 def pictured(experiment: Experiment, parts: Parts) -> bytes:
     """Return the figure of an experiment's numbers, PNG, with what `check` says of its draws."""
-    return figures.png(experiment.draw(parts), note(parts))
+    return png(experiment.draw(parts), note(parts))
 
 
 def told(experiment: Experiment, parts: Parts) -> dict[str, Any]:

@@ -12,19 +12,18 @@ wᵢ = exp(h ‖γ r + gᵢ‖²/2σ²), σ² = 2γT and T = 1.
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
-from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.gaussian import NUM_ROWS, rows_of
 from benchmarks.papers.least_variance import least_variance_law
 from benchmarks.papers.predicting import short
 from ewsg_jax import datasets, find_mode, models
-from ewsg_jax.experiments import above_zero, at_least
+from ewsg_jax.experiments import Count, Line, Panel, Positive, at_least
 
 UNIFORM, ONE, EXACT = "uniform rows", "M = 1", "M = ∞"
 
@@ -106,16 +105,12 @@ PRIOR_SCALE, PIMA = 10.0**0.5, "pima"
 class Settings:
     """Data sets for each theorem, the friction, steps, nodes of quadrature in a coordinate, positions on Pima."""
 
-    num_data_sets: int
-    mechanism_data_sets: int
-    friction: float
+    num_data_sets: Annotated[int, at_least(2)]
+    mechanism_data_sets: Count
+    friction: Positive
     step_sizes: tuple[float, ...]
-    nodes: int
-    positions: int
-
-    def __post_init__(self) -> None:
-        at_least("full", self, num_data_sets=2, mechanism_data_sets=1, nodes=2, positions=1)
-        above_zero("full.friction", self.friction)
+    nodes: Annotated[int, at_least(2)]
+    positions: Count
 
 
 def gaussian_gradients(rows: np.ndarray, position: np.ndarray) -> np.ndarray:

@@ -1,32 +1,36 @@
-"""What an experiment is: the tables of its TOML file.
+"""Configurations: tables of TOML into frozen dataclasses, whose annotations say what each key takes.
+
+A field is a key: its name, its type, its default and, by `Annotated`, which values are allowed. A key that is
+unknown or missing, and a value that does not fit, is refused with its full path. `Config` is the file of
+`python -m ewsg_jax run`:
 
 [data]       which rows, how split and scaled
 [model]      the prior, and the coordinates that are sampled
 [run]        chains, passes over the data, where chains start
-[reference]  a long run with the full gradient to compare with; may be left out
+[reference]  a long run with the full gradient to compare with; optional
 [[methods]]  one table for each method: its `name` and the arguments of that function
 """
 
+import dataclasses
 import inspect
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import math
+import re
+import sys
+import tomllib
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from ewsg_jax import _check
-from ewsg_jax.experiments.tables import (
-    ConfigError,
-    above_zero,
-    at_least,
-    at_most,
-    build,
-    finite,
-    from_toml,
-    refuse_unknown,
-)
 from ewsg_jax.methods import METHODS
 
-RESERVED = ("reference", "names", "file", "allow_pickle")
+T = TypeVar("T")
+TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string", list: "a list"}
+REFERENCE = "reference"
+RESERVED = (REFERENCE, "names", "file", "allow_pickle")
 """Names that draws.npz needs for itself."""
 MOST_SEED = 2**32 - 1
 """jax takes the last 32 bits of a seed: two seeds that agree in them would be one."""
@@ -34,22 +38,53 @@ MOST_STEPS = 2**31 - 1
 """Steps are counted in 32 bits."""
 
 
+class ConfigError(ValueError):
+    """A configuration that cannot be run; the message names the key and what it takes."""
+
+
+# Which values a key takes.
+
+
+class Allowed(NamedTuple):
+    """A condition on a value beside its type, for `Annotated`: what it is called, and whether a value meets it."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+def at_least(least: float) -> Allowed:
+    """Allow numbers from `least` on."""
+    return Allowed(f"at least {least}", lambda value: value >= least)
+
+
+def at_most(most: float) -> Allowed:
+    """Allow numbers up to `most`."""
+    return Allowed(f"at most {most}", lambda value: value <= most)
+
+
+POSITIVE = Allowed("above 0", lambda value: value > 0)
+FINITE = Allowed("a finite number", math.isfinite)
+BETWEEN_0_AND_1 = Allowed("above 0 and below 1", lambda value: 0 < value < 1)
+NOT_EMPTY = Allowed("not empty", bool)
+
+Count = Annotated[int, at_least(1)]
+Positive = Annotated[float, POSITIVE]
+Seed = Annotated[int, at_least(0), at_most(MOST_SEED)]
+
+
+# The tables of a file.
+
+
 @dataclass(frozen=True)
 class Data:
-    """`[data]`: a name of `ewsg_jax.datasets`, the share and seed of the split, how features are made."""
+    """`[data]`: a name of `ewsg_jax.datasets`, the fraction and seed of the split, how features are made."""
 
     name: Literal["breast_cancer", "covertype", "heart", "pima"]
-    test_fraction: float = 0.2
-    split_seed: int = 0
+    test_fraction: Annotated[float, BETWEEN_0_AND_1] = 0.2
+    split_seed: Seed = 0
     features: Literal["standardised", "whitened"] = "standardised"
     intercept: bool = True
     drop_columns: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        at_least("data", self, split_seed=0)
-        at_most("data", self, split_seed=MOST_SEED)
-        if not 0 < self.test_fraction < 1:
-            raise ConfigError(f"data.test_fraction must be above 0 and below 1; got {self.test_fraction}")
 
 
 @dataclass(frozen=True)
@@ -61,11 +96,8 @@ class Model:
     directions. Draws are reported as weights in both cases.
     """
 
-    prior_scale: float = 1.0
+    prior_scale: Positive = 1.0
     coordinates: Literal["features", "curvature"] = "features"
-
-    def __post_init__(self) -> None:
-        above_zero("model.prior_scale", self.prior_scale)
 
 
 @dataclass(frozen=True)
@@ -73,28 +105,21 @@ class Run:
     """`[run]`: what all methods share, above all the number of passes over the data.
 
     Passes count all that is evaluated, at the start and at refreshes too: the burn-in ends with the step that
-    reaches its own. A method whose steps cost what they turn out to (`flymc`) is run twice, first without draws to
-    count them.
+    reaches its own. A method whose steps have a random cost (`flymc`) is run twice, first without draws to count
+    them.
 
     Chains start at zero, or around the mode with `start_spread` times the standard deviations of the normal
     approximation there.
     """
 
-    num_chains: int
-    data_passes: float
-    burn_in_passes: float = 0.0
-    num_draws: int = 1000
-    seed: int = 0
+    num_chains: Count
+    data_passes: Positive
+    burn_in_passes: Annotated[float, at_least(0), FINITE] = 0.0
+    num_draws: Count = 1000
+    seed: Seed = 0
     start: Literal["zero", "mode"] = "zero"
-    start_spread: float = 2.0
+    start_spread: Annotated[float, POSITIVE, FINITE] = 2.0
     shared_minibatch: bool = False
-
-    def __post_init__(self) -> None:
-        at_least("run", self, num_chains=1, num_draws=1, burn_in_passes=0, seed=0)
-        at_most("run", self, seed=MOST_SEED)
-        finite("run", self, "burn_in_passes", "start_spread")
-        above_zero("run.data_passes", self.data_passes)
-        above_zero("run.start_spread", self.start_spread)
 
 
 @dataclass(frozen=True)
@@ -103,14 +128,10 @@ class Reference:
 
     step_size: float
     friction: float
-    num_steps: int
-    burn_in: int = 0
-    num_draws: int = 1000
-    num_chains: int = 8
-
-    def __post_init__(self) -> None:
-        at_most("reference", self, num_steps=MOST_STEPS)
-        at_least("reference", self, num_steps=1, burn_in=0, num_draws=1, num_chains=1)
+    num_steps: Annotated[int, at_least(1), at_most(MOST_STEPS)]
+    burn_in: Annotated[int, at_least(0)] = 0
+    num_draws: Count = 1000
+    num_chains: Count = 8
 
 
 @dataclass(frozen=True)
@@ -125,7 +146,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Method:
-    """A `[[methods]]` table: a name of `ewsg_jax.METHODS`, its options, and how it is called in the report."""
+    """A `[[methods]]` table: a name of `ewsg_jax.METHODS`, how it is called in the report, and its options."""
 
     name: str
     label: str
@@ -134,89 +155,201 @@ class Method:
 
 
 @dataclass(frozen=True)
-class Experiment:
+class Config:
     """A whole file."""
 
     title: str
     data: Data
-    model: Model
     run: Run
-    methods: tuple[Method, ...]
+    methods: Annotated[list, NOT_EMPTY]
+    model: Model = Model()
     reference: Reference | None = None
     note: str = ""
 
+    def __post_init__(self) -> None:
+        for label in self.named:
+            if label in RESERVED:
+                raise ConfigError(f"no run can be called {label!r}: give that method another 'label'")
 
-@dataclass(frozen=True)
-class _Tables:
-    """A whole file before its methods are looked up."""
-
-    title: str
-    data: Data
-    run: Run
-    methods: list
-    model: Model = field(default_factory=Model)
-    reference: Reference | None = None
-    note: str = ""
+    @property
+    def named(self) -> dict[str, Method]:
+        """The methods by their labels."""
+        return methods_of(self.methods)
 
 
-def load(path: Path | str) -> tuple[Experiment, str]:
-    """Read an experiment and the text of its file.
+# Reading.
+
+
+def load(path: Path | str, seed: int | None = None) -> tuple[Config, str]:
+    """Read a configuration and the text of its file.
+
+    Args:
+        path: the TOML file.
+        seed: replaces `run.seed`, in the text that is returned too.
 
     Raises:
-        ConfigError: the file is no TOML, or says something that cannot be run.
+        ConfigError: the file is not TOML, or has a key or value that cannot be run.
         OSError: the file cannot be read.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(f"not valid TOML, which is text in UTF-8: {error}") from None
-    return parse(text), text
+    found = build(Config, from_toml(text))
+    if seed is None:
+        return found, text
+    text = with_seed(text, seed)
+    return build(Config, from_toml(text)), text
 
 
-def parse(text: str) -> Experiment:
-    """Build an experiment from TOML text.
+def from_toml(text: str) -> dict[str, Any]:
+    """Return the tables of TOML text.
 
     Raises:
-        ConfigError: the text is no TOML, or says something that cannot be run.
+        ConfigError: it is not TOML.
     """
-    tables = build(_Tables, from_toml(text))
-    if not tables.methods:
-        raise ConfigError("missing table [[methods]]: name at least one method")
-    methods = tuple(method_of(table, number) for number, table in enumerate(tables.methods, 1))
-    labels = [method.label for method in methods]
-    for label in labels:
-        if label in RESERVED:
-            raise ConfigError(f"no run can be called {label!r}: give that method another 'label'")
-        if labels.count(label) > 1:
-            raise ConfigError(f"two runs are called {label!r}: give one of the methods another 'label'")
-    return Experiment(tables.title, tables.data, tables.model, tables.run, methods, tables.reference, tables.note)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError("not valid TOML: nested too deeply") from None
 
 
-def method_of(table: Any, number: int) -> Method:
-    """Return one method, its options checked against the signature of its function.
+def with_seed(text: str, seed: int) -> str:
+    """Return the text of a configuration with another `run.seed`, comments kept.
 
     Raises:
-        ConfigError: the table is of no method, or of options that it has not.
+        ConfigError: its table `[run]` is not written as lines below that heading.
+    """
+    wanted = from_toml(text)
+    wanted["run"]["seed"] = seed
+    without = re.sub(r"(?m)^[ \t]*seed[ \t]*=.*\n?", "", text)
+    changed = re.sub(r"(?m)^[ \t]*\[run\].*$", rf"\g<0>\nseed = {seed}", without, count=1)
+    if from_toml(changed) != wanted:
+        raise ConfigError("--seed needs a table [run] of plain lines to set its seed in")
+    return changed
+
+
+def build(kind: type[T], table: Any, path: str = "") -> T:
+    """Build a dataclass from a table.
+
+    Args:
+        kind: a dataclass whose fields are bool, int, float, str, list, a choice (`Literal`), a tuple of one type,
+            another dataclass, one of these with a condition (`Annotated`), or one of these or None.
+        table: what tomllib returned.
+        path: where the table stands in the file, for messages.
+
+    Raises:
+        ConfigError: a key is unknown (the nearest right one is named) or missing, or a value is not allowed.
+
+    Example:
+        >>> @dataclass(frozen=True)
+        ... class Run:
+        ...     num_chains: Count
+        ...     spread: float = 2.0
+        >>> build(Run, {"num_chains": 4, "spread": 3}, "run")
+        Run(num_chains=4, spread=3.0)
+    """
+    assert dataclasses.is_dataclass(kind)
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    refuse_unknown(table, fields, path)
+    hints, values = typing.get_type_hints(kind, include_extras=True), {}
+    for name, field in fields.items():
+        where = f"{path}.{name}" if path else name
+        if name in table:
+            values[name] = _value(hints[name], table[name], where)
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise ConfigError(f"missing key {where!r}")
+    return typing.cast(T, kind(**values))
+
+
+def refuse_unknown(table: Any, known: Iterable[str], path: str) -> None:
+    """Refuse what is not a table, and a key that is not known: the nearest that is known is named."""
+    if not isinstance(table, Mapping):
+        raise ConfigError(f"{path} must be a table of keys; got {_check.describe(table)}")
+    known = list(known)
+    for key in table:
+        if key not in known:
+            hint = _check.nearest(key, known) or f"; known are {', '.join(known)}"
+            raise ConfigError(f"unknown key '{f'{path}.' if path else ''}{key}'{hint}")
+
+
+def _value(hint: Any, value: Any, path: str) -> Any:
+    """Return a value as its annotation says."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        value = _value(arguments[0], value, path)
+        for allowed in arguments[1:]:
+            if not allowed.holds(value):
+                raise ConfigError(f"{path} must be {allowed.words}; got {value}")
+        return value
+    if origin is types.UnionType:
+        return _value(arguments[0], value, path)
+    if origin is Literal:
+        return _one_of(path, value, arguments)
+    if origin is tuple:
+        items = _value(list, value, path)
+        return tuple(_value(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(items, 1))
+    if dataclasses.is_dataclass(hint):
+        return build(typing.cast(type, hint), value, path)
+    if hint is float and type(value) is int:
+        if abs(value) > sys.float_info.max:
+            raise ConfigError(f"{path} must be a number; got a whole number too large for one")
+        return float(value)
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        raise ConfigError(f"{path} must be {TYPES[hint]}; got {_check.describe(value)}")
+    return value
+
+
+def _one_of(path: str, value: Any, options: Iterable[str]) -> Any:
+    try:
+        _check.one_of(path, value, options)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    return value
+
+
+def methods_of(tables: Iterable[Any], **defaults: Any) -> dict[str, Method]:
+    """Return the methods of tables by their labels; the arguments are those of `method_of`.
+
+    Raises:
+        ConfigError: as `method_of`, or two have one label.
+    """
+    found = {}
+    for number, table in enumerate(tables, 1):
+        method = method_of(table, number, **defaults)
+        if method.label in found:
+            raise ConfigError(f"two runs are called {method.label!r}: give one of the methods another 'label'")
+        found[method.label] = method
+    return found
+
+
+def method_of(table: Any, number: int, **defaults: Any) -> Method:
+    """Return a method, its options checked against the arguments of its function.
+
+    Args:
+        table: a `[[methods]]` table.
+        number: which one it is, for messages.
+        defaults: options that the table need not give; a method that does not have them goes without.
+
+    Raises:
+        ConfigError: there is no such method, or it has no such option, or not all that it needs.
     """
     path = f"methods[{number}]"
     if not isinstance(table, Mapping):
         raise ConfigError(f"{path} must be a table of keys; got {_check.describe(table)}")
     if "name" not in table:
         raise ConfigError(f"missing key '{path}.name': one of {', '.join(METHODS)}")
-    name = table["name"]
-    try:
-        _check.one_of(f"{path}.name", name, METHODS)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
+    name = _one_of(f"{path}.name", table["name"], METHODS)
     path = f"{path} ({name})"
     parameters = dict(inspect.signature(METHODS[name].build).parameters)
     del parameters["posterior"]
     refuse_unknown(table, ["name", "label", "published", *parameters], path)
+    given = defaults | table
     for key, parameter in parameters.items():
-        if parameter.default is inspect.Parameter.empty and key not in table:
+        if parameter.default is inspect.Parameter.empty and key not in given:
             raise ConfigError(f"missing key '{path}.{key}'")
-    label = table.get("label", name)
-    if not isinstance(label, str) or not label:
-        raise ConfigError(f"{path}.label must be a text; got {_check.describe(label)}")
+    label = _value(Annotated[str, NOT_EMPTY], table.get("label", name), f"{path}.label")
     published = build(Published, table["published"], f"{path}.published") if "published" in table else None
-    return Method(name, label, {key: table[key] for key in parameters if key in table}, published)
+    return Method(name, label, {key: given[key] for key in parameters if key in given}, published)

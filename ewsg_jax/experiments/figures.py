@@ -1,21 +1,49 @@
-"""The figures of an experiment."""
+"""Figures: lines in panels; and the three of `python -m ewsg_jax run`."""
 
-from typing import Any
+import io
+import textwrap
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ewsg_jax import optional, pictures
-from ewsg_jax.experiments.config import Experiment
-from ewsg_jax.experiments.logistic import REFERENCE, Result
+from ewsg_jax.experiments.config import REFERENCE
+from ewsg_jax.experiments.plan import Result
 
-INK = "#333333"
-MOST_TRACES = 4
-MOST_MARGINALS = 12
-MOST_CHAINS = 4
+PALETTE = 96
+"""Colours of a stored picture, which is a third as large as one of all colours."""
+SHORT = 200.0
+"""The ratio of its ends below which a logarithmic axis is short."""
+MOST_COORDINATES, MOST_CHAINS = 12, 4
+
+
+class Line(NamedTuple):
+    """A line and its band; `None` is a missing number. Those of one thing, in several panels, have one colour."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float | None]
+    low: Sequence[float | None] = ()
+    high: Sequence[float | None] = ()
+    is_guide: bool = False
+    of: str = ""
+    is_dashed: bool = False
+    is_faint: bool = False
+
+
+class Panel(NamedTuple):
+    """Lines on axes."""
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: Sequence[Line]
+    is_log: tuple[bool, bool] = (False, True)
 
 
 def require_matplotlib(needed_by: str) -> None:
-    """Refuse to begin where matplotlib is not installed.
+    """Raise before a run what would be raised after it, where its figure is drawn.
 
     Args:
         needed_by: the command, for the message.
@@ -26,141 +54,157 @@ def require_matplotlib(needed_by: str) -> None:
     optional.module("matplotlib.figure", needed_by, extra="run")
 
 
-def traces(experiment: Experiment, results: list[Result]) -> bytes:
-    """Chains against passes over the data: a row for each coordinate, a column for each method."""
-    shown = _clearest(results, MOST_TRACES)
-    figure = pictures.blank(1 + 3.4 * len(results), 0.9 + 1.5 * len(shown))
-    axes = figure.subplots(len(shown), len(results), squeeze=False, sharey="row")
-    for column, result in enumerate(results):
-        draws = result.samples.position
-        passes = result.samples.evaluations / result.samples.num_data
-        colour = _colour(results, column)
-        for row, place in enumerate(shown):
-            axis = axes[row, column]
-            for chain in range(min(MOST_CHAINS, len(draws))):
-                alpha = 0.9 - 0.6 * chain / MOST_CHAINS
-                axis.plot(passes, draws[chain, :, place], color=colour, linewidth=0.5, alpha=alpha)
-            if row == 0:
-                axis.set_title(result.plan.label, color=colour, fontweight="bold")
-            if row == len(shown) - 1:
-                axis.set_xlabel("passes over the data")
-            if column == 0:
-                axis.set_ylabel(_wrapped(_names(results)[place]))
-    count = min(MOST_CHAINS, results[0].samples.num_chains)
-    figure.suptitle(f"{experiment.title}: weights along {count} chains")
-    return _png(figure)
+def png(
+    shown: Sequence[Panel], note: str = "", num_columns: int | None = None, size: tuple[float, float] = (4.2, 3.6)
+) -> bytes:
+    """Return panels as a PNG, with a note below; a method has one colour in all of them.
 
+    Args:
+        shown: the panels, row by row.
+        note: lines of text.
+        num_columns: panels in a row. Default: all.
+        size: width and height of a panel in inches.
 
-def marginals(experiment: Experiment, results: list[Result]) -> bytes:
-    """Densities of the weights, all methods in one panel for each coordinate."""
-    shown = _clearest(results, MOST_MARGINALS)
-    columns = min(4, len(shown))
-    rows = -(-len(shown) // columns)
-    figure = pictures.blank(3 * columns, 1.1 + 2 * rows)
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axis, place in zip(axes, shown, strict=False):
-        all_draws = [result.samples.position[:, :, place].ravel() for result in results]
-        finite = [draws[np.isfinite(draws)] for draws in all_draws]
-        edges = np.linspace(*_range(np.concatenate(finite)), 41)
-        for number, (result, draws) in enumerate(zip(results, finite, strict=True)):
-            heights, _ = np.histogram(draws, edges)
-            density = heights / max(len(draws), 1) / np.diff(edges)
-            style: dict[str, Any] = {"color": _colour(results, number), "label": result.plan.label}
-            if result.plan.label == REFERENCE:
-                axis.stairs(density, edges, fill=True, alpha=0.25, **style)
-            else:
-                axis.stairs(density, edges, linewidth=1.4, **style)
-        axis.set_title(_wrapped(_names(results)[place]), fontsize=9)
-        axis.set_yticks([])
-        axis.spines["left"].set_visible(False)
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    num_columns = num_columns or len(shown)
+    num_rows = -(-len(shown) // num_columns)
+    width = 0.6 + size[0] * num_columns
+    notes = [part for line in note.splitlines() for part in textwrap.wrap(line, int(17 * width))]
+    figure = pictures.blank(width, size[1] * num_rows + 0.13 * len(notes))
+    if notes:
+        figure.supxlabel("\n".join(notes), x=0.01, ha="left", fontsize=7)
+    axes = figure.subplots(num_rows, num_columns, squeeze=False).ravel()
+    of = list(dict.fromkeys(line.of or line.label for panel in shown for line in panel.lines if not line.is_guide))
+    for axis, panel in zip(axes, shown, strict=False):
+        for line in panel.lines:
+            _draw(axis, line, of)
+        for name, is_log in zip("xy", panel.is_log, strict=True):
+            if is_log:
+                getattr(axis, f"set_{name}scale")("log")
+        if panel.is_log[0]:
+            _label_short_axis(axis)
+        axis.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
+        if any(line.label for line in panel.lines):
+            axis.legend(frameon=False, fontsize=8)
     for axis in axes[len(shown) :]:
         axis.set_visible(False)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(results), frameon=False)
-    total = len(_names(results))
-    which = f" ({len(shown)} of {total}, the largest mean/sd)" if total > len(shown) else ""
-    figure.suptitle(f"{experiment.title}: densities of the weights{which}")
-    return _png(figure)
+    return _encoded(figure)
 
 
-def held_out(experiment: Experiment, results: list[Result]) -> bytes:
-    """Held-out log likelihood and accuracy against passes over the data."""
-    figure = pictures.blank(10, 4.2)
-    left, right = figure.subplots(1, 2)
-    for number, result in enumerate(results):
-        path = result.trajectory
-        if path is None or result.plan.label == REFERENCE:
-            continue
-        colour = _colour(results, number)
-        for axis, running, ensemble, factor in (
-            (left, path.running_log_likelihood, path.ensemble_log_likelihood, 1),
-            (right, path.running_accuracy, path.ensemble_accuracy, 100),
-        ):
-            axis.plot(path.data_passes, factor * ensemble, color=colour, linewidth=0.8, alpha=0.35)
-            axis.plot(path.data_passes, factor * running, color=colour, linewidth=2, label=result.plan.label)
-        told = None if result.plan.method is None else result.plan.method.published
-        if told is not None:
-            for axis, value in ((left, told.log_likelihood), (right, told.accuracy)):
-                axis.axhline(value, color=colour, linestyle=":", linewidth=1.2)
-    reference = next((r for r in results if r.plan.label == REFERENCE and r.trajectory is not None), None)
-    if reference is not None and reference.trajectory is not None:
-        path = reference.trajectory
-        style: dict[str, Any] = {"color": INK, "linestyle": "--", "linewidth": 1.2}
-        left.axhline(path.running_log_likelihood[-1], label=REFERENCE, **style)
-        right.axhline(100 * path.running_accuracy[-1], **style)
-    left.set_ylabel("held-out log likelihood, mean over rows")
-    right.set_ylabel("held-out accuracy (%)")
-    for axis in (left, right):
-        axis.set_xlabel("passes over the data")
-    dotted = any(r.plan.method is not None and r.plan.method.published is not None for r in results)
-    left.legend(loc="best", frameon=False)
-    meaning = "thick: mean prediction of all draws so far; thin: of this draw of all chains"
-    figure.suptitle(f"{experiment.title}\n{meaning}{'; dotted: published' if dotted else ''}", fontsize=10)
-    return _png(figure)
+def _draw(axis: Any, line: Line, of: list[str]) -> None:
+    style: dict[str, Any] = {"color": "#888888", "linestyle": ":", "linewidth": 1.0}
+    if not line.is_guide:
+        again, colour = divmod(of.index(line.of or line.label), len(pictures.COLOURS))
+        dashes = "--" if again or line.is_dashed else "-"
+        style = {"color": pictures.COLOURS[colour], "linestyle": dashes, "linewidth": 1.4}
+    if line.is_faint:
+        style |= {"linewidth": 0.5, "alpha": 0.5}
+    axis.plot(line.x, numbers(line.y), label=line.label or None, **style)
+    if line.low:
+        axis.fill_between(
+            line.x, numbers(line.low), numbers(line.high), color=style["color"], alpha=0.15, linewidth=0
+        )
 
 
-def _png(figure: Any) -> bytes:
-    for axis in figure.axes:
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.tick_params(labelsize=8)
-        axis.margins(x=0.01)
-    return pictures.png(figure)
+def _label_short_axis(axis: Any) -> None:
+    """Write 1, 2 and 5 of each decade below a short logarithmic axis, where its own labels lie over each other."""
+    low, high = axis.get_xlim()
+    if high / low < SHORT:
+        axis.set_xscale("log", subs=[])
+        decades = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+        ticks = np.ravel(np.outer(decades, [1, 2, 5]))
+        axis.set_xticks(ticks, [f"{x:g}" for x in ticks])
+        axis.set_xlim(low, high)
 
 
-def _colour(results: list[Result], number: int) -> str:
-    if results[number].plan.label == REFERENCE:
-        return INK
-    before = sum(result.plan.label != REFERENCE for result in results[:number])
-    return pictures.COLOURS[before % len(pictures.COLOURS)]
+def numbers(values: Sequence[float | None]) -> np.ndarray:
+    """Return an array with NaN where a number is missing."""
+    return np.array([np.nan if x is None else x for x in values], float)
 
 
-def _names(results: list[Result]) -> tuple[str, ...]:
-    summary = results[0].summary
-    assert summary is not None
-    return summary.names
+def _encoded(figure: Any) -> bytes:
+    from PIL import Image  # which matplotlib brings
+
+    whole, small = io.BytesIO(), io.BytesIO()
+    figure.savefig(whole, dpi=90, format="png")
+    with Image.open(whole) as image:
+        image.convert("RGB").quantize(PALETTE).save(small, format="png", optimize=True)
+    return small.getvalue()
 
 
-def _clearest(results: list[Result], count: int) -> list[int]:
-    """The coordinates of largest |mean| / sd in the first run, in their own order."""
+# Of a command's run.
+
+
+def traces(results: Sequence[Result]) -> bytes:
+    """Draw chains against passes over the data: a row for each coordinate, a column for each method."""
+    names, panels = _clearest(results, MOST_CHAINS), []
+    for place, name in names.items():
+        for result in results:
+            lines = [
+                Line("", _passes(result), chain[:, place], of=result.plan.label, is_faint=True)
+                for chain in result.samples.position[:MOST_CHAINS]
+            ]
+            panels.append(Panel(result.plan.label, "passes over the data", name, lines, (False, False)))
+    return png(panels, num_columns=len(results), size=(3.4, 2.2))
+
+
+def marginals(results: Sequence[Result]) -> bytes:
+    """Draw densities of the weights of largest |mean| / sd, all methods in one panel for each coordinate."""
+    panels = []
+    for place, name in _clearest(results, MOST_COORDINATES).items():
+        draws = {result.plan.label: result.samples.position[..., place].ravel() for result in results}
+        finite = {label: values[np.isfinite(values)] for label, values in draws.items()}
+        together = np.concatenate(list(finite.values()))
+        low, high = np.quantile(together, [0.002, 0.998]) if together.size else (0.0, 0.0)
+        edges = np.linspace(low, high, 41) if high > low else np.linspace(low - 0.5, low + 0.5, 41)
+        lines = []
+        for label, values in finite.items():
+            density = np.histogram(values, edges)[0] / max(len(values), 1) / np.diff(edges)
+            corners = np.repeat(edges, 2)[1:-1]
+            lines.append(Line("" if panels else label, corners, np.repeat(density, 2), of=label))
+        panels.append(Panel(name, "", "", lines, (False, False)))
+    return png(panels, num_columns=min(4, len(panels)), size=(3.2, 2.4))
+
+
+def held_out(results: Sequence[Result]) -> bytes:
+    """Draw held-out log likelihood and accuracy of all draws so far, of each draw faintly, and those published."""
+    panels = []
+    methods = [result for result in results if result.plan.label != REFERENCE]
+    # The reference makes more passes: what it comes to is what counts.
+    longest = max(_passes(result)[-1] for result in methods or results)
+    for of, name, unit in (
+        ("log_likelihood", "log likelihood, mean over rows", 1),
+        ("accuracy", "accuracy (%)", 100),
+    ):
+        lines = []
+        for result in results:
+            label, passes = result.plan.label, _passes(result)
+            running, ensemble = (
+                unit * getattr(result.trajectory, f"{which}_{of}") for which in ("running", "ensemble")
+            )
+            if label == REFERENCE:
+                lines.append(Line(label, [0, longest], [running[-1]] * 2, is_dashed=True))
+                continue
+            lines += [Line(label, passes, running), Line("", passes, ensemble, of=label, is_faint=True)]
+            published = result.plan.method.published
+            if published is not None:
+                value = getattr(published, of)
+                lines.append(Line(f"{label}, published", [0, passes[-1]], [value] * 2, of=label, is_dashed=True))
+        panels.append(Panel("", "passes over the data", f"held-out {name}", lines, (False, False)))
+    return png(panels, "bold: mean prediction of all draws so far; faint: of this draw of all chains")
+
+
+def _passes(result: Result) -> Any:
+    return result.samples.evaluations / result.samples.num_data
+
+
+def _clearest(results: Sequence[Result], count: int) -> dict[int, str]:
+    """Return the coordinates of largest |mean| / sd in the first run, in their own order, with their names."""
     summary = results[0].summary
     assert summary is not None
     with np.errstate(all="ignore"):
         clear = np.nan_to_num(np.abs(summary.mean) / summary.sd, nan=0.0, posinf=0.0)
-    return sorted(np.argsort(-clear, kind="stable")[:count].tolist())
-
-
-def _range(values: np.ndarray) -> tuple[float, float]:
-    if not values.size:
-        return 0.0, 1.0
-    low, high = np.quantile(values, [0.002, 0.998])
-    return (float(low), float(high)) if high > low else (float(low) - 0.5, float(low) + 0.5)
-
-
-def _wrapped(name: str) -> str:
-    """A long name in two lines."""
-    if len(name) <= 18 or "_" not in name:
-        return name
-    middle = len(name) // 2
-    breaks = [i for i, letter in enumerate(name) if letter == "_"]
-    at = min(breaks, key=lambda i: abs(i - middle))
-    return f"{name[: at + 1]}\n{name[at + 1 :]}"
+    places = sorted(np.argsort(-clear, kind="stable")[:count].tolist())
+    return {place: summary.names[place] for place in places}

@@ -1,4 +1,4 @@
-"""One experiment by several processes: begun here, or by a cluster that has begun them itself."""
+"""One experiment by several processes: started here, or by a cluster that has started them itself."""
 
 import contextlib
 import os
@@ -10,21 +10,21 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
-from ewsg_jax.experiments.tables import ConfigError
+from ewsg_jax.experiments.config import ConfigError
 
 PLACE = "EWSG_JAX_PROCESS"
-"""The variable that tells a process which it is, of how many, and the port of the first one: "1/2/29511"."""
+"""The variable that says to a process which it is, of how many, and the port of the first one: "1/2/29511"."""
 PATIENCE, LOST = 20.0, 3
 """Seconds that the others have to end after one has, and the exit status where one was lost."""
 CONNECTING, SILENT = 120, 30
-"""Seconds to wait for the others at the start, and to believe a process that says nothing to be alive."""
+"""Seconds to wait for the others at the start, and to believe a silent process to be alive."""
 
 
 def began_elsewhere() -> bool:
@@ -38,23 +38,18 @@ def join(count: int) -> None:
     """Meet the other processes, before anything is computed.
 
     Raises:
-        ConfigError: there are not so many.
+        ConfigError: there are more or fewer.
     """
+    options = {"initialization_timeout": CONNECTING, "heartbeat_timeout_seconds": SILENT}
     if PLACE in os.environ:
         number, count, port = map(int, os.environ[PLACE].split("/"))
-        jax.distributed.initialize(
-            f"127.0.0.1:{port}",
-            num_processes=count,
-            process_id=number,
-            # Of a machine's GPUs each has one; a CPU is not looked up by it.
-            local_device_ids=[number],
-            initialization_timeout=CONNECTING,
-            heartbeat_timeout_seconds=SILENT,
-        )
+        # Of a machine's GPUs each process has one; CPUs are not chosen by these ids.
+        options |= {"num_processes": count, "process_id": number, "local_device_ids": [number]}
+        jax.distributed.initialize(f"127.0.0.1:{port}", **options)
     else:
-        jax.distributed.initialize(initialization_timeout=CONNECTING, heartbeat_timeout_seconds=SILENT)
+        jax.distributed.initialize(**options)
     if jax.process_count() != count:
-        raise ConfigError(f"--processes must be {jax.process_count()}, as many as were begun here; got {count}")
+        raise ConfigError(f"--processes must be {jax.process_count()}, as many as were started; got {count}")
 
 
 def mesh() -> Mesh | None:
@@ -68,55 +63,52 @@ def is_first() -> bool:
 
 
 def as_the_first(answer: bool) -> bool:
-    """Return what the first process answers; none goes on before all have asked."""
+    """Return what the first process answers; each waits until all have asked."""
     return bool(multihost_utils.broadcast_one_to_all(np.bool_(answer))) if jax.process_count() > 1 else answer
 
 
 def launch(count: int, words: Sequence[str], folder: Path) -> int:
-    """Begin so many processes of this command on this machine, wait for them, and return the exit status.
+    """Start `count` processes of this command on this machine, wait for them, and return the exit status.
 
-    The first one prints. Where one is lost the others are ended, and what was said is the reason.
+    The first one prints. Where one is lost the others are ended, and the last line that it wrote is the reason.
 
     Args:
-        count: how many.
+        count: processes.
         words: the command line.
-        folder: where checkpoints are, for what is said.
+        folder: where checkpoints are, for the message.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    # The processes are interrupted too, and end by themselves.
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    command = [sys.executable, "-m", "ewsg_jax", *words]
-    begun: list[subprocess.Popen] = []
-    with contextlib.ExitStack() as files:
-        files.callback(signal.signal, signal.SIGINT, before)
-        files.callback(_ended, begun)
-        said = [files.enter_context(tempfile.TemporaryFile()) for _ in range(count)]
+    started: list[subprocess.Popen] = []
+    with contextlib.ExitStack() as ends:
+        # The processes are interrupted too, and end by themselves.
+        ends.callback(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.SIG_IGN))
+        errors = [ends.enter_context(tempfile.TemporaryFile()) for _ in range(count)]
+        ends.callback(_end, started)
         for number in range(count):
-            out, errors = (None, None) if number == 0 else (subprocess.DEVNULL, said[number])
-            environment = os.environ | {PLACE: f"{number}/{count}/{port}"}
-            begun.append(
-                subprocess.Popen(
-                    command,
-                    env=environment,
-                    stdout=out,
-                    stderr=errors,
-                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-                )
+            is_printed = number == 0
+            process = subprocess.Popen(
+                [sys.executable, "-m", "ewsg_jax", *words],
+                env=os.environ | {PLACE: f"{number}/{count}/{port}"},
+                stdout=None if is_printed else subprocess.DEVNULL,
+                stderr=None if is_printed else errors[number],
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
             )
-        return _watched(begun, said, folder)
+            started.append(process)
+        first, status = _wait(started)
+        return status if first is None else _report_lost(first, status, errors, folder)
 
 
-def _ended(begun: list[subprocess.Popen]) -> None:
-    for process in begun:
+def _end(processes: list[subprocess.Popen]) -> None:
+    for process in processes:
         if process.poll() is None:
             process.kill()
         process.wait()
 
 
-def _watched(processes: list[subprocess.Popen], said: list[Any], folder: Path) -> int:
-    """Return the status of the first one, once all have ended; or that one was lost."""
+def _wait(processes: list[subprocess.Popen]) -> tuple[int | None, int]:
+    """Return the exit status of all, after None; or the first that ended and its status, where they do not agree."""
     ended: dict[int, int] = {}
     limit = float("inf")
     while len(ended) < len(processes) and time.monotonic() < limit:
@@ -124,19 +116,22 @@ def _watched(processes: list[subprocess.Popen], said: list[Any], folder: Path) -
             status = process.poll()
             if status is not None and number not in ended:
                 ended[number] = status
-                # Others that ask for it would wait in vain.
+                # The others would wait for a lost one until JAX notices.
                 limit = min(limit, time.monotonic() + (PATIENCE if status >= 0 else 0))
         time.sleep(0.05)
-    if len(ended) == len(processes) and len(set(ended.values())) == 1 and min(ended.values()) >= 0:
-        return ended[0]
-    number, status = next(iter(ended.items()))
+    first, status = next(iter(ended.items()))
+    agree = len(ended) == len(processes) and set(ended.values()) == {status} and status >= 0
+    return None if agree else first, status
+
+
+def _report_lost(number: int, status: int, errors: list[IO[bytes]], folder: Path) -> int:
     how = f"by signal {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
-    said[number].seek(0)
-    last = said[number].read().decode(errors="replace").strip().split("\n")[-1]
+    errors[number].seek(0)
+    last = errors[number].read().decode(errors="replace").strip().split("\n")[-1]
     print(
-        f"ewsg_jax: error: process {number} of {len(processes)} ended {how}, and the others were ended with it"
-        f"{f' ({last})' if last else ''}; what {folder}/ holds is whole, and the same command goes on with it, by "
-        "as many processes or others",
+        f"ewsg_jax: error: process {number} of {len(errors)} ended {how}, and the others were ended with it"
+        f"{f' ({last})' if last else ''}; the checkpoints in {folder}/ are complete, and the same command resumes "
+        "from them, on any number of processes",
         file=sys.stderr,
     )
     return LOST

@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-
 from ewsg_jax.experiments.files import Folder
 
 

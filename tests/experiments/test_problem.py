@@ -4,14 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from ewsg_jax.experiments.heat import Heat, measure
+from ewsg_jax.experiments.logistic import execute, plan
+from ewsg_jax.experiments.tables import ConfigError
 
 import ewsg_jax as ewsg
 from ewsg_jax.experiments.config import parse
-from ewsg_jax.experiments.heat import Heat, measure
-from ewsg_jax.experiments.logistic import execute, plan
 from ewsg_jax.experiments.problem import prepare
 from ewsg_jax.experiments.report import in_words
-from ewsg_jax.experiments.tables import ConfigError
 
 TEXT = """
 title = "A title"

@@ -8,9 +8,8 @@ import pytest
 
 from benchmarks.papers import covertype
 from benchmarks.papers.command import EXPERIMENTS
-from benchmarks.papers.figures import png
 from benchmarks.papers.running import settings_of, text_of, told
-from ewsg_jax.experiments.tables import ConfigError
+from ewsg_jax.experiments import ConfigError, png
 
 
 def test_a_small_experiment(monkeypatch):

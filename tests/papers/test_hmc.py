@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks.papers import hmc, predicting
-from benchmarks.papers.figures import png
 from benchmarks.papers.running import settings_of, text_of
 from ewsg_jax.datasets import Dataset
-from ewsg_jax.experiments.tables import ConfigError
+from ewsg_jax.experiments import ConfigError, png
 
 
 @pytest.fixture

@@ -12,10 +12,8 @@ from scipy import integrate
 import ewsg_jax as ewsg
 from benchmarks.papers import curved, linear_gaussian
 from benchmarks.papers.decreasing import Decreasing, kernels
-from benchmarks.papers.figures import png
 from benchmarks.papers.running import settings_of, text_of
-from ewsg_jax.experiments.config import method_of
-from ewsg_jax.experiments.tables import ConfigError
+from ewsg_jax.experiments import ConfigError, method_of, png
 
 SEED = 3
 

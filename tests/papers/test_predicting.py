@@ -9,9 +9,8 @@ import pytest
 
 import ewsg_jax as ewsg
 from benchmarks.papers import metrics
-from benchmarks.papers.predicting import Budget, Problem, folds, kernel_of, measured, run, scores, tuned
-from ewsg_jax.experiments.config import method_of
-from ewsg_jax.experiments.tables import ConfigError
+from benchmarks.papers.predicting import Budget, folds, kernel_of, measured, run, scores, tuned
+from ewsg_jax.experiments import ConfigError, Problem, method_of
 
 KEY = jax.random.key(0)
 CLASSES = ewsg.models.logistic_regression()

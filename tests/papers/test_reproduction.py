@@ -15,15 +15,14 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from benchmarks.papers import command, convergence, figures, gaussian, gaussian_mse, running
+from benchmarks.papers import command, convergence, gaussian, gaussian_mse, running
 from benchmarks.papers.command import EXPERIMENTS
 from benchmarks.papers.experiment import FAILS, HOLDS, IN_PART, Claim, Experiment, verdict_of
-from benchmarks.papers.figures import Line, Panel, png
 from benchmarks.papers.running import CONFIGS, RESULT, SCALES, run, settings_of, text_of, told
 from ewsg_jax import pictures
 from ewsg_jax.__main__ import main
-from ewsg_jax.experiments import ConfigError
-from ewsg_jax.experiments.files import Folder
+from ewsg_jax.experiments import ConfigError, Folder, Line, Panel, png
+from ewsg_jax.experiments.figures import _label_short_axis
 from tests.oracles.gaussian import kl_divergence
 
 STORED = sorted((CONFIGS / "results").glob(f"*/{RESULT}"))
@@ -255,7 +254,7 @@ def test_a_short_logarithmic_axis_has_labels_apart():
     axis = pictures.blank(4, 3).subplots()
     axis.plot([200, 5_000], [1, 2])
     axis.set_xscale("log")
-    figures._spaced(axis)
+    _label_short_axis(axis)
     low, high = axis.get_xlim()
     told = [text.get_text() for text in axis.get_xticklabels() if low <= text.get_position()[0] <= high]
     assert told == ["200", "500", "1000", "2000", "5000"]

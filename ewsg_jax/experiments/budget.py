@@ -1,4 +1,4 @@
-"""Passes over the data, turned into steps; where steps cost what they turn out to, a run ahead measures it.
+"""Passes over the data, turned into steps; a run ahead counts steps of random cost.
 
 The randomness of a chain's step is a function of the key and the step's number, so the run ahead and the run proper
 are the same chains, and their steps cost the same.
@@ -9,36 +9,37 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ewsg_jax._kernel import Kernel
+import ewsg_jax as ewsg
 from ewsg_jax._types import Data, Key, Position
-from ewsg_jax.experiments.config import MOST_STEPS, Run
-from ewsg_jax.experiments.tables import ConfigError
-from ewsg_jax.gradients import Evaluations
+from ewsg_jax.experiments.config import MOST_STEPS
 from ewsg_jax.rows.gathering import num_rows
-from ewsg_jax.sampling import sample
 from ewsg_jax.sampling.budget import steps_reaching, steps_within
 
 CLOSE = 0.01
 """What part of the passes need not be run ahead."""
 
 
-def least_steps(label: str, cost: Evaluations, n: int, run: Run) -> int:
-    """Return the steps that a budget allows for certain, at least one; `cost.per_step` is the most a step costs.
+def least_steps(kernel: ewsg.Kernel, data: Data, data_passes: float, burn_in_passes: float) -> tuple[int, int]:
+    """Return the steps of a budget and those of its burn-in, known before a run.
+
+    Of a kernel whose steps have a random cost: the fewest steps that the budget may allow, without a burn-in.
 
     Raises:
-        ConfigError: the start alone, or the burn-in, takes the whole budget.
+        ValueError: the budget is not a positive number, or taken by the start alone.
     """
-    taken = max(run.burn_in_passes, cost.at_init / n)
-    if run.data_passes <= taken:
-        raise ConfigError(
-            f"{label}: {run.data_passes:g} passes keep no draw, since burn-in and start take {taken:g} of them"
-        )
-    return max(1, steps_within(cost, n, run.data_passes))
+    n, cost = num_rows(data), kernel.evaluations(data)
+    num_steps = steps_within(cost, n, data_passes)
+    if not cost.counted:
+        return num_steps, steps_reaching(cost, n, burn_in_passes)
+    taken = max(burn_in_passes, cost.at_init / n)
+    if data_passes <= taken:
+        raise ValueError(f"{data_passes:g} passes keep no draw, since burn-in and start take {taken:g} of them")
+    return max(1, num_steps), 0
 
 
 def steps_of_passes(
     key: Key,
-    kernel: Kernel,
+    kernel: ewsg.Kernel,
     start: Position | Callable[[Key], Position],
     data: Data,
     num_chains: int,
@@ -47,7 +48,7 @@ def steps_of_passes(
 ) -> tuple[int, int]:
     """Return how many steps a number of passes over the data allows, and how many of them are burn-in.
 
-    What a step of some methods costs drifts with the chain (the bright data of FlyMC grow as it leaves its centre),
+    The cost of a step of some methods drifts with the chain (the bright data of FlyMC grow as it leaves its centre),
     so that its beginning does not say what the rest costs: the whole run is made ahead, without draws.
 
     Args:
@@ -71,20 +72,13 @@ def steps_of_passes(
         while (left := wanted - spent[-1]) > CLOSE * wanted:
             # Not all that is left, nor more than were made: the next steps may cost more than the last.
             count = max(1, math.ceil(0.7 * left / per_step))
-            part = sample(
-                key,
-                kernel,
-                start if state is None else None,
-                data,
-                count if state is None else min(count, made[-1]),
-                num_chains=num_chains,
-                keep=None,
-                state=state,
-                progress=False,
+            count, begin = (count, start) if state is None else (min(count, made[-1]), None)
+            part = ewsg.sample(
+                key, kernel, begin, data, count, num_chains=num_chains, keep=None, state=state, progress=False
             )
             if part.interrupted:
                 raise KeyboardInterrupt
-            # Evaluations of the start are in the first part's.
+            # The first part counts the evaluations of the start too.
             spent.append((0.0 if state is None else spent[-1]) + part.gradient_evaluations / num_chains)
             made.append(made[-1] + part.num_steps)
             per_step = max((spent[-1] - spent[-2]) / part.num_steps, budget / MOST_STEPS)

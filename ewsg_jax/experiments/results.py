@@ -1,23 +1,27 @@
-"""The output folder: made before the run, every file written whole or not at all."""
+"""The folder of results, whose files are written whole or not at all, and what they say of the machine."""
 
 import io
 import json
 import math
+import platform
 import re
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
+import ewsg_jax as ewsg
 from ewsg_jax.files import write_whole
 
 LISTS = re.compile(r"(?<=\[)\n[^][{}\"]*(?=\])")
-"""What JSON has between the brackets of a list of numbers; texts hold no line's end."""
+"""What JSON has between the brackets of a list of numbers; strings in it hold no line breaks."""
 
 
 class Folder:
-    """A folder that files are written to atomically: into a temporary file, then renamed.
+    """A folder of results: each file is written to a temporary one, then renamed.
 
     Raises:
         OSError: the folder cannot be made or written to; the message names it.
@@ -25,22 +29,15 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        made = [folder for folder in (path, *path.parents) if not folder.exists()]
         try:
             path.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=path):
                 pass
         except OSError as error:
-            remove_empty(made)
             raise OSError(f"cannot write to the output folder {path}: {error.strerror or error}") from error
-        self._made = made
-
-    def discard(self) -> None:
-        """Remove the folders that were made for this one, where nothing lies in them."""
-        remove_empty(self._made)
 
     def read_text(self, name: str) -> str | None:
-        """Return what a file holds, None where there is none."""
+        """Return the content of a file, None where there is no such file."""
         path = self.path / name
         return path.read_text(encoding="utf-8") if path.is_file() else None
 
@@ -49,7 +46,7 @@ class Folder:
         write_whole(self.path / name, lambda file: file.write(content))
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a text in UTF-8."""
+        """Write text in UTF-8."""
         self.write_bytes(name, text.encode("utf-8"))
 
     def write_json(self, name: str, content: Any) -> None:
@@ -64,25 +61,45 @@ class Folder:
         self.write_bytes(name, buffer.getvalue())
 
 
-def remove_empty(folders: list[Path]) -> None:
-    """Remove folders, the innermost first, as far as they are empty."""
-    for folder in folders:
-        try:
-            folder.rmdir()
-        except OSError:
-            return
-
-
 def plain(value: Any) -> Any:
-    """Return the value in JSON's types."""
+    """Return a value in JSON's types."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
-    if isinstance(value, np.generic):
-        return plain(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python, jax, this library and NumPy."""
+    return {
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "ewsg_jax": ewsg.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def device() -> str:
+    """Return the name of the device that JAX runs on."""
+    first = jax.devices()[0]
+    return f"{first.platform} ({first.device_kind})"
+
+
+def aligned(rows: Sequence[Sequence[str]], num_left: int = 1) -> list[str]:
+    """Return the lines of a table, its first `num_left` columns aligned left and the others right.
+
+    Example:
+        >>> aligned([["", "passes"], ["sghmc", "20"]])
+        ['        passes', 'sghmc      20']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [f"{cell:{'<' if i < num_left else '>'}{widths[i]}}" for i, cell in enumerate(row)]
+        lines.append("  ".join(cells).rstrip())
+    return lines
