@@ -11,7 +11,7 @@ from pathlib import Path
 import ewsg_jax
 from ewsg_jax.experiments import processes
 from ewsg_jax.experiments.config import MOST_SEED, ConfigError
-from ewsg_jax.experiments.run import make_ready, run
+from ewsg_jax.experiments.run import run
 
 REPRODUCE = "reproduce"
 USAGE_ERROR = 2
@@ -65,21 +65,15 @@ def _reproduce(words: Sequence[str]) -> int:
 
 
 def _run(chosen: argparse.Namespace, words: Sequence[str]) -> int:
-    if chosen.processes is not None:
-        if not processes.began_elsewhere():
-            output = chosen.output if chosen.output is not None else Path("results") / chosen.config.stem
-            return processes.launch(chosen.processes, words, output / "checkpoints")
-        try:
+    output = chosen.output if chosen.output is not None else Path("results") / chosen.config.stem
+    try:
+        if chosen.processes is not None:
+            if not processes.began_elsewhere():
+                return processes.launch(chosen.processes, words, output / "checkpoints")
             processes.join(chosen.processes)
-        except (ConfigError, RuntimeError, ValueError) as error:
-            return _refuse(chosen.config, error)
-    try:
-        ready = make_ready(chosen.config, chosen.output, chosen.seed)
-    except (ImportError, OSError, TypeError, ValueError) as error:
-        return _refuse(chosen.config, error)
-    try:
-        return INTERRUPTED if run(ready, lambda text: print(text, flush=True)) else 0
-    except (OSError, ConfigError) as error:
+        is_interrupted = run(chosen.config, output, chosen.seed, lambda text: print(text, flush=True))
+        return INTERRUPTED if is_interrupted else 0
+    except (ImportError, OSError, ConfigError) as error:
         return _refuse(chosen.config, error)
 
 

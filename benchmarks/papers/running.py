@@ -3,10 +3,10 @@
 Its configuration is `configs/papers/NAME.toml`, at the paper's size or a quick one.
 """
 
+import inspect
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -51,7 +51,7 @@ def settings_of(kind: type[T], text: str, scale: Scale) -> T:
     values: dict[str, Any] = {}
     for name in ("full", "quick") if scale == "quick" else ("full",):
         part = table.get(name, {})
-        refuse_unknown(part, [field.name for field in fields(kind)], name)
+        refuse_unknown(part, inspect.signature(kind).parameters, name)
         values |= part
     if "methods" in table:
         values["methods"] = table["methods"]
@@ -92,10 +92,10 @@ def run(experiment: Experiment, text: str, scale: Scale, folder: Folder, say: Ca
         say(f"{experiment.name}: {len(done) + 1} of {len(parts)} ({name}){left}")
         numbers = plain(compute(done))
         done[name] = numbers | {"seconds": round(time.perf_counter() - started, 1)}
-        folder.write_json(UNFINISHED, begun | {"parts": done})
+        folder.write(UNFINISHED, begun | {"parts": done})
     result = told(experiment, done) | begun | {"device": device()}
-    folder.write_json(RESULT, result)
-    folder.write_bytes(PICTURE, pictured(experiment, done))
+    folder.write(RESULT, result)
+    folder.write(PICTURE, pictured(experiment, done))
     (folder.path / UNFINISHED).unlink(missing_ok=True)
     return result
 

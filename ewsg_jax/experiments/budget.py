@@ -48,8 +48,8 @@ def steps_of_passes(
 ) -> tuple[int, int]:
     """Return how many steps a number of passes over the data allows, and how many of them are burn-in.
 
-    The cost of a step of some methods drifts with the chain (the bright data of FlyMC grow as it leaves its centre),
-    so that its beginning does not say what the rest costs: the whole run is made ahead, without draws.
+    The cost of a step of some methods drifts with the chain (the bright data of FlyMC grow as it leaves its
+    centre), so that its beginning does not say what the rest costs: the whole run is made ahead, without draws.
 
     Args:
         key: that of the run, a typed PRNG key.

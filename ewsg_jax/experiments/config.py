@@ -346,7 +346,7 @@ def method_of(table: Any, number: int, **defaults: Any) -> Method:
     parameters = dict(inspect.signature(METHODS[name].build).parameters)
     del parameters["posterior"]
     refuse_unknown(table, ["name", "label", "published", *parameters], path)
-    given = defaults | table
+    given = {**defaults, **table}
     for key, parameter in parameters.items():
         if parameter.default is inspect.Parameter.empty and key not in given:
             raise ConfigError(f"missing key '{path}.{key}'")

@@ -22,8 +22,8 @@ class Line(NamedTuple):
     """A line and its band; `None` is a missing number. Those of one thing, in several panels, have one colour."""
 
     label: str
-    x: Sequence[float]
-    y: Sequence[float | None]
+    x: Sequence[float] | np.ndarray
+    y: Sequence[float | None] | np.ndarray
     low: Sequence[float | None] = ()
     high: Sequence[float | None] = ()
     is_guide: bool = False
@@ -119,7 +119,7 @@ def _label_short_axis(axis: Any) -> None:
         axis.set_xlim(low, high)
 
 
-def numbers(values: Sequence[float | None]) -> np.ndarray:
+def numbers(values: Sequence[float | None] | np.ndarray) -> np.ndarray:
     """Return an array with NaN where a number is missing."""
     return np.array([np.nan if x is None else x for x in values], float)
 
@@ -169,7 +169,7 @@ def marginals(results: Sequence[Result]) -> bytes:
 
 
 def held_out(results: Sequence[Result]) -> bytes:
-    """Draw held-out log likelihood and accuracy of all draws so far, of each draw faintly, and those published."""
+    """Draw held-out log likelihood and accuracy of all draws so far, and faintly of each draw."""
     panels = []
     methods = [result for result in results if result.plan.label != REFERENCE]
     # The reference makes more passes: what it comes to is what counts.
@@ -188,10 +188,6 @@ def held_out(results: Sequence[Result]) -> bytes:
                 lines.append(Line(label, [0, longest], [running[-1]] * 2, is_dashed=True))
                 continue
             lines += [Line(label, passes, running), Line("", passes, ensemble, of=label, is_faint=True)]
-            published = result.plan.method.published
-            if published is not None:
-                value = getattr(published, of)
-                lines.append(Line(f"{label}, published", [0, passes[-1]], [value] * 2, of=label, is_dashed=True))
         panels.append(Panel("", "passes over the data", f"held-out {name}", lines, (False, False)))
     return png(panels, "bold: mean prediction of all draws so far; faint: of this draw of all chains")
 

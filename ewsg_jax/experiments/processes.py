@@ -6,11 +6,10 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import jax
 import numpy as np
@@ -38,16 +37,19 @@ def join(count: int) -> None:
     """Meet the other processes, before anything is computed.
 
     Raises:
-        ConfigError: there are more or fewer.
+        ConfigError: they cannot be met, or there are more or fewer.
     """
-    options = {"initialization_timeout": CONNECTING, "heartbeat_timeout_seconds": SILENT}
+    options: dict[str, Any] = {"initialization_timeout": CONNECTING, "heartbeat_timeout_seconds": SILENT}
+    address = None
     if PLACE in os.environ:
         number, count, port = map(int, os.environ[PLACE].split("/"))
         # Of a machine's GPUs each process has one; CPUs are not chosen by these ids.
         options |= {"num_processes": count, "process_id": number, "local_device_ids": [number]}
-        jax.distributed.initialize(f"127.0.0.1:{port}", **options)
-    else:
-        jax.distributed.initialize(**options)
+        address = f"127.0.0.1:{port}"
+    try:
+        jax.distributed.initialize(address, **options)
+    except (RuntimeError, ValueError) as error:
+        raise ConfigError(str(error)) from error
     if jax.process_count() != count:
         raise ConfigError(f"--processes must be {jax.process_count()}, as many as were started; got {count}")
 
@@ -70,7 +72,7 @@ def as_the_first(answer: bool) -> bool:
 def launch(count: int, words: Sequence[str], folder: Path) -> int:
     """Start `count` processes of this command on this machine, wait for them, and return the exit status.
 
-    The first one prints. Where one is lost the others are ended, and the last line that it wrote is the reason.
+    The first one prints. Where one is lost the others are ended.
 
     Args:
         count: processes.
@@ -84,31 +86,36 @@ def launch(count: int, words: Sequence[str], folder: Path) -> int:
     with contextlib.ExitStack() as ends:
         # The processes are interrupted too, and end by themselves.
         ends.callback(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.SIG_IGN))
-        errors = [ends.enter_context(tempfile.TemporaryFile()) for _ in range(count)]
         ends.callback(_end, started)
         for number in range(count):
-            is_printed = number == 0
             process = subprocess.Popen(
                 [sys.executable, "-m", "ewsg_jax", *words],
                 env=os.environ | {PLACE: f"{number}/{count}/{port}"},
-                stdout=None if is_printed else subprocess.DEVNULL,
-                stderr=None if is_printed else errors[number],
+                stdout=subprocess.DEVNULL if number else None,
+                stderr=subprocess.DEVNULL if number else None,
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
             )
             started.append(process)
         first, status = _wait(started)
-        return status if first is None else _report_lost(first, status, errors, folder)
+    if first is None:
+        return status
+    how = f"by signal {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
+    print(
+        f"ewsg_jax: error: process {first} of {count} ended {how}, and the others were ended with it; the "
+        f"checkpoints in {folder}/ are complete, and the same command resumes from them, on any number of them",
+        file=sys.stderr,
+    )
+    return LOST
 
 
 def _end(processes: list[subprocess.Popen]) -> None:
     for process in processes:
-        if process.poll() is None:
-            process.kill()
+        process.kill()
         process.wait()
 
 
 def _wait(processes: list[subprocess.Popen]) -> tuple[int | None, int]:
-    """Return the exit status of all, after None; or the first that ended and its status, where they do not agree."""
+    """Return None and the exit status of all; or the first to end and its status, where they do not agree."""
     ended: dict[int, int] = {}
     limit = float("inf")
     while len(ended) < len(processes) and time.monotonic() < limit:
@@ -122,16 +129,3 @@ def _wait(processes: list[subprocess.Popen]) -> tuple[int | None, int]:
     first, status = next(iter(ended.items()))
     agree = len(ended) == len(processes) and set(ended.values()) == {status} and status >= 0
     return None if agree else first, status
-
-
-def _report_lost(number: int, status: int, errors: list[IO[bytes]], folder: Path) -> int:
-    how = f"by signal {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
-    errors[number].seek(0)
-    last = errors[number].read().decode(errors="replace").strip().split("\n")[-1]
-    print(
-        f"ewsg_jax: error: process {number} of {len(errors)} ended {how}, and the others were ended with it"
-        f"{f' ({last})' if last else ''}; the checkpoints in {folder}/ are complete, and the same command resumes "
-        "from them, on any number of processes",
-        file=sys.stderr,
-    )
-    return LOST

@@ -41,24 +41,20 @@ class Folder:
         path = self.path / name
         return path.read_text(encoding="utf-8") if path.is_file() else None
 
-    def write_bytes(self, name: str, content: bytes) -> None:
-        """Write a file."""
-        write_whole(self.path / name, lambda file: file.write(content))
+    def write(self, name: str, content: Any) -> None:
+        """Write bytes, text in UTF-8, arrays (`*.npz`), or JSON.
 
-    def write_text(self, name: str, text: str) -> None:
-        """Write text in UTF-8."""
-        self.write_bytes(name, text.encode("utf-8"))
-
-    def write_json(self, name: str, content: Any) -> None:
-        """Write JSON, a list of numbers on one line; numbers that are not finite become null."""
-        text = json.dumps(plain(content), indent=2, ensure_ascii=False)
-        self.write_text(name, LISTS.sub(lambda found: re.sub(r"\n\s*", " ", found[0]).strip(), text) + "\n")
-
-    def write_arrays(self, name: str, arrays: dict[str, np.ndarray]) -> None:
-        """Write a compressed .npz file."""
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, **arrays)  # pyright: ignore[reportArgumentType]
-        self.write_bytes(name, buffer.getvalue())
+        In JSON a list of numbers is on one line, and numbers that are not finite become null.
+        """
+        if name.endswith(".npz"):
+            buffer = io.BytesIO()
+            np.savez_compressed(buffer, **content)
+            content = buffer.getvalue()
+        elif not isinstance(content, str | bytes):
+            text = json.dumps(plain(content), indent=2, ensure_ascii=False)
+            content = LISTS.sub(lambda found: re.sub(r"\n\s*", " ", found[0]).strip(), text) + "\n"
+        encoded = content.encode("utf-8") if isinstance(content, str) else content
+        write_whole(self.path / name, lambda file: file.write(encoded))
 
 
 def plain(value: Any) -> Any:

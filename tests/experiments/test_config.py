@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.experiments.config import ConfigError, load, parse
-from ewsg_jax.experiments.run import with_seed
+from ewsg_jax.experiments import ConfigError, build, from_toml
+from ewsg_jax.experiments.config import Config, load
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
 
@@ -46,6 +46,10 @@ published = { accuracy = 75, log_likelihood = -0.5 }
 """
 
 
+def parse(text):
+    return build(Config, from_toml(text))
+
+
 def test_a_good_one():
     experiment = parse(GOOD)
     assert experiment.model.prior_scale == 2.0
@@ -53,7 +57,7 @@ def test_a_good_one():
     assert experiment.run.num_chains == 4
     assert experiment.run.seed == 0
     assert experiment.data.drop_columns == ()
-    sghmc, long = experiment.methods
+    sghmc, long = experiment.named.values()
     assert (sghmc.label, long.label) == ("sghmc", "long")
     assert dict(long.options) == {"step_size": 1e-2, "friction": 1, "batch_size": 5, "chain_length": 3}
     assert long.published is not None
@@ -62,9 +66,9 @@ def test_a_good_one():
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_the_configurations_of_the_project(path):
-    experiment, text = load(path)
-    assert experiment.methods
-    assert parse(text) == experiment
+    config, text = load(path)
+    assert config.methods
+    assert text == path.read_text()
 
 
 @pytest.mark.parametrize(
@@ -104,16 +108,28 @@ def test_the_configurations_of_the_project(path):
         (
             'name = "breast_cancer"',
             'name = "breast_cancer"\ndrop_columns = [1]',
-            "data.drop_columns[0] must be a text",
+            "data.drop_columns[1] must be a string; got 1 (int)",
         ),
         ('name = "breast_cancer"', 'name = "breast_cancer"\ntest_fraction = 1', "above 0 and below 1; got 1.0"),
         ("num_chains = 4", "num_chains = 0", "run.num_chains must be at least 1; got 0"),
         ("data_passes = 10", "data_passes = 0", "run.data_passes must be above 0; got 0.0"),
         ("prior_scale = 2", "prior_scale = -1", "model.prior_scale must be above 0; got -1.0"),
         ("num_steps = 100", "num_steps = 0", "reference.num_steps must be at least 1; got 0"),
+        ("data_passes = 10", "data_passes = nan", "run.data_passes must be above 0; got nan"),
+        (
+            "data_passes = 10",
+            f"data_passes = {10**400}",
+            "run.data_passes must be a number; got a whole number too",
+        ),
+        ("[run]", "[run]\nburn_in_passes = inf", "run.burn_in_passes must be a finite number; got inf"),
+        ("[run]", "[run]\nstart_spread = inf", "run.start_spread must be a finite number; got inf"),
+        ("[run]", "[run]\nseed = 4294967296", "run.seed must be at most 4294967295; got 4294967296"),
+        ("[data]", f"[data]\nsplit_seed = {2**70}", "data.split_seed must be at most 4294967295"),
+        ("[data]", "[build-system]\n[data]", "unknown key 'build-system'; known are title, data, run"),
         ('label = "long"', 'label = "sghmc"', "two runs are called 'sghmc'"),
         ('label = "long"', 'label = "reference"', "no run can be called 'reference'"),
-        ('label = "long"', "label = 3", "methods[2] (ewsg).label must be a text"),
+        ('label = "long"', "label = 3", "methods[2] (ewsg).label must be a string"),
+        ('label = "long"', 'label = ""', "methods[2] (ewsg).label must be not empty"),
         ("[model]\nprior_scale = 2", "model = 3", "must be a table of keys; got 3"),
         ("[[methods]]", "[methods]", "not valid TOML"),
         ("num_chains = 4", "num_chains = ", "not valid TOML"),
@@ -131,14 +147,20 @@ def test_refusals(old, new, message):
 
 def test_methods_must_be_there():
     start = GOOD[: GOOD.index("[[methods]]")]
-    with pytest.raises(ConfigError, match="missing key 'methods'"):
-        parse(start)
-    with pytest.raises(ConfigError, match="name at least one method"):
-        parse("methods = []\n" + start)
-    with pytest.raises(ConfigError, match="methods must be a list"):
-        parse("methods = 3\n" + start)
-    with pytest.raises(ConfigError, match=r"methods\[1\] must be a table"):
-        parse("methods = [3]\n" + start)
+    for methods, message in (
+        ("", "missing key 'methods'"),
+        ("methods = []\n", "methods must be not empty"),
+        ("methods = 3\n", "methods must be a list; got 3"),
+        ("methods = [3]\n", r"methods\[1\] must be a table"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            parse(methods + start)
+
+
+def test_a_file_that_is_not_text(tmp_path):
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=r"not valid TOML, which is text in UTF-8: .* 0xff in position 0"):
+        load(tmp_path / "bytes.toml")
 
 
 def test_every_method_can_be_named():
@@ -153,22 +175,24 @@ def test_every_method_can_be_named():
             with pytest.raises(ConfigError, match=functions[0]):
                 parse(text)
         else:
-            assert parse(text).methods[0].name == name
+            assert parse(text).named[name].name == name
 
 
 @pytest.mark.parametrize("before", ["", "\nseed = 3", "\nnum_draws = 5\n  seed=3 # three"])
-def test_another_seed_keeps_the_rest(before):
-    text = GOOD.replace("data_passes = 10", "data_passes = 10" + before)
-    changed = with_seed(text, 7)
-    assert parse(changed).run.seed == 7
+def test_another_seed_keeps_the_rest(tmp_path, before):
+    path = tmp_path / "good.toml"
+    path.write_text(GOOD.replace("data_passes = 10", "data_passes = 10" + before))
+    config, changed = load(path, seed=7)
+    assert config.run.seed == parse(changed).run.seed == 7
     assert "# what all methods share" in changed
     assert changed.count("seed") == 1
-    assert parse(changed).methods == parse(text).methods
+    assert config.methods == load(path)[0].methods
 
 
-def test_another_seed_where_it_cannot_be_set():
+def test_another_seed_where_it_cannot_be_set(tmp_path):
     start, rest = GOOD.split("[run]  # what all methods share\nnum_chains = 4\ndata_passes = 10\n")
-    inline = start.replace("[data]", "run = { num_chains = 4, data_passes = 10 }\n[data]") + rest
-    assert parse(inline).run.num_chains == 4
+    path = tmp_path / "inline.toml"
+    path.write_text(start.replace("[data]", "run = { num_chains = 4, data_passes = 10 }\n[data]") + rest)
+    assert load(path)[0].run.num_chains == 4
     with pytest.raises(ConfigError, match=r"--seed needs a table \[run\]"):
-        with_seed(inline, 7)
+        load(path, seed=7)

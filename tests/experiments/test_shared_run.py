@@ -1,4 +1,4 @@
-"""An experiment whose chains are shared by processes of this machine, and what is said where one is lost."""
+"""An experiment whose chains are shared by processes of this machine, and the message where one is lost."""
 
 import os
 import signal
@@ -51,9 +51,9 @@ def child(parent, number):
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for the processes in /proc")
-def test_a_lost_process_is_told_and_the_run_goes_on_without_it(tmp_path):
+def test_a_lost_process_is_reported_and_the_run_resumes_without_it(tmp_path):
     config, output = tmp_path / "tiny.toml", tmp_path / "shared"
-    # So many passes that it is under way when its process is killed.
+    # Enough passes that it is under way when its process is killed.
     config.write_text(TINY.format(passes=3_000))
     running = subprocess.Popen(command(config, output, 2), env=QUICK, stderr=subprocess.PIPE, text=True)
     try:
@@ -68,12 +68,12 @@ def test_a_lost_process_is_told_and_the_run_goes_on_without_it(tmp_path):
     assert running.returncode == processes.LOST, told
     last = told.strip().splitlines()[-1]
     assert "process 1 of 2 ended by signal SIGKILL, and the others were ended with it" in last
-    assert f"what {output}/checkpoints/ holds is whole, and the same command goes on with it" in last
+    assert f"the checkpoints in {output}/checkpoints/ are complete, and the same command resumes from them" in last
     done = [
         subprocess.run(command(config, folder), env=QUICK, capture_output=True, text=True, timeout=200, check=True)
         for folder in (output, tmp_path / "alone")
     ]
-    assert "goes on with what" in done[0].stdout
+    assert "resumes from" in done[0].stdout
     draws = [np.load(folder / "draws.npz")["sghmc"] for folder in (output, tmp_path / "alone")]
     np.testing.assert_array_equal(*draws)
 

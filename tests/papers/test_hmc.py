@@ -8,7 +8,7 @@ import pytest
 from benchmarks.papers import hmc, predicting
 from benchmarks.papers.running import settings_of, text_of
 from ewsg_jax.datasets import Dataset
-from ewsg_jax.experiments import ConfigError, png
+from ewsg_jax.experiments import ConfigError, build, png
 
 
 @pytest.fixture
@@ -113,6 +113,8 @@ def test_rules_read_arrivals():
 
 
 def test_settings_that_cannot_be_run():
-    for change in ({"data": ("pima", "bike")}, {"num_folds": 9}, {"steps": ()}, {"frictions": (-1.0,)}):
-        with pytest.raises(ConfigError):
-            settings(**change)
+    good = {name: list(x) if isinstance(x, tuple) else x for name, x in vars(settings()).items()}
+    assert build(hmc.Settings, good) == settings()
+    for change in ({"data": ["pima", "bike"]}, {"num_folds": 9}, {"steps": []}, {"frictions": [-1.0]}):
+        with pytest.raises(ConfigError, match=f"full.{next(iter(change))}.* must be"):
+            build(hmc.Settings, good | change, "full")

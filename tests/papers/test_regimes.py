@@ -11,7 +11,7 @@ from benchmarks.papers import regimes
 from benchmarks.papers.decreasing import Decreasing
 from benchmarks.papers.regimes import FALL
 from benchmarks.papers.running import settings_of, text_of
-from ewsg_jax.experiments import ConfigError, png
+from ewsg_jax.experiments import ConfigError, build, png
 
 
 def test_steps_fall_as_the_cube_root():
@@ -100,6 +100,8 @@ def test_a_small_run_says_that_its_data_stand_in(settings, monkeypatch):
 
 
 def test_settings_that_cannot_be_run(settings):
-    for change in ({"data": ("mnist",)}, {"data_passes": (1.0,)}, {"num_trials": 1}, {"levels": (0.0,)}):
-        with pytest.raises(ConfigError):
-            dataclasses.replace(settings, **change)
+    good = {name: list(x) if isinstance(x, tuple) else x for name, x in vars(settings).items()}
+    assert build(regimes.Settings, good) == settings
+    for change in ({"data": ["mnist"]}, {"data_passes": [1.0]}, {"num_trials": 1}, {"levels": [0.0]}):
+        with pytest.raises(ConfigError, match=f"full.{next(iter(change))}.* must be"):
+            build(regimes.Settings, good | change, "full")

@@ -1,4 +1,7 @@
-"""Wrong calls of configurations and of the command line; rows of the latter have an exit status for an error."""
+"""Wrong calls of the command line, whose rows have an exit status for an error.
+
+What a configuration does not take is in `tests/experiments/test_config.py`.
+"""
 
 # The arguments are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
@@ -10,7 +13,6 @@ from typing import Any
 from benchmarks.papers.gaussian_mse import Settings as Mse
 from benchmarks.papers.running import settings_of
 from ewsg_jax.__main__ import main
-from ewsg_jax.experiments.config import load
 from tests.wrong_calls.table import FROZEN, POSITIVE, C, of
 
 CONFIG = """
@@ -34,48 +36,6 @@ def written(folder: Path, old: str = "", new: str = "") -> Path:
     path = folder / "config.toml"
     path.write_text(CONFIG.replace(old, new, 1))
     return path
-
-
-def config(old: str, new: str) -> Callable[[Path], Any]:
-    """Load a configuration with something wrong."""
-    return lambda folder: load(written(folder, old, new))
-
-
-def not_text(folder: Path) -> Any:
-    """Load a file that is no text."""
-    (folder / "bytes.toml").write_bytes(b"\xff\xfe")
-    return load(folder / "bytes.toml")
-
-
-SEEDS = "must be at most 4294967295"
-of(
-    "experiments.config.load",
-    ("key", C, "run.num_chians", "(did you mean 'num_chains'?)", "unknown key", config("num_chains", "num_chians")),
-    (
-        "another file",
-        C,
-        "build-system",
-        "'build-system'",
-        "known are title",
-        config("[data]", "[build-system]\n[data]"),
-    ),
-    ("text", C, "run.data_passes", "'2' (str)", "must be a number", config("data_passes = 2", 'data_passes = "2"')),
-    ("NaN", C, "run.data_passes", "got nan", "must be above 0", config("passes = 2", "passes = nan")),
-    ("burn-in", C, "burn_in_passes", "got inf", "a finite number", config("[run]", "[run]\nburn_in_passes = inf")),
-    ("spread", C, "start_spread", "got inf", "a finite number", config("[run]", "[run]\nstart_spread = inf")),
-    ("seed", C, "run.seed", "got 4294967296", SEEDS, config("[run]", "[run]\nseed = 4294967296")),
-    ("split seed", C, "data.split_seed", f"got {2**70}", SEEDS, config("[data]", f"[data]\nsplit_seed = {2**70}")),
-    (
-        "a huge whole number",
-        C,
-        "run.data_passes",
-        "too large",
-        "must be a number",
-        config("passes = 2", f"passes = {10**400}"),
-    ),
-    ("not TOML", C, "TOML", "Invalid value", "valid TOML", config("= 2", "=")),
-    ("not text", C, "TOML", "0xff in position 0", "text in UTF-8", not_text),
-)
 
 
 def ran(old: str = "", new: str = "", *arguments: str) -> Callable[[Path], Any]:
@@ -107,9 +67,9 @@ of(
     ),
     ("a folder", None, "error:", "Is a directory", "", lambda folder: main(["run", str(folder)])),
     ("no command", None, "COMMAND", "the following arguments are required", "usage: ewsg_jax", lambda: main([])),
-    ("seed", None, "--seed", "got -1", SEED, ran("", "", "--seed", "-1")),
+    ("seed", None, "--seed", "got '-1'", SEED, ran("", "", "--seed", "-1")),
     ("seed a text", None, "--seed", "got 'one'", SEED, ran("", "", "--seed", "one")),
-    ("seed too large", None, "--seed", "got 4294967296", SEED, ran("", "", "--seed", "4294967296")),
+    ("seed too large", None, "--seed", "got '4294967296'", SEED, ran("", "", "--seed", "4294967296")),
     ("output a file", None, "output folder", "File exists", "cannot write to", into_a_file),
     ("step size", None, "sghmc: step_size", "-1 (int)", POSITIVE, ran("step_size = 1e-3", "step_size = -1")),
     ("column", None, "columns", "'size' (str)", "one of 'mean_", ran("[data]", '[data]\ndrop_columns = ["size"]')),
