@@ -18,7 +18,7 @@ from benchmarks.papers import metrics
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.predicting import Budget, folds, kernel_of, measured, run, scores, short
 from ewsg_jax import Kernel, datasets, models, stack, uld
-from ewsg_jax.experiments import ConfigError, Line, Method, Panel, Problem, at_least, methods_of, numbers
+from ewsg_jax.experiments import ConfigError, Line, MethodConfig, Panel, Problem, at_least, methods_of, numbers
 
 POSTERIOR = models.logistic_regression(prior_scale=0.1**0.5)
 METRIC, FULL, FOLDS = "log_likelihood", "full gradient", 5
@@ -47,7 +47,7 @@ class Settings:
             raise ConfigError(f"full.data_passes must be one for each data set; got {self.data_passes}")
 
     @property
-    def named(self) -> dict[str, Method]:
+    def named(self) -> dict[str, MethodConfig]:
         """The methods by their labels."""
         return methods_of(self.methods)
 
@@ -86,7 +86,7 @@ def distance(mean: float, sd: float, of: Mapping[str, float]) -> float:
     return abs(mean - of["mean"]) / of["sd"] + abs(float(np.log(sd / of["sd"])))
 
 
-def tuned(method: Method, name: str, problem: Problem, goal: Numbers, settings: Settings) -> float | None:
+def tuned(method: MethodConfig, name: str, problem: Problem, goal: Numbers, settings: Settings) -> float | None:
     """Return the step, of those that are tried, at which the last draws are nearest the posterior's."""
     budget = replace(settings.budget(method.label, name), num_repeats=settings.tuning_chains, num_draws=1)
     kernels: list[Kernel] = [kernel_of(method, POSTERIOR, step_size=h) for h in settings.step_sizes]

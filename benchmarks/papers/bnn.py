@@ -39,7 +39,7 @@ from benchmarks.papers.predicting import (
     short,
 )
 from ewsg_jax import datasets, stack
-from ewsg_jax.experiments import ConfigError, Count, Method, Panel, Positive, Problem, at_least, methods_of
+from ewsg_jax.experiments import ConfigError, Count, MethodConfig, Panel, Positive, Problem, at_least, methods_of
 from ewsg_jax.rows import all_rows
 
 REGRESSION, CLASSIFICATION = ("protein", "music"), ("letter", "susy")
@@ -126,12 +126,12 @@ class Settings:
             raise ConfigError(f"full.data must be some of {', '.join(SOURCES)}; got {list(self.data)}")
 
     @property
-    def named(self) -> dict[str, Method]:
+    def named(self) -> dict[str, MethodConfig]:
         """The methods by their labels; steps and frictions are found for them."""
         return methods_of(self.methods, step_size=1.0, friction=1.0)
 
 
-def grid(method: Method, settings: Settings, n: int) -> list[dict[str, float]]:
+def grid(method: MethodConfig, settings: Settings, n: int) -> list[dict[str, float]]:
     """Return the options of a method that are tried, for n rows."""
     if not has_friction(method.name):
         return [{"step_size": c * c / n} for c in settings.steps]

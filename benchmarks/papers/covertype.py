@@ -23,7 +23,7 @@ from ewsg_jax.experiments import (
     ConfigError,
     Count,
     Line,
-    Method,
+    MethodConfig,
     Panel,
     Positive,
     Problem,
@@ -57,12 +57,12 @@ class Settings:
             raise ConfigError("methods must hold one of the name 'flymc'")
 
     @property
-    def named(self) -> dict[str, Method]:
+    def named(self) -> dict[str, MethodConfig]:
         """The methods by their labels."""
         return methods_of(self.methods)
 
     @property
-    def by_batches(self) -> dict[str, Method]:
+    def by_batches(self) -> dict[str, MethodConfig]:
         """All methods but FlyMC."""
         return {label: each for label, each in self.named.items() if each.name != FLYMC}
 
@@ -82,7 +82,7 @@ def problem_of(variance: float, train: Data, test: Data) -> Problem:
     return Problem(posterior, train, test, jnp.zeros(train["x"].shape[1]), judged)
 
 
-def firefly(problem: Problem, method: Method, settings: Settings) -> Numbers:
+def firefly(problem: Problem, method: MethodConfig, settings: Settings) -> Numbers:
     """Return FlyMC's numbers, each chain a repeat, against steps times the rows that are drawn anew."""
     kernel, chains = kernel_of(method, problem.posterior), settings.flymc_chains
     samples = sample(

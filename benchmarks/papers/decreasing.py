@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.papers.annotations import Array
 from ewsg_jax import METHODS, Kernel, Posterior, Schedule, module, static
-from ewsg_jax.experiments import Method
+from ewsg_jax.experiments import MethodConfig
 
 POWER = 0.51
 
@@ -32,7 +32,7 @@ class Decreasing(Schedule):
 
 
 def kernels(
-    method: Method,
+    method: MethodConfig,
     posterior: Posterior,
     firsts: Sequence[float],
     num_rows: int,

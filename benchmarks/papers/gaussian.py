@@ -19,7 +19,7 @@ from benchmarks.papers.annotations import Array, Key
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.predicting import JUDGED, short, worst
 from ewsg_jax import METHODS, Kernel, Samples, check, models, sample, stack
-from ewsg_jax.experiments import Count, Line, Method, Panel, at_least, methods_of, numbers
+from ewsg_jax.experiments import Count, Line, MethodConfig, Panel, at_least, methods_of, numbers
 
 NUM_ROWS = 50
 """The cᵢ."""
@@ -44,7 +44,7 @@ class Settings:
     methods: list = field(default_factory=list)
 
     @property
-    def named(self) -> dict[str, Method]:
+    def named(self) -> dict[str, MethodConfig]:
         """The methods by their labels."""
         return methods_of(self.methods)
 
@@ -67,7 +67,7 @@ def divergence(draws: np.ndarray, rows: np.ndarray) -> float:
     return float(squares - 2 + log_det + 2 * np.log(len(rows))) / 2
 
 
-def kernel_of(method: Method, step_size: float | None = None) -> Kernel[Array]:
+def kernel_of(method: MethodConfig, step_size: float | None = None) -> Kernel[Array]:
     """Return a method's kernel, at its own step or another one."""
     changed = {} if step_size is None else {"step_size": step_size}
     return METHODS[method.name].build(MODEL, **{**method.options, **changed})
@@ -106,14 +106,16 @@ def measured(kernel: Kernel[Array], seed: int, settings: Settings, number: int) 
     return numbers
 
 
-def ends(method: Method, step_sizes: tuple[float, ...], data: Array, settings: Settings, key: Key) -> list[float]:
+def ends(
+    method: MethodConfig, step_sizes: tuple[float, ...], data: Array, settings: Settings, key: Key
+) -> list[float]:
     """Return the divergence after all passes at each step: one program, on the same rows and noise."""
     kernels = stack([kernel_of(method, step_size) for step_size in step_sizes])
     runs = run_of(kernels, data, settings.tuning_chains, settings.data_passes, key)
     return [divergences(samples, data)[-1] for samples in runs]
 
 
-def tuned(method: Method, settings: Settings) -> float:
+def tuned(method: MethodConfig, settings: Settings) -> float:
     """Return the step, of those that are tried, at which the divergence after all passes is least."""
     key = jax.random.key(TUNING_SEED)
     found = ends(method, settings.step_sizes, rows_of(TUNING_SEED), settings, key)

@@ -33,7 +33,7 @@ from ewsg_jax.experiments import (
     ConfigError,
     Count,
     Line,
-    Method,
+    MethodConfig,
     Panel,
     Positive,
     Problem,
@@ -129,7 +129,7 @@ class Settings:
             raise ConfigError(f"full.data must be {known}; got {list(self.data)}")
 
     @property
-    def named(self) -> dict[str, Method]:
+    def named(self) -> dict[str, MethodConfig]:
         """The methods by their labels; steps and frictions are found for them."""
         return methods_of(self.methods, step_size=1.0, friction=1.0)
 
@@ -158,7 +158,7 @@ def posed(name: str) -> Posed:
     return Posed(problem, replace(problem, train=rows.chosen_by), mode, curvature)
 
 
-def candidates(method: Method, curvature: float, settings: Settings) -> list[dict[str, float]]:
+def candidates(method: MethodConfig, curvature: float, settings: Settings) -> list[dict[str, float]]:
     """Return the grid of a method."""
     if not has_friction(method.name):
         return [{"step_size": c / curvature} for c in settings.steps]
@@ -210,7 +210,7 @@ def on(name: str, settings: Settings) -> Numbers:
     return shown | scores | {"methods": found, "evaluations": spent}
 
 
-def stable(method: Method, of: Posed, settings: Settings) -> list[float]:
+def stable(method: MethodConfig, of: Posed, settings: Settings) -> list[float]:
     """Return the largest stable step at each friction, in units of 1/√L, by forecast."""
     root, found = of.curvature**0.5, []
     for friction in settings.frictions:

@@ -24,7 +24,7 @@ from benchmarks.papers.decreasing import POWER, kernels
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.predicting import worst
 from ewsg_jax import Kernel, Posterior, Samples, check, models, sample, stack
-from ewsg_jax.experiments import ConfigError, Count, Line, Method, Panel, at_least, method_of, numbers
+from ewsg_jax.experiments import ConfigError, Count, Line, MethodConfig, Panel, at_least, method_of, numbers
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ class Settings:
         if 1.0 not in self.factors:
             raise ConfigError(f"factors must hold 1, the paper's step; got {list(self.factors)}")
 
-    def named(self, place: int) -> dict[str, Method]:
+    def named(self, place: int) -> dict[str, MethodConfig]:
         """The methods by their labels, in the dimension at a place."""
         found = [self._method(table, number, place) for number, table in enumerate(self.methods, 1)]
         return {each.label: each for each in found}
 
-    def _method(self, table: Any, number: int, place: int) -> Method:
+    def _method(self, table: Any, number: int, place: int) -> MethodConfig:
         own = dict(table)
         firsts = own.pop("first_steps", None)
         if not isinstance(firsts, list) or len(firsts) != len(self.dimensions):
@@ -101,7 +101,7 @@ def model_of(noise_variance: float) -> Posterior[Array]:
 
 
 def runs(
-    method: Method, factors: Sequence[float], data: Data, settings: Settings, key: Key
+    method: MethodConfig, factors: Sequence[float], data: Data, settings: Settings, key: Key
 ) -> tuple[list[Samples[Array]], float]:
     """Return a run for each factor of the method's step, of about 200 draws, and the first step without one."""
     more: dict[str, Any] = {}

@@ -27,7 +27,7 @@ from ewsg_jax.experiments import (
     ConfigError,
     Count,
     Line,
-    Method,
+    MethodConfig,
     Panel,
     Positive,
     at_least,
@@ -101,7 +101,7 @@ class Settings:
             )
 
     @property
-    def named(self) -> dict[str, Method]:
+    def named(self) -> dict[str, MethodConfig]:
         """The methods by their labels; steps are found for them."""
         return methods_of(self.methods, step_size=1.0)
 
@@ -116,7 +116,7 @@ def start_of(rows: np.ndarray) -> list[float]:
     return [float(rows.mean() + rows.std()), float(2 * rows.std())]
 
 
-def kernel_of(method: Method, rows: np.ndarray, step: float) -> Kernel[Array]:
+def kernel_of(method: MethodConfig, rows: np.ndarray, step: float) -> Kernel[Array]:
     """Return a method's kernel at a step in units of 1/L, or of time where it has a momentum."""
     record, unit = METHODS[method.name], 1 / curvature(rows)
     if "langevin" in record.dynamics:
@@ -166,7 +166,7 @@ def _run(
         )
 
 
-def measured(method: Method, settings: Settings) -> Numbers:
+def measured(method: MethodConfig, settings: Settings) -> Numbers:
     """Return the errors of a method along passes, at the step that is best at their end on data of tuning."""
     every = members(settings)
     sets = [rows_of(settings, of, seed) for of, seed, _ in every]

@@ -40,7 +40,7 @@ from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.networks import NormalPrior
 from benchmarks.papers.predicting import Budget, better, ends, line, numbers_of, run
 from ewsg_jax import Posterior, Samples, kernel, stack
-from ewsg_jax.experiments import ConfigError, Count, Method, Panel, Problem, at_least, method_of
+from ewsg_jax.experiments import ConfigError, Count, MethodConfig, Panel, Problem, at_least, method_of
 
 RARE = 1e-6
 """Probability that is left out beyond either end of the values."""
@@ -182,7 +182,7 @@ class Settings:
         noise = StableNoise(self.alpha if model == "stable" else 2.0, self.noise_scale)
         return synthetic(self.size, self.rank, noise, self.test_fraction, seed)
 
-    def named(self, model: str) -> dict[str, Method]:
+    def named(self, model: str) -> dict[str, MethodConfig]:
         """The methods of a model by their labels."""
         found = []
         for number, table in enumerate(self.methods, 1):
@@ -199,7 +199,7 @@ class Settings:
 
 
 def runs(
-    model: str, method: Method, problem: Problem, budget: Budget, key: Key, factors: Sequence[float]
+    model: str, method: MethodConfig, problem: Problem, budget: Budget, key: Key, factors: Sequence[float]
 ) -> list[Samples]:
     """Return a run for each of some factors of a method's step.
 

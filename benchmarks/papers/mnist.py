@@ -45,7 +45,7 @@ from benchmarks.papers.predicting import (
     short,
 )
 from ewsg_jax import Samples, cluster, datasets, stack
-from ewsg_jax.experiments import ConfigError, Count, Method, Panel, Problem, at_least, method_of
+from ewsg_jax.experiments import ConfigError, Count, MethodConfig, Panel, Problem, at_least, method_of
 
 NUM_TRAINING, SIDE, CLUSTERS = 60_000, 28, 10
 """Rows of MNIST's training set, of which the first are; pixels; k of k-means for CP-SGHMC."""
@@ -143,7 +143,7 @@ def in_unit(step: float, friction: float, num_rows: int, of: int = OF_MEAN) -> d
     return {"step_size": step / unit, "friction": friction * unit}
 
 
-def options_of(method: Method, num_rows: int, factor: float = 1.0, of: int = OF_MEAN) -> dict[str, Any]:
+def options_of(method: MethodConfig, num_rows: int, factor: float = 1.0, of: int = OF_MEAN) -> dict[str, Any]:
     """Return the options of a method's kernel for so many rows, at a factor times the printed step.
 
     Args:
@@ -204,7 +204,7 @@ class Settings(DigitSettings):
             raise ConfigError(f"full.channels must be two numbers or none; got {list(self.channels)}")
 
     @property
-    def named(self) -> dict[str, tuple[Method, float]]:
+    def named(self) -> dict[str, tuple[MethodConfig, float]]:
         """The methods by their labels, with the test error in per cent that the paper has."""
         found = {}
         for number, table in enumerate(self.methods, 1):

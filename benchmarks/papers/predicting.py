@@ -22,7 +22,7 @@ from benchmarks.papers.annotations import Array, Data, Key, Position
 from benchmarks.papers.experiment import Claim, Numbers
 from benchmarks.papers.metrics import Predict
 from ewsg_jax import METHODS, Kernel, Posterior, Report, Samples, check, sample, stack
-from ewsg_jax.experiments import ConfigError, Line, Method, Problem, numbers, steps_of_passes
+from ewsg_jax.experiments import ConfigError, Line, MethodConfig, Problem, numbers, steps_of_passes
 from ewsg_jax.rows import all_rows
 
 
@@ -163,7 +163,7 @@ def has_friction(name: Any) -> bool:
     return name in METHODS and "friction" in inspect.signature(METHODS[name].build).parameters
 
 
-def kernel_of(method: Method, posterior: Posterior, **changed: Any) -> Kernel:
+def kernel_of(method: MethodConfig, posterior: Posterior, **changed: Any) -> Kernel:
     """Return a method's kernel of a posterior, with its own options or some of them changed."""
     return METHODS[method.name].build(posterior, **{**method.options, **changed})
 
@@ -255,7 +255,7 @@ def folds(problem: Problem, count: int, seed: int, num_used: int | None = None) 
 
 def tuned(
     key: Key,
-    method: Method,
+    method: MethodConfig,
     problems: Sequence[Problem],
     candidates: Sequence[Mapping[str, Any]],
     budget: Budget,

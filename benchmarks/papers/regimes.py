@@ -29,7 +29,17 @@ from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.metrics import log_likelihood
 from benchmarks.papers.predicting import checked, has_friction
 from ewsg_jax import METHODS, Kernel, Posterior, datasets, find_mode, models, moments, saga_ld, sample, stack, uld
-from ewsg_jax.experiments import ConfigError, Count, Line, Method, Panel, Positive, Problem, at_least, methods_of
+from ewsg_jax.experiments import (
+    ConfigError,
+    Count,
+    Line,
+    MethodConfig,
+    Panel,
+    Positive,
+    Problem,
+    at_least,
+    methods_of,
+)
 
 NUM_DRAWS, FRICTION = 1_500, 2.0
 FOREVER, FALL = 1e12, 1 / 3
@@ -49,7 +59,7 @@ class Tried(Protocol):
     def schedules(self) -> tuple[float, ...]: ...
 
 
-def kernel_of(method: Method, posterior: Posterior, curvature: float, step: float, over: float) -> Kernel:
+def kernel_of(method: MethodConfig, posterior: Posterior, curvature: float, step: float, over: float) -> Kernel:
     """Return a method's kernel at a step in units of 1/L, or of time where it has a momentum."""
     unit, is_underdamped = 1 / curvature, has_friction(method.name)
     falling = Decreasing(first=step if is_underdamped else step * unit, over=over, power=FALL)
@@ -58,7 +68,13 @@ def kernel_of(method: Method, posterior: Posterior, curvature: float, step: floa
 
 
 def run(
-    key: Key, method: Method, problem: Problem, curvature: float, center: jax.Array, passes: float, tried: Tried
+    key: Key,
+    method: MethodConfig,
+    problem: Problem,
+    curvature: float,
+    center: jax.Array,
+    passes: float,
+    tried: Tried,
 ) -> tuple[Any, np.ndarray]:
     """Return the runs of all steps and schedules, and the passes at their draws."""
     n = len(problem.train["y"])
@@ -164,7 +180,7 @@ class Settings:
                 raise ConfigError(f"full.data_passes must be above center_passes; got {passes}")
 
     @property
-    def named(self) -> dict[str, Method]:
+    def named(self) -> dict[str, MethodConfig]:
         """The methods by their labels; steps are found for them."""
         return methods_of(self.methods, step_size=1.0)
 

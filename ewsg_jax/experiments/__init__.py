@@ -2,7 +2,7 @@
 
 from_toml, build, refuse_unknown, ConfigError: TOML tables into dataclasses of your own.
 Allowed, at_least, at_most, Count, Positive, NOT_EMPTY: which values a field of one takes.
-Method, method_of, methods_of: `[[methods]]` tables.
+MethodConfig, method_of, methods_of: `[[methods]]` tables.
 Problem, steps_of_passes: what is sampled, and for how long.
 Folder, plain, aligned, versions, device: results, written whole or not at all.
 Line, Panel, png, numbers, require_matplotlib: figures.
@@ -13,7 +13,7 @@ from ewsg_jax.experiments.config import NOT_EMPTY as NOT_EMPTY
 from ewsg_jax.experiments.config import Allowed as Allowed
 from ewsg_jax.experiments.config import ConfigError as ConfigError
 from ewsg_jax.experiments.config import Count as Count
-from ewsg_jax.experiments.config import Method as Method
+from ewsg_jax.experiments.config import MethodConfig as MethodConfig
 from ewsg_jax.experiments.config import Positive as Positive
 from ewsg_jax.experiments.config import at_least as at_least
 from ewsg_jax.experiments.config import at_most as at_most

@@ -145,7 +145,7 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Method:
+class MethodConfig:
     """A `[[methods]]` table: a name of `ewsg_jax.METHODS`, how it is called in the report, and its options."""
 
     name: str
@@ -172,7 +172,7 @@ class Config:
                 raise ConfigError(f"no run can be called {label!r}: give that method another 'label'")
 
     @property
-    def named(self) -> dict[str, Method]:
+    def named(self) -> dict[str, MethodConfig]:
         """The methods by their labels."""
         return methods_of(self.methods)
 
@@ -310,7 +310,7 @@ def _one_of(path: str, value: Any, options: Iterable[str]) -> Any:
     return value
 
 
-def methods_of(tables: Iterable[Any], **defaults: Any) -> dict[str, Method]:
+def methods_of(tables: Iterable[Any], **defaults: Any) -> dict[str, MethodConfig]:
     """Return the methods of tables by their labels; the arguments are those of `method_of`.
 
     Raises:
@@ -325,7 +325,7 @@ def methods_of(tables: Iterable[Any], **defaults: Any) -> dict[str, Method]:
     return found
 
 
-def method_of(table: Any, number: int, **defaults: Any) -> Method:
+def method_of(table: Any, number: int, **defaults: Any) -> MethodConfig:
     """Return a method, its options checked against the arguments of its function.
 
     Args:
@@ -352,4 +352,4 @@ def method_of(table: Any, number: int, **defaults: Any) -> Method:
             raise ConfigError(f"missing key '{path}.{key}'")
     label = _value(Annotated[str, NOT_EMPTY], table.get("label", name), f"{path}.label")
     published = build(Published, table["published"], f"{path}.published") if "published" in table else None
-    return Method(name, label, {key: given[key] for key in parameters if key in given}, published)
+    return MethodConfig(name, label, {key: given[key] for key in parameters if key in given}, published)

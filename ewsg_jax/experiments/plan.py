@@ -13,7 +13,7 @@ from ewsg_jax._types import Key
 from ewsg_jax.diagnostics import GradientNoise
 from ewsg_jax.experiments import processes
 from ewsg_jax.experiments.budget import least_steps, steps_of_passes
-from ewsg_jax.experiments.config import MOST_STEPS, REFERENCE, Config, ConfigError, Method
+from ewsg_jax.experiments.config import MOST_STEPS, REFERENCE, Config, ConfigError, MethodConfig
 from ewsg_jax.experiments.problem import Regression
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class Plan:
     """
 
     number: int
-    method: Method
+    method: MethodConfig
     kernel: ewsg.Kernel
     num_chains: int
     num_draws: int
@@ -83,7 +83,7 @@ def plans_of(config: Config, problem: Regression) -> list[Plan]:
     plans, run, long = [], config.run, config.reference
     if long is not None:
         options = {"step_size": long.step_size, "friction": long.friction, "integrator": "splitting"}
-        method = Method("uld", REFERENCE, options)
+        method = MethodConfig("uld", REFERENCE, options)
         kernel = _kernel(method, problem)
         plans.append(Plan(0, method, kernel, long.num_chains, long.num_draws, long.num_steps, long.burn_in))
     for number, method in enumerate(config.named.values(), 1):
@@ -97,7 +97,7 @@ def plans_of(config: Config, problem: Regression) -> list[Plan]:
     return plans
 
 
-def _kernel(method: Method, problem: Regression) -> ewsg.Kernel:
+def _kernel(method: MethodConfig, problem: Regression) -> ewsg.Kernel:
     """Build a kernel and have it check its options against the data."""
     try:
         kernel = ewsg.METHODS[method.name].build(problem.posterior, **method.options)
@@ -109,14 +109,7 @@ def _kernel(method: Method, problem: Regression) -> ewsg.Kernel:
 
 
 def execute(plan: Plan, config: Config, problem: Regression, reference: Result | None, checkpoint: Path) -> Result:
-    """Sample by one plan and judge the draws.
-
-    Args:
-        plan: which run.
-        config: of which configuration.
-        problem: its posterior and data.
-        reference: what to compare with, None where there is none.
-        checkpoint: where the run is saved as it goes; a run that is saved there is resumed.
+    """Sample by one plan, or resume what is saved at `checkpoint`, and judge the draws, against a reference if any.
 
     Raises:
         ConfigError: what is saved there is damaged.

@@ -72,12 +72,8 @@ def as_the_first(answer: bool) -> bool:
 def launch(count: int, words: Sequence[str], folder: Path) -> int:
     """Start `count` processes of this command on this machine, wait for them, and return the exit status.
 
-    The first one prints. Where one is lost the others are ended.
-
-    Args:
-        count: processes.
-        words: the command line.
-        folder: where checkpoints are, for the message.
+    The first one prints. Where one is lost the others are ended; `folder` is where the checkpoints are, for the
+    message.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -153,6 +153,8 @@ def section(result: Result) -> str:
         median, largest = result.noise.median, result.noise.largest
         adds = f"{median:.3g} of it (median coordinate), at most {largest:.3g}" if median is not None else "unknown"
         why = f": {result.noise.reason}" if result.noise.reason else ""
+        if median is not None and median >= 1:
+            why = ": a noisy optimiser, whose draws are as wide as the step size makes them; judge it by prediction"
         lines.append(f"what gradient noise adds to the temperature: {adds}{why}")
     if isinstance(result.forecast, ewsg.Forecast):
         # Its first line is the kernel, and a table of coordinates ends it.

@@ -23,7 +23,7 @@ def run(path: Path, output: Path, seed: int | None, say: Callable[[str], None]) 
         path: the TOML file.
         output: the folder that results go to.
         seed: replaces the file's `run.seed`.
-        say: prints a part of the report, as soon as it is ready.
+        say: prints a part of the report.
 
     Raises:
         ConfigError: the configuration has something that cannot be run.
