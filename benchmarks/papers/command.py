@@ -102,10 +102,10 @@ def make(name: str, scale: Scale, path: Path) -> None:
     # Not found missing at the end, when the figure is drawn.
     require_matplotlib("python -m ewsg_jax reproduce")
     result = run(EXPERIMENTS[name], text_of(name), scale, Folder(path), lambda text: print(text, flush=True))
-    print(told(result, path), flush=True)
+    print(in_words(result, path), flush=True)
 
 
-def told(result: dict[str, Any], path: Path) -> str:
+def in_words(result: dict[str, Any], path: Path) -> str:
     """Return what came of an experiment, in words."""
     lines = [f"\n{result['experiment']}: {result['verdict']} ({result['source']})"]
     for claim in result["claims"]:

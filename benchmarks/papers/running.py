@@ -69,7 +69,7 @@ def run(experiment: Experiment, text: str, scale: Scale, folder: Folder, say: Ca
         text: of its configuration.
         scale: of it.
         folder: where results go. What it holds of an earlier start with the same configuration is not run again.
-        say: tells how far it is.
+        say: reports the progress.
 
     Returns:
         What `result.json` holds.
@@ -82,7 +82,7 @@ def run(experiment: Experiment, text: str, scale: Scale, folder: Folder, say: Ca
     begun = {"config": text, "scale": scale, "versions": versions()}
     done = _earlier(folder.path, begun)
     if done:
-        say(f"{experiment.name}: goes on after {len(done)} of {len(parts)} parts")
+        say(f"{experiment.name}: resumes after {len(done)} of {len(parts)} parts")
     began, before = time.perf_counter(), len(done)
     for name, compute in parts.items():
         if name in done:
@@ -93,7 +93,7 @@ def run(experiment: Experiment, text: str, scale: Scale, folder: Folder, say: Ca
         numbers = plain(compute(done))
         done[name] = numbers | {"seconds": round(time.perf_counter() - started, 1)}
         folder.write(UNFINISHED, begun | {"parts": done})
-    result = told(experiment, done) | begun | {"device": device()}
+    result = judged(experiment, done) | begun | {"device": device()}
     folder.write(RESULT, result)
     folder.write(PICTURE, pictured(experiment, done))
     (folder.path / UNFINISHED).unlink(missing_ok=True)
@@ -105,8 +105,8 @@ def pictured(experiment: Experiment, parts: Parts) -> bytes:
     return png(experiment.draw(parts), note(parts))
 
 
-def told(experiment: Experiment, parts: Parts) -> dict[str, Any]:
-    """Return what is said of an experiment's numbers."""
+def judged(experiment: Experiment, parts: Parts) -> dict[str, Any]:
+    """Return the verdicts on an experiment's numbers, with these."""
     claims = experiment.claims(parts)
     return {
         "experiment": experiment.name,
@@ -149,24 +149,24 @@ START = (
 
 def found(parts: Parts) -> dict[str, dict[str, list[Numbers]]]:
     """Return what was said of the runs of each method, by kind: of data sets, of repeats."""
-    told: dict[str, dict[str, list[Numbers]]] = {}
+    checks: dict[str, dict[str, list[Numbers]]] = {}
     for path, each in _checks(parts, ()):
         kind = next((name for name in path if name in KINDS), "")
         label = [name for name in path if name not in KINDS][-1]
-        told.setdefault(kind, {}).setdefault(label, []).append(each)
-    return told
+        checks.setdefault(kind, {}).setdefault(label, []).append(each)
+    return checks
 
 
 def note(parts: Parts) -> str:
     """Return it in words, a line for each kind; none where no draws were checked."""
     lines = []
     for kind, methods in found(parts).items():
-        each = "; ".join(f"{label}: {_told(checks)}" for label, checks in methods.items())
+        each = "; ".join(f"{label}: {_in_words(checks)}" for label, checks in methods.items())
         lines.append(f"{KINDS[kind]}: {each}" if kind else each)
     return "\n".join([START, *lines]) if lines else ""
 
 
-def _told(checks: list[Numbers]) -> str:
+def _in_words(checks: list[Numbers]) -> str:
     right = sum(each["outcome"] == "right" for each in checks)
     ratios = [each["sd_ratio"] for each in checks if each.get("sd_ratio") is not None]
     return f"{right} of {len(checks)}" + (f", × {np.median(ratios):.3g}" if ratios else "")

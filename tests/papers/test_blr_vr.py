@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.papers import blr_vr, metrics
 from benchmarks.papers.command import EXPERIMENTS
-from benchmarks.papers.running import settings_of, text_of, told
+from benchmarks.papers.running import judged, settings_of, text_of
 from ewsg_jax.experiments import Problem, png
 
 
@@ -57,7 +57,7 @@ def test_a_small_experiment(monkeypatch):
     sd = np.average((values - mean) ** 2, weights=weight) ** 0.5
     assert found["mean"] == pytest.approx(mean, abs=4 * found["error"])
     assert found["sd"] == pytest.approx(sd, rel=0.05)
-    result = told(EXPERIMENTS["blr-vr"], done)
+    result = judged(EXPERIMENTS["blr-vr"], done)
     assert len(result["claims"]) == 14 + 10
     assert png(EXPERIMENTS["blr-vr"].draw(done))[:4] == b"\x89PNG"
 

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.papers import covertype
 from benchmarks.papers.command import EXPERIMENTS
-from benchmarks.papers.running import settings_of, text_of, told
+from benchmarks.papers.running import judged, settings_of, text_of
 from ewsg_jax.experiments import ConfigError, png
 
 
@@ -36,7 +36,7 @@ def test_a_small_experiment(monkeypatch):
     assert fly["per_step"] >= 50
     assert fly["counted_passes"][-1] == pytest.approx(2 + 60 * fly["per_step"] / 500, rel=1e-3)
     assert len(covertype.last(done, "paper", "EWSG", "accuracy")) == settings.num_repeats
-    result = told(EXPERIMENTS["covertype"], done)
+    result = judged(EXPERIMENTS["covertype"], done)
     assert len(result["claims"]) == 11
     assert png(EXPERIMENTS["covertype"].draw(done))[:4] == b"\x89PNG"
 

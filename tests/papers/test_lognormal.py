@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.papers import lognormal
 from benchmarks.papers.command import EXPERIMENTS
-from benchmarks.papers.running import settings_of, text_of, told
+from benchmarks.papers.running import judged, settings_of, text_of
 from ewsg_jax.experiments import png
 
 
@@ -101,5 +101,5 @@ def test_a_small_run():
 def test_shown():
     settings = {label: [3, 1] for label in ("LD", "SGLD", "SAGA-LD", "SVRG-LD", "CV-LD", "CV-ULD")}
     done = {name: part | {"seconds": 0.0} for name, part in parts(**settings).items()}
-    assert len(told(EXPERIMENTS["lognormal"], done)["claims"]) == 8
+    assert len(judged(EXPERIMENTS["lognormal"], done)["claims"]) == 8
     assert png(lognormal.draw(done))[:4] == b"\x89PNG"

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.papers import misspecified
 from benchmarks.papers.command import EXPERIMENTS
-from benchmarks.papers.running import settings_of, text_of, told
+from benchmarks.papers.running import judged, settings_of, text_of
 from ewsg_jax.experiments import png
 
 
@@ -72,6 +72,6 @@ def test_a_small_experiment():
     assert misspecified.runs(done, "FlyMC from the mode") == [part["FlyMC from the mode"]]
     np.testing.assert_allclose(part["Metropolis"]["sd_ratio"], 1, atol=0.25)
     assert misspecified.used(part["FlyMC 0"]) > 0.1
-    result = told(EXPERIMENTS["misspecified"], done)
+    result = judged(EXPERIMENTS["misspecified"], done)
     assert len(result["claims"]) == 11
     assert png(EXPERIMENTS["misspecified"].draw(done))[:4] == b"\x89PNG"

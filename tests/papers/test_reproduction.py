@@ -18,7 +18,7 @@ import ewsg_jax as ewsg
 from benchmarks.papers import command, convergence, gaussian, gaussian_mse, running
 from benchmarks.papers.command import EXPERIMENTS
 from benchmarks.papers.experiment import FAILS, HOLDS, IN_PART, Claim, Experiment, verdict_of
-from benchmarks.papers.running import CONFIGS, RESULT, SCALES, run, settings_of, text_of, told
+from benchmarks.papers.running import CONFIGS, RESULT, SCALES, judged, run, settings_of, text_of
 from ewsg_jax import pictures
 from ewsg_jax.__main__ import main
 from ewsg_jax.experiments import ConfigError, Folder, Line, Panel, png
@@ -36,7 +36,7 @@ def test_a_stored_verdict_follows_from_stored_numbers(path):
     """By the rule as it stands, from the numbers alone; made with the configuration as it stands."""
     result = json.loads(path.read_text())
     name = path.parent.name
-    expected = json.loads(json.dumps(told(EXPERIMENTS[name], result["parts"])))
+    expected = json.loads(json.dumps(judged(EXPERIMENTS[name], result["parts"])))
     assert {key: result[key] for key in expected} == expected
     assert tomllib.loads(result["config"]) == tomllib.loads(text_of(name))
     assert (path.parent / "figure.png").is_file()
@@ -202,7 +202,7 @@ def test_a_small_experiment():
     curve = done["data 0"]["paper"]["x = √hγr/σ"]
     assert curve["check"]["outcome"] == "wrong"
     assert curve["check"]["sd_ratio"] > 1.5
-    result = told(EXPERIMENTS["gaussian-x"], done)
+    result = judged(EXPERIMENTS["gaussian-x"], done)
     assert len(result["claims"]) == 2
     assert png(EXPERIMENTS["gaussian-x"].draw(done))[:4] == b"\x89PNG"
 
@@ -305,7 +305,7 @@ def test_an_interrupted_experiment_goes_on(tmp_path):
     assert made == ["a", "b", "c"]
     assert said[0] == "test: 1 of 3 (a)"
     assert said[1].startswith("test: 2 of 3 (b), ")
-    assert said[2:4] == ["test: goes on after 1 of 3 parts", "test: 2 of 3 (b)"]
+    assert said[2:4] == ["test: resumes after 1 of 3 parts", "test: 2 of 3 (b)"]
     assert said[4].endswith(" s left")
     assert [part["sum"] for part in result["parts"].values()] == [1, 2, 3]
     assert result["verdict"] == HOLDS

@@ -10,7 +10,7 @@ import pytest
 import ewsg_jax as ewsg
 from benchmarks.papers import theorems
 from benchmarks.papers.command import EXPERIMENTS
-from benchmarks.papers.running import settings_of, text_of, told
+from benchmarks.papers.running import judged, settings_of, text_of
 from ewsg_jax.experiments import png
 
 
@@ -76,6 +76,6 @@ def test_a_small_experiment():
         settings, num_data_sets=50, mechanism_data_sets=1, nodes=4, positions=2, step_sizes=(1e-5, 1e-3)
     )
     done = {name: compute({}) | {"seconds": 0.0} for name, compute in theorems.parts(settings).items()}
-    result = told(EXPERIMENTS["ewsg-theorems"], done)
+    result = judged(EXPERIMENTS["ewsg-theorems"], done)
     assert [claim["share"] for claim in result["claims"]] == [1.0, 0.0] + [1.0] * 9
     assert png(EXPERIMENTS["ewsg-theorems"].draw(done))[:4] == b"\x89PNG"
