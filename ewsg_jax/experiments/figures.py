@@ -55,7 +55,11 @@ def require_matplotlib(needed_by: str) -> None:
 
 
 def png(
-    shown: Sequence[Panel], note: str = "", num_columns: int | None = None, size: tuple[float, float] = (4.2, 3.6)
+    shown: Sequence[Panel],
+    note: str = "",
+    num_columns: int | None = None,
+    size: tuple[float, float] = (4.2, 3.6),
+    same_heights: bool = False,
 ) -> bytes:
     """Return panels as a PNG, with a note below; a method has one colour in all of them.
 
@@ -64,6 +68,7 @@ def png(
         note: lines of text.
         num_columns: panels in a row. Default: all.
         size: width and height of a panel in inches.
+        same_heights: whether the panels of a row share their vertical axis.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -75,7 +80,7 @@ def png(
     figure = pictures.blank(width, size[1] * num_rows + 0.13 * len(notes))
     if notes:
         figure.supxlabel("\n".join(notes), x=0.01, ha="left", fontsize=7)
-    axes = figure.subplots(num_rows, num_columns, squeeze=False).ravel()
+    axes = figure.subplots(num_rows, num_columns, squeeze=False, sharey="row" if same_heights else False).ravel()
     of = list(dict.fromkeys(line.of or line.label for panel in shown for line in panel.lines if not line.is_guide))
     for axis, panel in zip(axes, shown, strict=False):
         for line in panel.lines:
@@ -147,7 +152,7 @@ def traces(results: Sequence[Result]) -> bytes:
                 for chain in result.samples.position[:MOST_CHAINS]
             ]
             panels.append(Panel(result.plan.label, "passes over the data", name, lines, (False, False)))
-    return png(panels, num_columns=len(results), size=(3.4, 2.2))
+    return png(panels, num_columns=len(results), size=(3.4, 2.2), same_heights=True)
 
 
 def marginals(results: Sequence[Result]) -> bytes:

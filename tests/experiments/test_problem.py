@@ -139,6 +139,7 @@ def test_steps_that_cost_what_they_turn_out_to_get_their_passes(tmp_path):
     result = execute(planned, experiment, made, None, tmp_path / "run")
     assert result.samples.data_passes == pytest.approx(20, rel=0.05)
     assert result.samples.num_draws >= 20
+    assert "kernel must be a dynamics with an estimator for a forecast" in result.forecast
     # The chains again, as far as the burn-in: inside a call evaluations are reported in proportion to its steps.
     key, _ = jax.random.split(jax.random.fold_in(jax.random.key(0), 2))
     burnt = ewsg.sample(key, planned.kernel, made.start, made.train, result.plan.burn_in, num_chains=2, keep=None)
@@ -149,3 +150,16 @@ def test_a_budget_that_the_start_takes_is_refused_before_the_run():
     text = TEXT.format(coordinates="features", start="zero", data="") + FLYMC
     with pytest.raises(ConfigError, match="flymc: 1 passes keep no draw, since burn-in and start take 2 of them"):
         plans_of(parse(text), problem())
+
+
+def test_a_run_is_judged_in_the_coordinates_of_its_chains(tmp_path):
+    """By the library: the noise is that of the gradients of rows there, the forecast that of its kernel."""
+    made = problem("curvature", "mode")
+    experiment = parse(TEXT.format(coordinates="curvature", start="mode", data=""))
+    (planned,) = plans_of(experiment, made)
+    result = execute(planned, experiment, made, None, tmp_path / "run")
+    assert result.forecast.kernel == planned.kernel
+    assert result.forecast.step_size == pytest.approx(1e-3)
+    assert result.samples.position.shape[-1] == len(made.names)
+    # h Cov(g)/2, with the curvature Σ ∇Vᵢ ∇Vᵢᵀ near the identity where the model is right.
+    assert 0.2 < result.noise.median / (1e-3 / 2 * 455 / 5) < 5
