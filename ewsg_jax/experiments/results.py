@@ -91,7 +91,7 @@ def aligned(rows: Sequence[Sequence[str]], num_left: int = 1) -> list[str]:
 
     Example:
         >>> aligned([["", "passes"], ["sghmc", "20"]])
-        ['        passes', 'sghmc      20']
+        ['       passes', 'sghmc      20']
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
