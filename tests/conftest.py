@@ -5,21 +5,24 @@ import functools
 import importlib.metadata
 import itertools
 import os
-import re
 import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-# Most of the suite's time is compiling. A program in one part takes less of it than one in a part for each thread,
-# and the compiler of jaxlib 0.10 knows a second way to write fused loops, which takes half the time. What is
-# optimised, notebooks among it, is so at the lowest level: it compiles in half the time, and runs as fast. A flag
-# that a version does not know ends the process.
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=1"
-if importlib.metadata.version("jaxlib").startswith(("0.10.", "0.11.", "0.12.")):
-    os.environ["XLA_FLAGS"] = f"{os.environ['XLA_FLAGS']} --xla_cpu_parallel_codegen_split_count=1"
-if importlib.metadata.version("jaxlib").startswith("0.10."):
-    os.environ["XLA_FLAGS"] = f"{os.environ['XLA_FLAGS']} --xla_cpu_use_fusion_emitters=false"
+XLA_DEFAULTS = os.environ.get("EWSG_JAX_TESTS_XLA_DEFAULTS", "") not in ("", "0")
+"""Compile as a user does, without what follows. CI runs some of the tests in this way too."""
+if not XLA_DEFAULTS:
+    # Most of the suite's time is compiling. A program in one part takes less of it than one in a part for each
+    # thread, and the compiler of jaxlib 0.10 knows a second way to write fused loops, which takes half the time.
+    # What is optimised, notebooks among it, is so at the lowest level: it compiles in half the time, and runs as
+    # fast. A flag that a version does not know ends the process.
+    version, flags = importlib.metadata.version("jaxlib"), ["--xla_backend_optimization_level=1"]
+    if version.startswith(("0.10.", "0.11.", "0.12.")):
+        flags.append("--xla_cpu_parallel_codegen_split_count=1")
+    if version.startswith("0.10."):
+        flags.append("--xla_cpu_use_fusion_emitters=false")
+    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *flags])
 
 import jax
 import jax.numpy as jnp
@@ -32,20 +35,11 @@ from ewsg_jax.sampling import chunks
 
 # Before the first computation: two devices, so that sharding is tested everywhere.
 jax.config.update("jax_num_cpu_devices", 2)
-# Most programs are run for less time than it takes to compile them: see `optimised`.
-jax.config.update("jax_disable_most_optimizations", True)
-# Which this program's own options would overrule.
-chunks.advance_small = chunks._jit()
-
-
-QUICK = re.compile(
-    r"tests/(wrong_calls|methods|datasets|test_posterior|test_random|gradients/test_stratified|dynamics/test_weight|"
-    r"faults/test_faults.py::test_(names|fault_can)|"
-    r"dynamics/test_stationary_law.py::test_full_gradient_in_one|"
-    r"gradients/test_enumeration.py::test_(uniform|full)|"
-    r"test_values.py::test_(?!a_kernel_is))"
-)
-"""Some of every kind of proof, in under two minutes: `pytest -m quick`."""
+if not XLA_DEFAULTS:
+    # Most programs are run for less time than it takes to compile them: see `optimised`.
+    jax.config.update("jax_disable_most_optimizations", True)
+    # Which this program's own options would overrule.
+    chunks.advance_small = chunks._jit()
 
 
 LONGEST = ("tests/test_notebooks", "tests/test_docs", "tests/statistics")
@@ -129,12 +123,24 @@ def pytest_runtest_setup(item):
             pytest.fail(f"its fixture {name} opens prepared data: it needs the marker real_data", pytrace=False)
 
 
-def pytest_collection_modifyitems(items):
-    """Skip what needs prepared data where there are none; a wrong folder is an error, not a skip."""
+def pytest_collection_modifyitems(config, items):
+    """Give every test its tier, and skip what needs prepared data where there are none.
+
+    A wrong folder of data is an error, not a skip.
+    """
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    unknown = {}
     for item in items:
-        if QUICK.match(item.nodeid) and not item.get_closest_marker("sweep"):
-            item.add_marker(pytest.mark.quick)
+        usual = item.get_closest_marker("usual_parameters")
+        if usual is not None:
+            unknown.setdefault(item.nodeid.partition("[")[0], set(usual.args)).discard(item.callspec.id)
+        is_left_out = usual is not None and item.callspec.id not in usual.args
+        if is_left_out or item.get_closest_marker("real_data"):
+            item.add_marker(pytest.mark.full)
+    # Of a test that is asked for by its parameter, the others are not collected.
+    if any(unknown.values()) and not any("::" in argument for argument in config.args):
+        names = {test: sorted(ids) for test, ids in unknown.items() if ids}
+        raise pytest.UsageError(f"usual_parameters must name parameters of its test; got {names}")
     folder = GUARD.folder
     if folder is not None and not (Path(folder) / "covertype.npz").is_file():
         raise pytest.UsageError(f"EWSG_JAX_DATA must name a folder that holds covertype.npz; got {folder!r}")
@@ -163,7 +169,7 @@ def optimised():
     """For tests that run for longer than they compile."""
     jax.config.update("jax_disable_most_optimizations", False)
     yield
-    jax.config.update("jax_disable_most_optimizations", True)
+    jax.config.update("jax_disable_most_optimizations", not XLA_DEFAULTS)
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ def test_only_marked_tests_see_prepared_data(tmp_path, workers):
     for name in ("EWSG_JAX_DATA_ASIDE", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
         environment.pop(name, None)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *options, file],
+        [sys.executable, "-m", "pytest", "-q", "-m", "", *options, file],
         env=environment,
         capture_output=True,
         text=True,
