@@ -10,19 +10,16 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-XLA_DEFAULTS = os.environ.get("EWSG_JAX_TESTS_XLA_DEFAULTS", "") not in ("", "0")
-"""Compile as a user does, without what follows. CI runs some of the tests in this way too."""
-if not XLA_DEFAULTS:
+if "EWSG_JAX_TESTS_XLA_DEFAULTS" not in os.environ:
     # Most of the suite's time is compiling. A program in one part takes less of it than one in a part for each
     # thread, and the compiler of jaxlib 0.10 knows a second way to write fused loops, which takes half the time.
     # What is optimised, notebooks among it, is so at the lowest level: it compiles in half the time, and runs as
     # fast. A flag that a version does not know ends the process.
-    version, flags = importlib.metadata.version("jaxlib"), ["--xla_backend_optimization_level=1"]
-    if version.startswith(("0.10.", "0.11.", "0.12.")):
-        flags.append("--xla_cpu_parallel_codegen_split_count=1")
-    if version.startswith("0.10."):
-        flags.append("--xla_cpu_use_fusion_emitters=false")
-    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *flags])
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=1"
+    if importlib.metadata.version("jaxlib").startswith(("0.10.", "0.11.", "0.12.")):
+        os.environ["XLA_FLAGS"] = f"{os.environ['XLA_FLAGS']} --xla_cpu_parallel_codegen_split_count=1"
+    if importlib.metadata.version("jaxlib").startswith("0.10."):
+        os.environ["XLA_FLAGS"] = f"{os.environ['XLA_FLAGS']} --xla_cpu_use_fusion_emitters=false"
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +32,8 @@ from ewsg_jax.sampling import chunks
 
 # Before the first computation: two devices, so that sharding is tested everywhere.
 jax.config.update("jax_num_cpu_devices", 2)
+XLA_DEFAULTS = "EWSG_JAX_TESTS_XLA_DEFAULTS" in os.environ
+"""Compile as a user does. CI runs some of the tests in this way too."""
 if not XLA_DEFAULTS:
     # Most programs are run for less time than it takes to compile them: see `optimised`.
     jax.config.update("jax_disable_most_optimizations", True)

@@ -85,6 +85,13 @@ def every_kernel(shift):
     return pytest.mark.parametrize(("name", "options"), parameters, scope="module")
 
 
+def every_pair():
+    """Parametrise a test over the pairwise combinations, in the usual tier: for what needs no compiled program."""
+    every, met = met_in_pairs()
+    labels = ["-".join([every[k][0], *(f"{value}" for _, value in chosen_for(*every[k]))]) for k in met]
+    return pytest.mark.parametrize(("name", "options"), [every[k] for k in met], ids=labels)
+
+
 @functools.cache
 def compiled_step(kernel):
     """One program for all tests of a kernel, and of those that equal it."""

@@ -238,32 +238,44 @@ def test_data_stay_out_of_the_program(name, options):
     assert abs(length(10_000) - length(100_000)) <= 200
 
 
-@contract.every_kernel(shift=9)
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
-def test_trees_and_dtypes_are_kept(name, options, dtype, request):
-    if dtype == "float64":
-        request.getfixturevalue("x64")
-    dtype = jnp.dtype(dtype)
-
+def posterior_of_trees():
     def log_likelihood(position, row):
         logit = row["x"] @ position["weights"] + position["nested"][0]
         return row["y"] * logit - jax.nn.softplus(logit)
 
     def log_prior(position):
-        return -0.5 * (jnp.sum(position["weights"] ** 2) + position["nested"][0] ** 2)
+        return -0.5 * sum(jnp.sum(leaf**2).astype(jnp.float32) for leaf in jax.tree.leaves(position))
 
-    kernel = contract.build(name, options, ewsg.Posterior(log_likelihood, log_prior))
-    position = {"weights": jnp.zeros(3, dtype), "nested": (jnp.zeros((), dtype), None)}
-    data = contract.data(dtype)
-    if dtype == jnp.float64:  # that such steps stay finite is seen everywhere else
-        state = jax.eval_shape(kernel.init, jax.random.key(0), position, data)
-        moved, _ = jax.eval_shape(kernel.step, jax.random.key(1), state, data)
-    else:
-        state = kernel.init(jax.random.key(0), position, data)
-        moved, info = jax.jit(kernel.step)(jax.random.key(1), state, data)
-        assert bool(info.is_finite)
+    return ewsg.Posterior(log_likelihood, log_prior)
+
+
+@contract.every_pair()
+def test_trees_and_dtypes_are_kept(x64, name, options):
+    """Of leaves of several dtypes, whatever those of the hyperparameters are, which are arrays of float64 here."""
+    position = {
+        "weights": jnp.zeros(3, jnp.float32),
+        "nested": (jnp.zeros((), jnp.bfloat16), None, jnp.zeros((2, 1), jnp.float16)),
+    }
+    arrays = {"friction", "temperature", "inverse_mass", "damping", "decay", "trust_region", "initial_scale"}
+    options = {key: jnp.asarray(value) if key in arrays else value for key, value in options.items()}
+    kernel = contract.build(name, options, posterior_of_trees(), step_size=jnp.asarray(0.05))
+    data = contract.data(jnp.float32)
+    state = jax.eval_shape(kernel.init, jax.random.key(0), position, data)
+    moved, _ = jax.eval_shape(kernel.step, jax.random.key(1), state, data)
     chex.assert_trees_all_equal_shapes_and_dtypes(moved, state)
     chex.assert_trees_all_equal_shapes_and_dtypes(moved.position, position)
+
+
+@contract.every_kernel(shift=9)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_steps_in_few_bits_are_finite(name, options, dtype):
+    dtype = jnp.dtype(dtype)
+    kernel = contract.build(name, options, posterior_of_trees())
+    position = {"weights": jnp.zeros(3, dtype), "nested": (jnp.zeros((), dtype), None)}
+    state = kernel.init(jax.random.key(0), position, contract.data(dtype))
+    moved, info = jax.jit(kernel.step)(jax.random.key(1), state, contract.data(dtype))
+    assert bool(info.is_finite)
+    chex.assert_trees_all_equal_shapes_and_dtypes(moved, state)
 
 
 def test_bound_kernel_is_the_kernel():

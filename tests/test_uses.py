@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from jax import export
 
-import ewsg_jax as ewsg
 from tests import contract
 
 KEY = jax.random.key(3)
@@ -70,33 +69,6 @@ def test_blackjax_loop(name, options):
         state, _ = step(key, state, data)
     np.testing.assert_allclose(last.position, state.position, rtol=2e-5, atol=1e-6)
     assert int(last.step) == 6
-
-
-def test_grids_of_step_sizes_and_data_sets():
-    """One program for a grid of step sizes times two data sets, each cell the run made alone."""
-    data = contract.data(jnp.float32)
-    sets = jax.tree.map(lambda x: jnp.stack([x, x[::-1] * 0.5]), data)
-    sizes = jnp.array([0.01, 0.02, 0.05])
-
-    def last(step_size, data, key):
-        kernel = ewsg.sghmc(ewsg.models.logistic_regression(), step_size, friction=2.0, batch_size=2)
-        state = kernel.init(key, jnp.asarray(contract.POSITION, jnp.float32), data)
-
-        def body(state, key):
-            state, info = kernel.step(key, state, data)
-            return state, info.step_size
-
-        state, steps = jax.lax.scan(body, state, jax.random.split(key, 4))
-        return state.position, steps
-
-    grid = jax.jit(jax.vmap(jax.vmap(last, (0, None, None)), (None, 0, None)))
-    positions, steps = grid(sizes, sets, KEY)
-    assert positions.shape == (2, 3, 3)
-    np.testing.assert_allclose(steps, np.broadcast_to(sizes[None, :, None], (2, 3, 4)))
-    for row in range(2):
-        for column in range(3):
-            alone, _ = jax.jit(last)(sizes[column], jax.tree.map(lambda x, r=row: x[r], sets), KEY)
-            np.testing.assert_allclose(positions[row, column], alone, rtol=2e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(5,), (5, 6), (5, 7), (5, 3, 8), (5, 1), (5, 16)])

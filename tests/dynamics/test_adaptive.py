@@ -203,47 +203,6 @@ def test_restart_moves_the_position_alone(name):
     jax.tree.map(np.testing.assert_array_equal, again._replace(position=state.position), state)
 
 
-@pytest.mark.parametrize("name", DYNAMICS)
-def test_trees_and_dtypes_are_kept(name):
-    """Leaves of several dtypes; hyperparameters are arrays, which could press theirs on the state."""
-    h, t, decay, damping = map(jnp.asarray, (H, T, DECAY, DAMPING))
-    count = 7
-    dynamics = {
-        "thermostat": lambda: ewsg.dynamics.thermostat(h, friction=jnp.asarray(GAMMA), temperature=t),
-        "preconditioned": lambda: ewsg.dynamics.preconditioned(h, decay=decay, damping=damping, temperature=t),
-        "corrected": lambda: ewsg.dynamics.preconditioned(
-            h, decay=decay, damping=damping, correction=True, temperature=t
-        ),
-        "diagonal": lambda: ewsg.dynamics.riemannian(
-            h, inverse_metric=lambda p, data: jax.tree.map(lambda x: 1 / (1 + x**2), p), temperature=t
-        ),
-        "dense": lambda: ewsg.dynamics.riemannian(
-            h, inverse_metric=lambda p, data: (2 + p["scalar"]) * jnp.eye(count), temperature=t
-        ),
-    }[name]()
-    posterior = ewsg.Posterior(
-        lambda p, x: -sum(jnp.sum((leaf - x) ** 2).astype(jnp.float32) for leaf in jax.tree.leaves(p)),
-        lambda p: jnp.float32(0),
-    )
-    kernel = ewsg.kernel(dynamics, G.full(posterior))
-    position = {
-        "scalar": jnp.asarray(0.3, jnp.float16),
-        "matrix": jnp.ones((2, 2), jnp.bfloat16),
-        "other": (jnp.zeros(2), None),
-    }
-    described = lambda tree: (jax.tree.structure(tree), [(x.shape, x.dtype) for x in jax.tree.leaves(tree)])
-    data = np.array([0.5, -1.0, 2.0], np.float32)
-    state = kernel.init(jax.random.key(0), position, data)
-    step = jax.jit(kernel.step)
-    for t in range(2):
-        after, info = step(jax.random.key(t), state, data)
-        assert described(after) == described(state)
-        assert described(after.position) == described(position)
-        assert bool(info.is_finite)
-        state = after
-    assert not np.array_equal(state.position["matrix"], position["matrix"])
-
-
 @pytest.mark.parametrize("name", ["sgnht", "psgld", "sgrld"])
 def test_named_methods_hand_on_their_options(name):
     """Each is its dynamics over `gradients.uniform`, bit for bit, with no option at its default."""

@@ -562,32 +562,3 @@ def test_traced_numbers_and_many_chains_are_one_by_one(x64):
     for c in range(4):
         alone = jax.jit(end)(*(x[c] for x in arguments), steps[c], keys[c])
         jax.tree.map(lambda a, b, c=c: np.testing.assert_allclose(a, b[c], rtol=1e-8, atol=1e-11), alone, together)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
-def test_trees_and_dtypes_are_kept(dtype, request):
-    if dtype == "float64":
-        request.getfixturevalue("x64")
-    model = ewsg.Posterior(
-        lambda p, x: -sum(jnp.sum((leaf - x) ** 2).astype(jnp.float32) for leaf in jax.tree.leaves(p)),
-        lambda p: 0.0,
-    )
-    position = {
-        "scalar": jnp.asarray(0.3, dtype),
-        "matrix": jnp.ones((2, 3), dtype),
-        "hole": None,
-        "other": (jnp.zeros(2, jnp.float32), np.zeros(1, np.float16)),
-    }
-    arguments = {name: jnp.asarray(value) for name, value in OPTIONS.items() if name != "memory_size"}
-    made = ewsg.dynamics.quasi_newton(jnp.asarray(0.02), memory_size=3, **arguments)
-    kernel, rows = ewsg.kernel(made, G.full(model)), np.array([0.5, -1.0, 2.0], np.float32)
-    state = start = kernel.init(jax.random.key(0), position, rows)
-    described = lambda tree: jax.tree.map(lambda x: (jnp.shape(x), jnp.result_type(x)), tree)
-    assert described(state.position) == described(jax.tree.map(jnp.asarray, position))
-    step = jax.jit(kernel.step)
-    for k in range(8):
-        state, info = step(jax.random.key(k), state, rows)
-        assert described(state) == described(start)
-        assert info.is_finite
-    assert state.dynamics.usable.all()
-    assert not np.array_equal(state.position["matrix"], position["matrix"])

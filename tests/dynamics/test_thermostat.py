@@ -123,13 +123,6 @@ def test_start(dtype, request):
     assert jax.tree.map(lambda x: (x.shape, x.dtype), moved) == jax.tree.map(lambda x: (x.shape, x.dtype), state)
 
 
-def test_restart_keeps_momentum_and_thermostat():
-    moved = dynamics_of().with_evaluation_point(state_of(step=5), tree(GIVEN))
-    np.testing.assert_array_equal(flat(moved.position), flat(tree(GIVEN)))
-    np.testing.assert_array_equal(flat(moved.momentum), flat(tree(MOMENTUM)))
-    assert (float(moved.thermostat), int(moved.step)) == (float(jnp.asarray(ZETA)), 5)
-
-
 def test_noise_may_be_signs():
     made = dynamics_of(noise="rademacher")
     state = made.init(jax.random.key(0), jnp.zeros(64))
