@@ -71,25 +71,41 @@ def met_in_pairs():
 def every_kernel(shift):
     """Parametrise a test over all combinations; outside the sweep over every eighth of the pairwise ones.
 
-    Tests take different shifts, so that each of these meets some of the promises in every run; those that share a
-    program share their shift.
+    Three of these are in the usual tier. Tests take different shifts, so that each combination meets some of the
+    promises in every run; those that share a program share their shift.
     """
     parameters = []
     every, met = met_in_pairs()
-    in_every_run = [k for place, k in enumerate(met) if place % 8 == shift % 8]
-    for k, (name, options) in enumerate(every):
-        label = "-".join([name, *(f"{value}" for _, value in chosen_for(name, options))])
-        marks = [] if k in in_every_run else [pytest.mark.sweep]
-        parameters.append(pytest.param(name, options, id=label, marks=marks))
+    places = {k: place for place, k in enumerate(met) if place % 8 == shift % 8}
+    for k, combination in enumerate(every):
+        tier = [pytest.mark.sweep] if k not in places else [pytest.mark.full] if places[k] % 24 != shift else []
+        parameters.append(pytest.param(*combination, id=label(*combination), marks=tier))
     # By module, so that what a combination has compiled is still there for its next test.
     return pytest.mark.parametrize(("name", "options"), parameters, scope="module")
+
+
+def label(name, options):
+    """The combination's name among a test's parameters."""
+    return "-".join([name, *(f"{value}" for _, value in chosen_for(name, options))])
 
 
 def every_pair():
     """Parametrise a test over the pairwise combinations, in the usual tier: for what needs no compiled program."""
     every, met = met_in_pairs()
-    labels = ["-".join([every[k][0], *(f"{value}" for _, value in chosen_for(*every[k]))]) for k in met]
-    return pytest.mark.parametrize(("name", "options"), [every[k] for k in met], ids=labels)
+    return pytest.mark.parametrize(
+        ("name", "options"), [pytest.param(*every[k], id=label(*every[k])) for k in met], scope="module"
+    )
+
+
+def every_method():
+    """Parametrise a test over all combinations: usual is one of each method, full the other pairwise ones."""
+    every, met = met_in_pairs()
+    usual = {every[k][0]: k for k in met}.values()
+    parameters = []
+    for k, combination in enumerate(every):
+        tier = [] if k in usual else [pytest.mark.full] if k in met else [pytest.mark.sweep]
+        parameters.append(pytest.param(*combination, id=label(*combination), marks=tier))
+    return pytest.mark.parametrize(("name", "options"), parameters, scope="module")
 
 
 @functools.cache

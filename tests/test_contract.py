@@ -37,53 +37,61 @@ def loop(kernel, key, state, data, steps=STEPS):
     return state, info._replace(gradient_evaluations=evaluations)
 
 
-@contract.every_kernel(shift=0)
+@contract.every_method()
 def test_ways_to_step_agree(x64, name, options):
-    kernel, data, key = contract.build(name, options), contract.data(), jax.random.key(3)
-    start = kernel.init(key, jnp.asarray(contract.POSITION), data)
-    looped, info = loop(kernel, key, start, data)
-    assert bool(info.is_finite)
-    cost = kernel.evaluations(data)
-    assert info.gradient_evaluations <= cost.of_steps(0, STEPS)
-    assert cost.counted or info.gradient_evaluations == cost.of_steps(0, STEPS)
-    assert not np.allclose(looped.position, start.position)
-    assert int(looped.step) == STEPS
+    """A plain loop of one kernel's compiled step; one program for a stack of kernels, each with data of its own.
 
-    eager = start
-    for t in range(3):
-        eager, _ = kernel.step(jax.random.fold_in(key, t), eager, data)
-    close(eager, loop(kernel, key, start, data, 3)[0])
+    The program is given the numbers that the step holds as constants, scans over its steps, and takes its states
+    by donation.
+    """
+    sizes, base = (0.02, 0.05), contract.data()
+    kernels = [contract.build(name, options, step_size=h) for h in sizes]
+    stack = jax.tree.map(lambda *x: jnp.stack(x), *kernels)
+    made = jax.vmap(lambda h: contract.build(name, options, step_size=h))(jnp.array(sizes))
+    jax.tree.map(np.testing.assert_array_equal, stack, made)
+    sets = jax.tree.map(lambda x: jnp.stack([x, x[::-1] * 0.5 if x.ndim > 1 else x[::-1]]), base)
+    keys = jax.random.split(jax.random.key(3), 2)
+    position = jnp.asarray(contract.POSITION)
 
-    @jax.jit
-    def scanned(state, data):
-        keys = jax.vmap(lambda t: jax.random.fold_in(key, t))(jnp.arange(STEPS))
-        return jax.lax.scan(lambda s, k: kernel.step(k, s, data), state, keys)[0]
+    @functools.partial(jax.jit, donate_argnums=2)
+    @functools.partial(jax.vmap, in_axes=(0, 0, 0, 0))
+    def scanned(kernel, key, state, data):
+        def step(state, t):
+            randomness = kernel.draw(jax.random.fold_in(key, t), state, data)
+            state, info = kernel.transition(randomness, state, data)
+            return state, (randomness, info)
 
-    close(scanned(start, data), looped)
+        return jax.lax.scan(step, state, jnp.arange(STEPS))
 
+    starts, ends = [], []
+    for c, kernel in enumerate(kernels):
+        data = jax.tree.map(lambda x, c=c: x[c], sets)
+        start = kernel.init(keys[c], position, data)
+        end, info = loop(kernel, keys[c], start, data)
+        assert bool(info.is_finite)
+        assert int(end.step) == STEPS
+        assert not np.allclose(end.position, start.position)
+        cost = kernel.evaluations(data)
+        assert info.gradient_evaluations <= cost.of_steps(0, STEPS)
+        assert cost.counted or info.gradient_evaluations == cost.of_steps(0, STEPS)
+        starts.append(start)
+        ends.append((end, info))
+    eager, _ = kernels[0].step(jax.random.fold_in(keys[0], 0), starts[0], jax.tree.map(lambda x: x[0], sets))
+    close(eager, loop(kernels[0], keys[0], starts[0], jax.tree.map(lambda x: x[0], sets), 1)[0])
 
-@contract.every_kernel(shift=1)
-def test_batched_is_one_by_one(x64, name, options):
-    """Over chains, over data sets and over step sizes."""
-    key = jax.random.key(4)
-    data = contract.data()
-    keys = jax.random.split(key, 3)
-    sizes = jnp.array([0.01, 0.03, 0.05])
-    sets = jax.tree.map(lambda x: jnp.stack([x, x[::-1], x]), data)
-
-    def run(key, size, data):
-        kernel = contract.build(name, options, step_size=size)
-        state = kernel.init(key, jnp.asarray(contract.POSITION), data)
-        state, _ = kernel.step(key, state, data)
-        randomness = kernel.draw(jax.random.fold_in(key, 1), state, data)
-        return randomness, kernel.transition(randomness, state, data)
-
-    randomness, moved = jax.jit(jax.vmap(run))(keys, sizes, sets)
-    for c in range(3):
-        one = jax.jit(run)(keys[c], sizes[c], jax.tree.map(lambda x, c=c: x[c], sets))
-        mine = jax.tree.map(lambda x, c=c: x[c], (randomness, moved))
-        same_bits(_words(one[0]), _words(mine[0]))
-        close(one, mine)
+    mine = (position, sets, stack)
+    together, (randomness, infos) = scanned(stack, keys, jax.tree.map(lambda *x: jnp.stack(x), *starts), sets)
+    for c, (end, info) in enumerate(ends):
+        close(jax.tree.map(lambda x, c=c: x[c], together), end)
+        assert int(infos.gradient_evaluations[c].sum()) == info.gradient_evaluations
+        np.testing.assert_allclose(infos.step_size[c], sizes[c])
+    assert not any(leaf.is_deleted() for leaf in jax.tree.leaves(mine) if isinstance(leaf, jax.Array))
+    # What the last step drew, bit for bit where it is whole numbers.
+    for c, kernel in enumerate(kernels):
+        data = jax.tree.map(lambda x, c=c: x[c], sets)
+        before, _ = loop(kernel, keys[c], starts[c], data, STEPS - 1)
+        alone = kernel.draw(jax.random.fold_in(keys[c], STEPS - 1), before, data)
+        same_bits(_words(alone), _words(jax.tree.map(lambda x, c=c: x[c, -1], randomness)))
 
 
 def _words(randomness):

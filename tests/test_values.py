@@ -58,26 +58,6 @@ def kernel(name, step_size=0.05, **changes):
     return ewsg.METHODS[name].build(MODELS["logistic_regression"](), step_size, **options | changes)
 
 
-def chain(kernel, steps=4):
-    data, key = contract.data(), jax.random.key(0)
-    state = kernel.init(key, jnp.asarray(contract.POSITION), data)
-    step = jax.jit(kernel.step)
-    for t in range(steps):
-        state, _ = step(jax.random.fold_in(key, t), state, data)
-    return state
-
-
-def scanned(kernel, key, state, data, steps):
-    """The state and the info after so many steps: one step's program, however many there are."""
-    keys = jax.vmap(lambda t: jax.random.fold_in(key, t))(jnp.arange(steps))
-    state, infos = jax.lax.scan(lambda state, key: kernel.step(key, state, data), state, keys)
-    return state, jax.tree.map(lambda x: x[-1], infos)
-
-
-def close(a, b, rtol=1e-12):
-    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=rtol, atol=1e-14), a, b)
-
-
 # Equal by value.
 
 
@@ -275,39 +255,6 @@ def test_a_second_step_size_and_a_second_equal_model_compile_nothing():
     assert not np.allclose(found[0], found[1])
     ewsg.sample(key, ewsg.svrg_ld(ewsg.models.logistic_regression(), 0.01, batch_size=2), position, data, 5)
     assert chunks.advance_small._cache_size() == 2, "another prior is another program"
-
-
-# Stacked.
-
-
-@pytest.mark.parametrize("name", ewsg.METHODS)
-def test_a_kernel_is_an_argument_a_constant_or_one_of_a_stack(x64, name):
-    """The same chain, whether a program holds the numbers or is given them."""
-    sizes = [0.02, 0.05]
-    kernels = [kernel(name, step_size=h) for h in sizes]
-    stack = jax.tree.map(lambda *x: jnp.stack(x), *kernels)
-    made = jax.vmap(lambda h: kernel(name, step_size=h))(jnp.array(sizes))
-    close(made, stack)
-    data, key = contract.data(), jax.random.key(0)
-    start = kernels[1].init(key, jnp.asarray(contract.POSITION), data)
-
-    @jax.jit
-    def given(kernel, state):
-        return scanned(kernel, key, state, data, 4)
-
-    stepped = chain(kernels[1])
-    close(given(kernels[1], start)[0], stepped)
-
-    def run(kernel):
-        state = kernel.init(key, jnp.asarray(contract.POSITION), data)
-        return state, scanned(kernel, key, state, data, 4)
-
-    starts, found = jax.jit(jax.vmap(run))(stack)
-    for place, one in enumerate(kernels):
-        mine, its_start = (jax.tree.map(lambda x, place=place: x[place], tree) for tree in (found, starts))
-        close(its_start, one.init(key, jnp.asarray(contract.POSITION), data), 1e-9)
-        close(mine, given(one, its_start), 1e-9)
-    np.testing.assert_allclose(found[1].step_size, sizes)
 
 
 def test_the_derivative_by_a_step_size(x64):
