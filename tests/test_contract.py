@@ -133,19 +133,6 @@ def test_sample_is_stepping(x64, name, options):
         assert shared.is_finite.all()
 
 
-@contract.every_kernel(shift=6)
-def test_resume_is_bit_for_bit(name, options):
-    """State and key are all there is to a chain: saved as arrays and restored, it goes on as if never stopped."""
-    kernel, data, key = contract.build(name, options), contract.data(jnp.float32), jax.random.key(6)
-    position = jnp.asarray(contract.POSITION, jnp.float32)
-    whole, _ = loop(kernel, key, kernel.init(key, position, data), data)
-    half, _ = loop(kernel, key, kernel.init(key, position, data), data, 5)
-    saved = jax.tree.map(lambda x: jnp.asarray(np.array(x)), half)
-    for t in range(5, STEPS):
-        saved, _ = contract.compiled_step(kernel)(jax.random.fold_in(key, t), saved, data)
-    same_bits(saved, whole)
-
-
 @contract.every_kernel(shift=5)
 def test_sharded_chains_are_one_device(x64, name, options):
     kernel, data = contract.build(name, options), contract.data()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from jax import export
 
+import ewsg_jax as ewsg
 from tests import contract
 
 KEY = jax.random.key(3)
@@ -41,10 +42,10 @@ def test_lowered_for_a_tpu(name, options):
     ]
 
 
-@contract.every_kernel(shift=3)
-def test_blackjax_loop(name, options):
+@pytest.mark.parametrize("name", ["ewsg", "svrg_ld"])
+def test_blackjax_loop(name):
     """BlackJAX's own inference loop runs a bound kernel, and goes where stepping by its keys goes."""
-    kernel, data = contract.build(name, options), contract.data(jnp.float32)
+    kernel, data = contract.build(name, ewsg.METHODS[name].example), contract.data(jnp.float32)
     algorithm = kernel.bind(data)
     state = algorithm.init(jnp.asarray(contract.POSITION, jnp.float32), KEY)
     last, history = blackjax.util.run_inference_algorithm(
