@@ -45,6 +45,10 @@ LONGEST = ("tests/test_notebooks", "tests/test_docs", "tests/statistics")
 """Begun first, so that no process is left alone with one of them at the end."""
 
 
+FULL = ("tests/experiments/", "tests/papers/", "tests/statistics/")
+"""Folders of which every test is in the full tier, or in the sweep."""
+
+
 class Guard:
     """Which tests may see prepared data: those with the marker `real_data`, and no others.
 
@@ -134,7 +138,7 @@ def pytest_collection_modifyitems(config, items):
         if usual is not None:
             unknown.setdefault(item.nodeid.partition("[")[0], set(usual.args)).discard(item.callspec.id)
         is_left_out = usual is not None and item.callspec.id not in usual.args
-        if is_left_out or item.get_closest_marker("real_data"):
+        if is_left_out or item.get_closest_marker("real_data") or item.nodeid.startswith(FULL):
             item.add_marker(pytest.mark.full)
     # Of a test that is asked for by its parameter, the others are not collected.
     if any(unknown.values()) and not any("::" in argument for argument in config.args):

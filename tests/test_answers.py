@@ -33,6 +33,7 @@ def rows():
     }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("case", [LINEAR, LOGISTIC], ids=lambda case: case.name)
 def test_peers_are_given_our_posterior(case):
     """Differences of the log density between two positions: ours, BlackJAX's, NumPyro's, and the weights'."""
@@ -131,6 +132,7 @@ def test_the_page_has_the_stored_numbers():
     assert page.page(text, result) == text, "run python -m benchmarks.answers --draw: the page is out of date"
 
 
+@pytest.mark.full
 def test_a_linear_reference_is_exact():
     """Its gradient vanishes at the mean, and its sds are those of the curvature."""
     data = rows()

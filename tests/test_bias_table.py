@@ -55,6 +55,7 @@ IN_EVERY_RUN = (
 MADE_ANEW = [label for label, entry in STORED.items() if entry["way"] in ("Lyapunov", "Galerkin")]
 
 
+@pytest.mark.usual_parameters("location, uld, semi_implicit", "regression, svrg_ld, b=2")
 @pytest.mark.parametrize(
     "label", [pytest.param(x, marks=[] if x in IN_EVERY_RUN else [pytest.mark.sweep]) for x in MADE_ANEW]
 )
@@ -210,6 +211,7 @@ def test_a_metric():
     assert mean - MEAN == pytest.approx(law["mean"], abs=1e-5 + 3 * law["error"])
 
 
+@pytest.mark.usual_parameters("ewsg-0.5-0.15-60-0.0003")
 @pytest.mark.parametrize(
     ("method", "h", "spacing", "steps", "tolerance"),
     [("ewsg", 0.5, 0.15, 60, 3e-4), ("nc_sghmc", 0.125, 0.08, 350, 1e-5), ("ewsg_vr", 0.125, 0.08, 350, 1e-4)],

@@ -83,6 +83,7 @@ DEGENERATE = {
 }
 
 
+@pytest.mark.usual_parameters("a change point", "softmax over one")
 @pytest.mark.parametrize("name", DEGENERATE)
 def test_what_a_likelihood_does_not_depend_on_is_named(name):
     log_likelihood, expected = DEGENERATE[name]
@@ -93,6 +94,7 @@ def test_what_a_likelihood_does_not_depend_on_is_named(name):
     assert not any(f"position['{leaf}']" in said for leaf in rest)
 
 
+@pytest.mark.full
 def test_the_data_are_named_too():
     assert "and by data['x']," in advice(ewsg.Posterior(batch_norm, lambda p: 0.0), weights(), DATA)
     assert "data" not in advice(ewsg.Posterior(change_point, lambda p: 0.0), weights(), DATA).split("0 on each")[0]
@@ -166,6 +168,7 @@ RIGHT = {
 }
 
 
+@pytest.mark.usual_parameters("a network", "saturated", "the prior alone")
 @pytest.mark.parametrize("name", RIGHT)
 def test_nothing_is_said_of_right_models(name):
     log_likelihood, position = RIGHT[name]
@@ -178,6 +181,7 @@ def sample(kernel, position, data=DATA, **options):
     return ewsg.sample(jax.random.key(0), kernel, position, jax.tree.map(jnp.asarray, data), 4, **options)
 
 
+@pytest.mark.full
 def test_sample_says_it_once_of_the_same_data():
     posterior = ewsg.Posterior(batch_norm, lambda p: -0.5 * jnp.sum(p["c"] ** 2))
     data, kernel = jax.tree.map(jnp.asarray, DATA), ewsg.sgld(posterior, 1e-4, batch_size=5)
@@ -187,6 +191,7 @@ def test_sample_says_it_once_of_the_same_data():
     sample(kernel, weights(), check_data=False)
 
 
+@pytest.mark.full
 def test_sample_says_it_of_stacks_and_streams():
     posterior = ewsg.Posterior(batch_norm, lambda p: 0.0)
     kernels = [ewsg.sgld(posterior, h, batch_size=5) for h in (1e-4, 1e-5)]
@@ -196,11 +201,13 @@ def test_sample_says_it_of_stacks_and_streams():
         ewsg.sample(jax.random.key(0), kernels[0], weights(), ewsg.stream(DATA, window=50), 4, progress=False)
 
 
+@pytest.mark.full
 def test_methods_without_derivatives_say_nothing():
     posterior = ewsg.Posterior(change_point, lambda p: -0.5 * p["d"] ** 2)
     sample(ewsg.random_walk_metropolis(posterior, 0.1), weights())
 
 
+@pytest.mark.full
 def test_a_module_that_writes_into_itself():
     """Batch normalisation of flax's nnx, whose statistics are set as it is called."""
     nnx = pytest.importorskip("flax.nnx")

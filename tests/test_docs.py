@@ -116,6 +116,7 @@ def test_these_documents_have_examples(name):
     assert len(python_blocks(ROOT / "docs" / name)) > 5
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
 def test_document_examples_run(path):
     """Each block asserts what the text around it says."""

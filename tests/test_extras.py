@@ -121,6 +121,7 @@ USES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("use", USES)
 def test_what_is_missing_is_named_with_its_extra(use, tmp_path, monkeypatch):
     """All else runs without it."""
@@ -134,6 +135,7 @@ def test_what_is_missing_is_named_with_its_extra(use, tmp_path, monkeypatch):
     assert str(caught.value).endswith(f"needs {EXTRAS[package][0]}: pip install 'ewsg_jax[{EXTRAS[package][1]}]'")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "words", [["run", str(ROOT / "configs" / "quickstart.toml")], ["reproduce", "gaussian-kl"]]
 )
@@ -154,6 +156,7 @@ def test_a_bar_is_shown_only_where_there_is_one(monkeypatch):
     assert sampled().num_draws == 8
 
 
+@pytest.mark.full
 def test_plan_and_check_need_none():
     """In a process where none can be imported, as after `pip install ewsg_jax`."""
     code = f"""

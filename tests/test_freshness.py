@@ -212,6 +212,7 @@ def of_code():
 WAYS = [value for name, value in list(globals().items()) if name.startswith("of_")]
 
 
+@pytest.mark.usual_parameters("of_global", "of_closure", "of_jitted", "of_equal_objects")
 @pytest.mark.parametrize("way", WAYS)
 def test_a_run_has_the_value_of_its_time(way):
     log_likelihood, put = way()
@@ -224,6 +225,7 @@ def test_a_run_has_the_value_of_its_time(way):
     assert (found[0] != found[1]).any()
 
 
+@pytest.mark.full
 def test_a_function_that_is_seen_first_after_a_change():
     """Another one had traced the same inner function before."""
     own = {"scale": 1.0}
@@ -277,6 +279,7 @@ def test_what_tracing_changes_is_no_change():
     assert len(traced) == before
 
 
+@pytest.mark.full
 def test_what_is_kept_and_moments_and_schedules_and_starts():
     own = {"factor": 1.0}
     kernel = ewsg.ld(ewsg.Posterior(gaussian(1.0), log_prior), lambda step: 0.01 * own["factor"])
@@ -309,6 +312,7 @@ def test_what_is_kept_and_moments_and_schedules_and_starts():
         assert (np.asarray(a) == np.asarray(again)).all()
 
 
+@pytest.mark.full
 def test_modes_forecasts_checks_and_predictions():
     own = {"scale": 1.0, "factor": 1.0}
     posterior = ewsg.Posterior(lambda p, x: -0.5 * ((x - p) / own["scale"]) ** 2, lambda p: -0.5 * p**2)
@@ -335,6 +339,7 @@ def test_modes_forecasts_checks_and_predictions():
         assert float(expected) == pytest.approx(value)
 
 
+@pytest.mark.full
 def test_densities_of_rows_and_predictions():
     own = {"scale": 1.0}
     posterior = ewsg.Posterior(lambda p, x: -0.5 * ((x - p) / own["scale"]) ** 2, log_prior)
@@ -351,6 +356,7 @@ def test_densities_of_rows_and_predictions():
         assert samples.predict(scaled, 2.0) == pytest.approx(2 * value)
 
 
+@pytest.mark.full
 def test_metrics_and_dynamics():
     own = {"metric": 0.5}
     posterior = ewsg.Posterior(gaussian(1.0), log_prior)

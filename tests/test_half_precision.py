@@ -20,6 +20,7 @@ def slopes(kind, prior_slope=0.0):
     return ewsg.Posterior(lambda p, row: p[0] * row["x"], prior)
 
 
+@pytest.mark.usual_parameters("any-bfloat16")
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sum_counts_on(kind, dtype):
@@ -34,6 +35,7 @@ def test_a_sum_counts_on(kind, dtype):
         assert whole[0] == jnp.asarray(-n, dtype)
 
 
+@pytest.mark.usual_parameters("linear-float16")
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_is_scaled_before_it_is_rounded(kind, dtype):
@@ -90,6 +92,7 @@ ROWS = {
 }
 
 
+@pytest.mark.usual_parameters("linear-saga", "any-svrg", "any-uniform", "linear-covariance_tracking")
 @pytest.mark.parametrize("name", estimators(slopes("any"), 8))
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_estimate_is_rounded_once(kind, name):
@@ -122,6 +125,7 @@ def returning(dtype):
     return ewsg.Posterior(lambda p, x: (-0.5 * (x - p[0]) ** 2 - 1).astype(dtype), lambda p: 0.0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", HALF)
 def test_a_likelihood_in_half_precision_is_summed_in_single(dtype):
     data, point = jnp.linspace(-0.2, 0.2, 20_000), jnp.zeros(1)

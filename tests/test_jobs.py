@@ -157,6 +157,15 @@ ANSWERED = {
 }
 
 
+@pytest.mark.usual_parameters(
+    "a_bank_with_account_numbers",
+    "a_survey_in_a_data_frame",
+    "concentrations_of_almost_nothing",
+    "patients_with_dates",
+    "labels_that_are_masked",
+    "predictions_for_ids_beyond_32_bits",
+    "shares_that_add_up_to_less_than_one",
+)
 @pytest.mark.parametrize("job", ANSWERED, ids=lambda job: job.__name__)
 def test_what_is_wrong_is_said(job):
     with warnings.catch_warnings(record=True) as told:
@@ -208,6 +217,7 @@ def a_start_far_away():
     sampled(fit, lambda p: -0.5 * p**2, 1e4, Y, 1e-3, 2000)
 
 
+@pytest.mark.usual_parameters("holes_that_are_masked_twice", "visibilities_that_are_complex")
 @pytest.mark.parametrize(
     "job",
     [ids_of_64_bits_that_are_small, visibilities_that_are_complex, outliers_with_heavy_tails,

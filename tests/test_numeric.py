@@ -91,6 +91,7 @@ def test_no_door_lets_other_numbers_in(door):
         DOORS[door](given("times in nanoseconds"))
 
 
+@pytest.mark.full
 def test_a_later_window_of_a_stream():
     """What was sampled before is kept, with a warning that says why the run ended."""
     late = np.where(np.arange(N) < N - 1, 1, 2**40)

@@ -48,6 +48,12 @@ def log_density(model, position, data):
 # Closed forms.
 
 
+@pytest.mark.usual_parameters(
+    "gaussian_location-float32",
+    "linear_regression-float64",
+    "logistic_regression-float64",
+    "softmax_regression-float32",
+)
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_are_those_of_the_log_likelihood(x64, name, dtype):
@@ -88,6 +94,7 @@ def test_gradients_are_those_of_the_log_likelihood(x64, name, dtype):
         np.testing.assert_allclose(a, b, rtol=0, atol=32 * eps * np.abs(b).max(), err_msg=name)
 
 
+@pytest.mark.usual_parameters("linear_regression", "softmax_regression")
 @pytest.mark.parametrize("name", MODELS)
 def test_potential_and_log_likelihoods(x64, name):
     model, data, shape = MODELS[name]
@@ -138,6 +145,7 @@ def test_flat_prior_of_python_zero():
     np.testing.assert_allclose(model.potential(position, data), np.sum((X - 1) ** 2), rtol=1e-5)
 
 
+@pytest.mark.usual_parameters("3", "7")
 @pytest.mark.parametrize("n", [1, 2, 3, 6, 7])
 def test_sums_over_rows_see_each_row_once(n):
     """Whole numbers in binary: row i adds 2^i, so the sum tells how often each row was seen."""
@@ -265,6 +273,7 @@ def in_a_loop(p, row):
     return jax.lax.fori_loop(0, 2, lambda i, total: total - p[row["group"] - i] ** 2, 0.0)
 
 
+@pytest.mark.usual_parameters("compiled")
 @pytest.mark.parametrize(
     "log_likelihood",
     [
@@ -284,6 +293,7 @@ def test_an_index_out_of_bounds_is_refused(log_likelihood):
     model.check(np.zeros(5, np.float32), GROUPS)
 
 
+@pytest.mark.full
 def test_an_index_out_of_bounds_is_refused_wherever_values_are_looked_at():
     model, point, key = grouped(of_group), jnp.zeros(4), jax.random.key(0)
     kernel = ewsg.sgld(model, 1e-3, batch_size=2)
@@ -303,6 +313,7 @@ def test_an_index_out_of_bounds_is_refused_wherever_values_are_looked_at():
     ewsg.sample(key, kernel, point, GROUPS, 2, progress=False, check_data=False)
 
 
+@pytest.mark.usual_parameters("filled")
 @pytest.mark.parametrize(
     "log_likelihood",
     [

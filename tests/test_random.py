@@ -47,6 +47,7 @@ def floyd(words, num_rows, bits):
 # One row number from one word or two.
 
 
+@pytest.mark.usual_parameters("3", "1000")
 @pytest.mark.parametrize("n", ONE_WORD)
 def test_one_word_gives_every_row_its_share(n):
     """⌊w·n / 2³²⌋ grows with w, so the words of a row lie between its first and the next row's first."""
@@ -107,6 +108,7 @@ def test_rows_with_replacement_are_scaled_words(n):
     assert rows.tolist() == [word * n >> bits for word in words_of(key, n, 50)]
 
 
+@pytest.mark.usual_parameters("5-2", "400001-50")
 @pytest.mark.parametrize(
     ("n", "batch_size"),
     [(1, 1), (5, 2), (6, 6), (100, 37), (1000, 1000), (400_000, 50), (400_001, 50), (2**31 - 1, 50)],
@@ -123,6 +125,7 @@ def test_rows_without_replacement_are_floyds(n, batch_size):
         assert max(chosen) < n
 
 
+@pytest.mark.usual_parameters("6-3", "4-4")
 @pytest.mark.parametrize(("n", "batch_size"), [(5, 1), (5, 2), (6, 3), (4, 4)])
 def test_floyds_subset_is_uniform(monkeypatch, n, batch_size):
     """Draw k is uniform on 0 … n−b+k; over all those sequences every subset comes b! times."""
@@ -230,6 +233,7 @@ def test_noise_has_its_law():
     assert abs(np.mean(signs, dtype=np.float64)) < 5e-3
 
 
+@pytest.mark.usual_parameters("shape1", "shape4")
 @pytest.mark.parametrize("shape", [(), (1,), (32,), (33,), (5, 13)])
 def test_signs_are_the_bits_of_the_words(shape):
     """Number i is the bit i mod 32 of word ⌊i / 32⌋, none used twice; unpacked in NumPy."""

@@ -33,6 +33,7 @@ def on_a_grid(x, y):
     return mean, np.sqrt(p @ (points - mean) ** 2)
 
 
+@pytest.mark.full
 def test_importance_sampling_is_the_posterior():
     """Few rows, so that the wall lies in the bulk and the other weights are skewed: within 4 standard errors."""
     x, y = small()

@@ -89,16 +89,19 @@ def check_step(make, dtype):
         assert np.all(np.asarray(before) != np.asarray(now)), "a leaf did not move"
 
 
+@pytest.mark.usual_parameters("nested_tuples", "equinox_network")
 @pytest.mark.parametrize("make", TREES)
 def test_a_step_keeps_the_tree_in_float32(make):
     check_step(make, jnp.float32)
 
 
+@pytest.mark.usual_parameters("dictionary")
 @pytest.mark.parametrize("make", TREES)
 def test_a_step_keeps_the_tree_in_float64(x64, make):
     check_step(make, jnp.float64)
 
 
+@pytest.mark.usual_parameters("flax_network")
 @pytest.mark.parametrize("make", TREES)
 def test_the_gradient_of_a_tree_is_its_derivative(x64, make):
     """Along a direction, against central differences of the potential, in float64."""

@@ -66,6 +66,7 @@ def test_blackjax_loop(name):
     assert int(last.step) == 6
 
 
+@pytest.mark.usual_parameters("float32-shape1", "int8-shape3", "bfloat16-shape5")
 @pytest.mark.parametrize("shape", [(5,), (5, 6), (5, 7), (5, 3, 8), (5, 1), (5, 16)])
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bfloat16"])
 def test_rows_gathered_ahead_are_the_rows(shape, dtype):

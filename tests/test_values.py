@@ -257,6 +257,7 @@ def test_a_second_step_size_and_a_second_equal_model_compile_nothing():
     assert chunks.advance_small._cache_size() == 2, "another prior is another program"
 
 
+@pytest.mark.full
 def test_the_derivative_by_a_step_size(x64):
     data, key = contract.data(), jax.random.key(2)
     state = kernel("sghmc").init(key, jnp.asarray(contract.POSITION), data)

@@ -301,6 +301,7 @@ def test_a_hot_run_of_a_skewed_posterior():
     np.testing.assert_allclose(moved.position.std((0, 1)), right.sd, rtol=2e-3)
 
 
+@pytest.mark.full
 def test_batches_of_many_rows():
     """Fresh batches, by leverage, of a run that is right: what all rows say, and no alarm."""
     rng = np.random.default_rng(7)
@@ -430,6 +431,7 @@ def test_what_is_off_is_that_of_all_draws():
     np.testing.assert_allclose(report.mean_shift, (flat.mean(0) - MEAN) / SD, atol=2e-3)
 
 
+@pytest.mark.full
 def test_more_draws_are_looked_at_while_nothing_can_be_told(monkeypatch):
     """Batches of two rows are so noisy that a hundred draws tell nothing."""
     monkeypatch.setattr(ewsg.checking._check, "LOOKS", (128, 1_024, 8_000))

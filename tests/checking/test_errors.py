@@ -121,6 +121,7 @@ def test_errors_are_no_smaller_than_rounding():
     np.testing.assert_allclose(found.sd, 1, atol=LEAST_ERROR)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", check_errors.KINDS)
 def test_errors_cover(kind):
     """A slice of `docs/check_errors.md`: of too wide draws a third was beyond three errors, the worst at 37."""
@@ -154,6 +155,7 @@ class Ridge:
         )
 
 
+@pytest.mark.usual_parameters("1.1")
 @pytest.mark.parametrize("scale", [1.0, 1.05, 1.1, 1.2, 1.5])
 def test_a_ridge_is_corrected_within_errors_or_not_at_all(scale):
     ridge = Ridge()

@@ -24,6 +24,7 @@ def kernels(name, T):
     return ewsg.kernel(dynamics, ewsg.gradients.uniform(MODEL, batch_size=1))
 
 
+@pytest.mark.usual_parameters("splitting")
 @pytest.mark.parametrize(
     ("name", "T", "scale", "shared"),
     [("splitting", 3.0, 1.0, False), ("exact", 0.5, 0.25, False), ("splitting", 3.0, 1.0, True)],
@@ -73,6 +74,7 @@ def test_what_is_hottest_by_chance_is_not_called_so():
     assert (off.std(0) < 1.5).all(), off.std(0)
 
 
+@pytest.mark.full
 def test_a_report_tells_it_and_chains_that_are_lost_are_left_out():
     kernel = kernels("splitting", 1.0)
     options = {"burn_in": 2_000, "thin": 100, "progress": False, "stacked": True}

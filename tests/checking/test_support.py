@@ -33,6 +33,7 @@ INSIDE = {
 }
 
 
+@pytest.mark.usual_parameters("a half plane")
 @pytest.mark.parametrize("name", WALLS)
 def test_draws_outside_a_prior_are_counted_and_wrong(name):
     report = ewsg.check(KEY, ZERO, ewsg.Posterior(unit, WALLS[name]), ROWS)
@@ -46,6 +47,7 @@ def test_draws_outside_a_prior_are_counted_and_wrong(name):
         report.expectation(lambda w: w)
 
 
+@pytest.mark.usual_parameters("an order")
 @pytest.mark.parametrize("name", ["a truncated normal", "an order"])
 def test_draws_inside_are_not_called_outside(name):
     inside = np.stack([each[INSIDE[name](each)][:60] for each in ZERO])
@@ -54,6 +56,7 @@ def test_draws_inside_are_not_called_outside(name):
     assert "bijector" not in report.verdict
 
 
+@pytest.mark.usual_parameters("300")
 @pytest.mark.parametrize("n", [300, 6_000])
 def test_a_support_that_data_set(n):
     """Rows of U(0, θ): θ below the largest of them is impossible. Of many rows each draw sees a part."""

@@ -62,6 +62,7 @@ def test_one_number_in_float32():
     assert "100.00% of the variance" in str(found)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("order", [1, 2])
 def test_noise_of_batches_takes_no_more_than_it_gives(order):
     """Over sets of draws: means are the target's, errors as told and no larger than those without."""
@@ -80,6 +81,7 @@ def test_noise_of_batches_takes_no_more_than_it_gives(order):
     assert found.data_passes == pytest.approx(2 * 400 * 1 / 60 + 1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shared", [False, True])
 def test_errors_are_those_of_blocks(shared):
     """Of chains with a memory; of chains that move alike, as many as of one of them."""

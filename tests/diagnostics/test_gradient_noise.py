@@ -24,6 +24,7 @@ def noise(kernel, samples=None, data=DATA):
     return ewsg.diagnostics.gradient_noise(KEY, kernel, run(kernel) if samples is None else samples, data)
 
 
+@pytest.mark.usual_parameters("kernel1-2.5e-05")
 @pytest.mark.parametrize(
     ("kernel", "ratio"),
     [
@@ -50,6 +51,7 @@ def anchored(**options):
     return ewsg.kernel(ewsg.dynamics.langevin(1e-5), ewsg.gradients.svrg(MODEL, batch_size=5, **options))
 
 
+@pytest.mark.usual_parameters("kernel0-", "kernel1-", "kernel4-schedule", "kernel7-weights")
 @pytest.mark.parametrize(
     ("kernel", "reason"),
     [
@@ -84,6 +86,7 @@ def test_nothing_of_it_is_in_a_run():
     assert not any("heats" in each for each in ewsg.diagnostics.summary(hot).notes)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "kernels",
     [
@@ -99,6 +102,7 @@ def test_members_of_a_stack_have_that_of_their_own_runs(kernels):
         assert noise(own, one).largest == pytest.approx(noise(own).largest, rel=1e-3)
 
 
+@pytest.mark.full
 def test_data_sets_have_theirs():
     """h Cov(g)/2 of each, by batches of its own."""
     rows = [DATA, DATA[:250]]
@@ -109,6 +113,7 @@ def test_data_sets_have_theirs():
         assert noise(kernel, one, own).largest == pytest.approx(expected, rel=0.25)
 
 
+@pytest.mark.full
 def test_diverged_chains_are_left_out():
     starts = jnp.zeros((4, 3)).at[1].set(1e38)
     kernel = ewsg.sgld(MODEL, 1e-4, batch_size=5)

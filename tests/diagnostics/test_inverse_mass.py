@@ -50,6 +50,7 @@ def found(draws, covariance, **options):
     return ewsg.diagnostics.inverse_mass(dataclasses.replace(run(), draws=draws), covariance, **options)
 
 
+@pytest.mark.usual_parameters("diagonal", "low rank")
 @pytest.mark.parametrize("kind", GIVEN)
 def test_draws_of_the_covariance_leave_it_as_it_is(x64, kind):
     C = matrix_of(GIVEN[kind])
@@ -85,6 +86,7 @@ def test_the_eigenvalue_of_a_spike_gives_the_spike(true, ratio):
     assert _unspread(true + ratio * true / (true - 1), ratio) == pytest.approx(true)
 
 
+@pytest.mark.full
 def test_a_spread_that_is_of_few_draws_is_taken_off(x64):
     """Of 400 draws in 200 dimensions a variance of 5 shows as 5 + (200/400) 5/4 = 5.6, and is given back as 5."""
     d, n, got = 200, 400, []

@@ -61,6 +61,7 @@ def by_closed_form(u, v, g, h, scale):
     return len(u) * q**-1.5 - 3 * (r @ r) * q**-2.5 - r @ (g - h) * q**-1.5 + g @ h * q**-0.5
 
 
+@pytest.mark.usual_parameters("3-0.6")
 @pytest.mark.parametrize(("d", "scale"), [(1, 1.0), (3, 0.6)])
 def test_the_stein_kernel_by_automatic_differentiation(d, scale):
     u, h = RNG.normal(size=(2, 5, d))
@@ -151,6 +152,7 @@ def test_a_metric_of_widths_where_draws_are_few():
     assert found.squared == pytest.approx(np.mean(pairs), rel=1e-4)
 
 
+@pytest.mark.full
 def test_noise_of_gradients_does_not_bias_it():
     """The mean over many keys is that with all rows."""
     whole = kernel_stein_discrepancy(KEY, DRAWS, LOGISTIC, ROWS, batch_size=None)
@@ -170,6 +172,7 @@ def test_noise_of_gradients_does_not_bias_it():
     assert abs(np.sum(noise[0] * noise[1])) < 0.3 * np.sum(noise[0] ** 2)
 
 
+@pytest.mark.full
 def test_p_values_of_right_draws():
     """At most as often below 10 % as chance allows in 100 runs, of independent draws and of chains with memory."""
     rng, runs = np.random.default_rng(2), 100
@@ -199,6 +202,7 @@ def test_thinning_is_the_greedy_choice():
     assert "15 of 12 draws" in str(few)
 
 
+@pytest.mark.full
 def test_thinning_of_a_lost_chain_and_of_shared_batches():
     """Numbers are those in the samples; of a run that lost a chain, and whatever the order of rows within."""
     kernel = ewsg.sgld(LOGISTIC, 1e-2, batch_size=8)

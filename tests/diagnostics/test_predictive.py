@@ -109,6 +109,7 @@ def normal_scale_mixture(draws):
     return dataclasses.replace(run, draws=draws), posterior
 
 
+@pytest.mark.usual_parameters("10", "53")
 @pytest.mark.parametrize("chunk_size", [8192, 10, 53, 1])
 def test_log_predictive_density(chunk_size):
     generator = np.random.default_rng(1)

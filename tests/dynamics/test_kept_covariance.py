@@ -90,6 +90,7 @@ def test_steps_are_those_typed(x64):
         state = jax.tree.map(lambda x, row=row: x[row], after)
 
 
+@pytest.mark.full
 def test_chains_have_that_law():
     """The mean square over time of 2,000 chains; with a reset in every step, or none, they would not have it."""
     samples = ewsg.sample(

@@ -82,6 +82,16 @@ def estimator_of(kind, posterior, dynamics):
 # Step for step.
 
 
+@pytest.mark.usual_parameters(
+    "langevin-uniform",
+    "semi_implicit-weighted svrg",
+    "euler-uniform",
+    "splitting-uniform",
+    "exact-uniform",
+    "BUB-weighted svrg",
+    "thermostat-uniform",
+    "noise_corrected-uniform",
+)
 @pytest.mark.parametrize(
     ("name", "kind"),
     [(name, "uniform") for name in DYNAMICS] + [(name, "weighted svrg") for name in DYNAMICS[:-1]],

@@ -78,6 +78,7 @@ def test_no_pairs_are_no_matrix(x64):
     np.testing.assert_array_equal(root, 0.5 * np.eye(4))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("dtype", "size"), [("float32", 1), ("float32", 3), ("float32", 8), ("float64", 3)])
 def test_any_history_gives_a_positive_definite_matrix(dtype, size, request):
     """10⁴ histories of all sizes and angles, most of them of no chain: S is finite and no direction dies."""
@@ -423,6 +424,7 @@ def test_exact_moments_of_a_step_on_a_quadratic(x64, temperature):
     np.testing.assert_allclose(found, target + temperature * h**2 * H @ PRECISION @ H, rtol=1e-9)
 
 
+@pytest.mark.full
 def test_chains_stay_in_a_gaussian_law():
     """All M points of a chain from the target; 40 steps; the bias of order h is a tenth of the test's width."""
     chains, h, size = 20_000, 2e-3, 3
@@ -489,6 +491,7 @@ ESTIMATORS = {
 }
 
 
+@pytest.mark.usual_parameters("full", "svrg I", "weighted")
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_pairs_are_of_one_batch_whatever_the_estimator(x64, name):
     """y = ∇V₀ and Σ wᵢ ∇Vᵢ at both points of the same rows: typed from the rows that the step reports."""
@@ -544,6 +547,7 @@ def test_step_sizes_are_constant_on_blocks(x64):
         np.testing.assert_allclose(kernel.step_size(t), info.step_size, rtol=1e-12)
 
 
+@pytest.mark.full
 def test_traced_numbers_and_many_chains_are_one_by_one(x64):
     """A grid over all numbers, and chains at different steps of their blocks, side by side under `vmap`."""
 

@@ -236,6 +236,19 @@ def full_covariance(name, precision, h):
 # Maps and laws of every linear kernel.
 
 
+@pytest.mark.usual_parameters(
+    "langevin-control_variate-line",
+    "langevin-svrg-plane",
+    "langevin-saga-plane",
+    "euler-svrg-line",
+    "euler-saga-line",
+    "semi_implicit-control_variate-plane",
+    "semi_implicit-saga-line",
+    "splitting-svrg-plane",
+    "splitting-control_variate-line",
+    "exact-saga-plane",
+    "exact-svrg-line",
+)
 @pytest.mark.parametrize("problem", ["line", "plane"])
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("name", DYNAMICS)

@@ -253,6 +253,7 @@ def assert_law(end, kinds):
         assert abs(squares.mean() - variance) < Z * error + allowance * variance, (name, squares.mean(), variance)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("d", [pytest.param(1, marks=pytest.mark.sweep), 5, 100])
 def test_marginal_laws_at_another_temperature(d):
     """Chains started in the invariant law stay in it; at the step size used it is moved by less than is seen."""
@@ -286,6 +287,7 @@ def test_marginal_laws_at_another_temperature(d):
     )
 
 
+@pytest.mark.full
 def test_a_known_minibatch_noise_is_taken_up(x64):
     """Gaussian location, b = 1, whitened rows: s = n² in every direction; SGHMC comes out over twice too hot."""
     n, d, h, gamma, T, chains = 20, 5, 0.01, 2.0, 0.8, 2000

@@ -192,6 +192,7 @@ ROOMS = [(4, 4), (2, 4), (4, 2), (2, 2), (3, 1)]
 CASES = [*((*room, 1.0) for room in ROOMS), (4, 4, 0.6), (3, 2, 2.5)]
 
 
+@pytest.mark.usual_parameters("4-4-1.0", "2-2-1.0", "3-2-2.5")
 @pytest.mark.parametrize(("capacity", "room", "temperature"), CASES)
 def test_the_joint_law_is_invariant(x64, capacity, room, temperature):
     """Restricted to sets that fit, whatever does not: p(θ, z) of Maclaurin & Adams."""
@@ -285,6 +286,7 @@ def test_what_a_state_keeps_is_of_its_own_position(x64, capacity, room, temperat
     assert info.is_finite.all()
 
 
+@pytest.mark.usual_parameters("3")
 @pytest.mark.parametrize("room", [1, 2, 3, 4])
 def test_skips_select_every_set_with_its_probability(x64, room):
     """Every sequence of skips, from uniform numbers at both ends of the interval that gives each."""

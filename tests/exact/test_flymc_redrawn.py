@@ -128,6 +128,7 @@ def moved(capacity, count, temperature):
     return made, state.dynamics, info, after
 
 
+@pytest.mark.usual_parameters("2-2-1.0", "3-1-0.6")
 @pytest.mark.parametrize(("capacity", "count", "temperature"), CASES)
 def test_the_joint_law_is_invariant(x64, capacity, count, temperature):
     made, state, _, after = moved(capacity, count, temperature)
@@ -168,6 +169,7 @@ def test_what_a_step_keeps_and_counts(x64, capacity, count, temperature):
     np.testing.assert_array_equal(used.sum(axis=1), after.sum(axis=1))
 
 
+@pytest.mark.full
 def test_exactly_so_many_different_data_are_chosen_each_as_often():
     for count, n in ((3, 7), (300, 1000)):
         keys = jax.random.split(jax.random.key(2), 4000)
@@ -223,6 +225,7 @@ def test_a_proposal_without_a_density_counts_as_rejected():
     np.testing.assert_allclose(found, -0.25)
 
 
+@pytest.mark.full
 def test_adaptation_ends_with_the_burn_in_and_is_a_function_of_the_key():
     kernel = adapting_kernel(200, h=20.0)
     run = functools.partial(

@@ -117,6 +117,7 @@ def test_batches_cannot_be_shared():
         ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), DATA, 5, shared_minibatch=True)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("temperature", [1.0, pytest.param(2.0, marks=pytest.mark.sweep)])
 def test_it_stays_in_the_posterior(temperature):
     """From draws of a grid, through `sample`, against quadrature."""

@@ -87,6 +87,7 @@ def test_the_exact_law(x64, key, h, tolerance):
     assert told.is_settled
 
 
+@pytest.mark.usual_parameters("diagonal")
 @pytest.mark.parametrize("form", ["dense", "diagonal"])
 def test_with_a_mass_the_coordinates_do_not_matter(x64, form):
     mode = a_mode(LINEAR, jnp.zeros(3), ROWS)
@@ -296,6 +297,7 @@ def many(rank):
     return model, rows, mode
 
 
+@pytest.mark.full
 def test_many_numbers_one_by_one():
     model, rows, mode = many(14)
     h = 0.2
@@ -312,6 +314,7 @@ def test_many_numbers_one_by_one():
     assert "coordinate by coordinate" in repr(plain)
 
 
+@pytest.mark.full
 def test_many_numbers_with_batches():
     model, rows, mode = many(14)
     h, b = 2e-4, 3
@@ -327,6 +330,7 @@ def test_many_numbers_with_batches():
     assert expected > 0.01
 
 
+@pytest.mark.full
 def test_a_mode_is_looked_at_once(monkeypatch):
     data = jax.tree.map(jnp.asarray, ROWS)
     mode = a_mode(LINEAR, jnp.zeros(3), data)
@@ -376,6 +380,7 @@ def test_temperatures_of_one_mode():
     np.testing.assert_allclose(targets[1], targets[0] / 4, rtol=1e-4)
 
 
+@pytest.mark.usual_parameters("False-True-1.0", "True-False-100.0", "True-True-100.0")
 @pytest.mark.parametrize("curvature", [1.0, 100.0, 1e4])
 @pytest.mark.parametrize("is_massive", [False, True])
 @pytest.mark.parametrize("is_given", [False, True])

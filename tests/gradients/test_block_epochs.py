@@ -54,6 +54,7 @@ def blocks_of(indices, n):
     return np.take_along_axis(rows, gap.argmax(axis=-1)[..., None], axis=-1)[..., 0]
 
 
+@pytest.mark.usual_parameters("7-3-block_epochs", "5-5-block_sweeps")
 @pytest.mark.parametrize("rows", LAWS)
 @pytest.mark.parametrize(("n", "batch_size"), SIZES)
 def test_every_block_comes_once_in_an_epoch(n, batch_size, rows):
@@ -87,6 +88,7 @@ def words_to_each_cut():
     return tried[jnp.array([int(np.flatnonzero(cuts == row)[0]) for row in range(N)])]
 
 
+@pytest.mark.usual_parameters("4")
 @pytest.mark.parametrize("batch_size", [2, 4, 5])
 def test_estimates_are_unbiased_in_every_place(x64, batch_size):
     """Over all cuts: each row is in b of n batches of a step, whichever step of the epoch it is."""
@@ -138,6 +140,7 @@ def test_all_rows_are_as_probable(rows):
 ESTIMATORS = ["uniform", "svrg", "saga", "control_variate", "covariance_tracking", "kept_covariance"]
 
 
+@pytest.mark.usual_parameters("saga", "kept_covariance")
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_every_estimator_takes_the_rows_that_were_fetched(kind):
     """Of six rows four a step: the same steps as where each fetches its own."""
@@ -164,6 +167,7 @@ def test_every_estimator_takes_the_rows_that_were_fetched(kind):
         np.testing.assert_allclose(mine, its, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.usual_parameters("epochs")
 @pytest.mark.parametrize("rows", ["epochs", "block_sweeps"])
 def test_a_run_is_its_steps(x64, rows):
     """Whole, in blocks of one step and in two parts; and one step after the other."""
@@ -186,6 +190,7 @@ def test_a_run_is_its_steps(x64, rows):
 # As many rows as there are numbers for.
 
 
+@pytest.mark.usual_parameters("2147483647")
 @pytest.mark.parametrize("batch_size", [1, 5, 2**30, MOST])
 def test_blocks_near_the_end_of_32_bits(batch_size):
     """Cuts, places and starts in Python's integers; steps beyond 2³¹, whose numbers are negative, to 2³²."""

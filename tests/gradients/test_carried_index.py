@@ -73,6 +73,7 @@ def moved(s):
     return POSITION + s.step_size * momentum, momentum
 
 
+@pytest.mark.usual_parameters("1-True-1-True", "2-False-2-False")
 @pytest.mark.parametrize(("chain_length", "gathers"), [(1, False), (2, False), (1, True)])
 @BATCHES
 def test_the_transition_matrix_of_the_index(x64, batch_size, replace, chain_length, gathers):

@@ -79,6 +79,12 @@ def at_a_reset(estimator_name, name, structure):
     return jax.device_get(every(as_jax(model.position), as_jax(elsewhere), as_jax(model.data)))
 
 
+@pytest.mark.usual_parameters(
+    "covariance_tracking-logistic_regression-dense",
+    "covariance_tracking-custom-diagonal",
+    "covariance_tracking-custom-low_rank",
+    "kept_covariance-custom-dense",
+)
 @pytest.mark.parametrize(
     ("estimator", "name", "structure"),
     [
@@ -204,6 +210,9 @@ def as_numpy(vector, model):
     return jax.tree.map(np.asarray, like_position(vector, model))
 
 
+@pytest.mark.usual_parameters(
+    "custom-dense-2-False", "custom-diagonal-2-True", "custom-low_rank-2-False", "linear_regression-dense-3-True"
+)
 @pytest.mark.parametrize(("name", "structure", "batch_size", "replace"), RUNS)
 def test_moments_and_covariance_follow_algorithm_two(x64, name, structure, batch_size, replace):
     """Step by step: m₁ and m₂ by lines 16 and 17, the covariance by 18 but its negative part, ω and the count.
@@ -431,6 +440,7 @@ def test_a_kept_covariance_is_that_of_the_last_reset(x64, structure):
     assert cost.of_steps(0, STEPS) == 2 * STEPS + evaluations.sum()
 
 
+@pytest.mark.usual_parameters("True-dense", "False-low_rank")
 @pytest.mark.parametrize("structure", STRUCTURES)
 @pytest.mark.parametrize("replace", [True, False])
 def test_the_covariance_at_a_point(x64, structure, replace):

@@ -205,6 +205,7 @@ def test_oracle_is_stationary_and_in_detailed_balance(model, batch_size, replace
     assert np.abs(index_chain.law(w, 1) - p).max() > 0.01, "the weights hardly differ"
 
 
+@pytest.mark.usual_parameters("gaussian_location-1-True", "logistic_regression-2-False")
 @pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
 @pytest.mark.parametrize("model", STEP_SIZE)
 def test_acceptance_has_metropolis_threshold(x64, model, batch_size, replace):
@@ -226,6 +227,12 @@ def test_acceptance_has_metropolis_threshold(x64, model, batch_size, replace):
     np.testing.assert_allclose(law, index_chain.law(w, 1), rtol=0, atol=1 / 4096)
 
 
+@pytest.mark.usual_parameters(
+    "gaussian_location-1-True-1",
+    "gaussian_location-2-False-3",
+    "logistic_regression-1-True-3",
+    "logistic_regression-2-False-2",
+)
 @pytest.mark.parametrize("chain_length", [1, 2, 3])
 @pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
 @pytest.mark.parametrize("model", STEP_SIZE)
@@ -259,6 +266,7 @@ def exact_draw(log_uniform):
     return ChainDraw(None, log_uniform[None])
 
 
+@pytest.mark.usual_parameters("gaussian_location-2-False", "logistic_regression-2-True")
 @pytest.mark.parametrize(("batch_size", "replace"), [(1, True), (2, True), (2, False)])
 @pytest.mark.parametrize("model", STEP_SIZE)
 def test_infinite_chain_has_the_exact_law(x64, model, batch_size, replace):
@@ -315,6 +323,7 @@ def test_every_candidate_and_the_uniforms_have_their_own_key():
 # What the weights do to the mean.
 
 
+@pytest.mark.usual_parameters("1-True-gaussian_location", "2-False-gaussian_location")
 @pytest.mark.parametrize("model", STEP_SIZE)
 @pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
 def test_one_visit_tilts_the_mean_to_first_order(x64, model, batch_size, replace):
@@ -441,6 +450,7 @@ def test_only_the_accepted_batch_is_committed(x64):
         np.testing.assert_allclose(info.index_acceptance, np.mean(np.array(log_uniforms) < 0), rtol=1e-6)
 
 
+@pytest.mark.usual_parameters("2")
 @pytest.mark.parametrize("chain_length", [0, 2, math.inf])
 def test_a_refresh_gets_the_wrapped_estimators_own_draw(chain_length):
     """A refresh may need random numbers of its own (SVRG's option I): it sees one batch, not the index chain."""
@@ -462,6 +472,7 @@ def test_a_refresh_gets_the_wrapped_estimators_own_draw(chain_length):
     np.testing.assert_array_equal(seen[0].indices, batches.indices[0])
 
 
+@pytest.mark.usual_parameters("nan")
 @pytest.mark.parametrize("weight", [np.inf, np.nan])
 def test_a_weight_that_is_not_finite_is_no_weight(weight):
     """Whichever way candidates are weighed the gradient is NaN; M = 0 weighs none."""

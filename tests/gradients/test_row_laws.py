@@ -45,6 +45,7 @@ def assert_rows_are(batch, indices, data):
 # Blocks.
 
 
+@pytest.mark.usual_parameters("3", "6")
 @pytest.mark.parametrize("batch_size", range(1, N + 1))
 def test_blocks_are_the_cyclic_ones(x64, batch_size):
     """All n starts: each block b consecutive rows, around the end too, and each row in b of them."""
@@ -129,12 +130,14 @@ def permutations(n, num_keys=200, num_epochs=20):
     return np.asarray(found)
 
 
+@pytest.mark.usual_parameters("1", "7", "16")
 @pytest.mark.parametrize("n", SIZES)
 def test_permuted_is_a_bijection(n):
     found = permutations(n) if n < 1000 else permutations(n, 40, 10)
     np.testing.assert_array_equal(np.sort(found, axis=2), np.broadcast_to(np.arange(n), found.shape))
 
 
+@pytest.mark.usual_parameters("1025")
 @pytest.mark.parametrize("n", [7, 1025])
 def test_a_gpu_looks_less_often_and_finds_the_same(monkeypatch, n):
     """Whether all walks have ended is asked of the host there. Here the loop is Python's, and looks are counted."""

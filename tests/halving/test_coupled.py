@@ -47,6 +47,7 @@ def assert_own_laws(linearize, kernel, joint, batches):
         assert_same(covariance[np.ix_(chosen, chosen)], own_covariance)
 
 
+@pytest.mark.usual_parameters("langevin", "euler", "semi_implicit", "splitting", "exact")
 @pytest.mark.parametrize("name", DYNAMICS)
 def test_each_chain_has_the_law_of_its_kernel(linearize, name):
     kernel = coupled(full(name, H))
@@ -56,6 +57,7 @@ def test_each_chain_has_the_law_of_its_kernel(linearize, name):
     assert covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1]) > 0.9
 
 
+@pytest.mark.usual_parameters("langevin-1-True", "splitting-2-False", "BAOAB-1-True")
 @pytest.mark.parametrize(("batch_size", "replace"), [(1, True), (2, False)])
 @pytest.mark.parametrize("name", DYNAMICS)
 def test_each_chain_has_the_law_of_its_kernel_on_batches(linearize, name, batch_size, replace):
@@ -128,6 +130,7 @@ def test_normals_of_trees_are_joined_leaf_by_leaf(x64, like):
     assert all(np.allclose(leaf, 1.5) for leaf in jax.tree.leaves(single))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["langevin", "exact"])
 def test_it_is_a_kernel_as_others_are(name):
     """No key is used twice, evaluations are those of three steps, and a step is what its parts say."""

@@ -33,6 +33,7 @@ def known_pairs(variances, means=((0.0, 0.0),)):
     return Pairs(100, mean, variance, mean[:, 0] - mean[:, 1])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("of", [full, of_batches], ids=["full", "batches"])
 @pytest.mark.parametrize("name", DYNAMICS)
 def test_what_extrapolation_leaves_is_of_a_higher_order(linearize, name, of):
@@ -104,6 +105,7 @@ def skewed_moments(name, h):
 ONE_NORMAL = [name for name in DYNAMICS if name not in ("exact", "BUB")]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ONE_NORMAL)
 def test_the_order_is_that_of_means_and_variances_of_a_skewed_target(x64, name):
     """Of semi_implicit too, whose momentum has a bias of order h."""
@@ -115,6 +117,7 @@ def test_the_order_is_that_of_means_and_variances_of_a_skewed_target(x64, name):
         assert abs(slopes(bias)[-1] - order) < 0.12
 
 
+@pytest.mark.full
 def test_orders_that_are_known_and_those_that_are_not():
     data = jnp.asarray(ROWS)
     uniform = functools.partial(ewsg.gradients.uniform, MODEL)

@@ -85,6 +85,7 @@ WHOLE = {
 }
 
 
+@pytest.mark.usual_parameters("normal", "affine")
 @pytest.mark.parametrize("name", [name for name in WHOLE if name not in ("linear", "logistic")])
 def test_the_potential_has_the_constants_of_all_rows(x64, name):
     """Of whole data, of rows in chunks, of rows that do not count, and of data in parts."""
@@ -111,6 +112,7 @@ def log_evidence(noise, prior):
     return stats.multivariate_normal(np.zeros(N), noise**2 * np.eye(N) + prior**2 * X @ X.T).logpdf(Y)
 
 
+@pytest.mark.usual_parameters("in other coordinates")
 @pytest.mark.parametrize("affine", [False, True], ids=["as it is", "in other coordinates"])
 def test_scales_are_chosen_by_evidence(affine):
     """Laplace's approximation, exact here: −V(mode) + (d/2) log 2π − ½ log det ∇²V, whatever the coordinates."""
@@ -139,6 +141,7 @@ def plain_regression(noise, prior):
     )
 
 
+@pytest.mark.full
 def test_sums_over_a_million_rows_are_as_good_as_without_constants():
     """Differences of potentials decide what random_walk_metropolis accepts. Bit for bit those without constants."""
     n, noise = 1_000_000, 0.01
@@ -181,6 +184,7 @@ def test_gradients_do_not_see_constants(dtype):
             np.testing.assert_array_equal(*(np.asarray(x, np.float32) for x in (ours_, theirs_)))
 
 
+@pytest.mark.usual_parameters("logistic")
 @pytest.mark.parametrize("name", ["normal", "logistic", "softmax"])
 def test_bounds_lie_below_the_densities(x64, name):
     """log B(θ) = log L(c) + its change, and the gap is what is left to log L(θ)."""
@@ -217,6 +221,7 @@ def regression(noise, prior):
     return model, halves, drawn(model, train, mean + precision**-0.5 * normal), (mean, precision)
 
 
+@pytest.mark.full
 def test_a_noise_scale_is_chosen_by_held_out_densities():
     """Against the closed form of the conjugate model."""
     found, right = {}, {}

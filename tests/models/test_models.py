@@ -33,6 +33,7 @@ def gradient_and_potential(model, position, data):
     return gradient, model.potential(position, data)
 
 
+@pytest.mark.usual_parameters("uint8", "bool")
 @pytest.mark.parametrize("label", [np.int32, np.int8, np.uint8, np.float32, bool])
 def test_logistic_takes_any_type_of_label(label):
     """In uint8 0 − 1 would be 255."""
@@ -44,6 +45,7 @@ def test_logistic_takes_any_type_of_label(label):
     np.testing.assert_allclose(potential, np.log1p(np.exp(-signs * (X @ W))).sum() + prior(W), rtol=1e-5)
 
 
+@pytest.mark.usual_parameters("uint8")
 @pytest.mark.parametrize("label", [np.int32, np.int8, np.uint8])
 def test_softmax_takes_any_type_of_label(label):
     model, x = ewsg.models.softmax_regression(), X.astype(np.float32)
@@ -57,6 +59,7 @@ def test_softmax_takes_any_type_of_label(label):
     np.testing.assert_allclose(potential, losses.sum() + prior(MATRIX), rtol=1e-5)
 
 
+@pytest.mark.usual_parameters("int8")
 @pytest.mark.parametrize("dtype", [np.int32, np.int8])
 def test_integer_features(dtype):
     """Whole-number features and targets are data like any other; nothing is cast to integers on the way."""
@@ -190,6 +193,7 @@ KINDS = {
 }
 
 
+@pytest.mark.usual_parameters("halves", "from one")
 @pytest.mark.parametrize("kind", KINDS)
 def test_labels_of_another_kind_are_refused(kind):
     model, position, y, message = KINDS[kind]

@@ -178,6 +178,7 @@ def normal_draws(width=1.0, seed=0):
     return np.random.default_rng(seed).normal(size=(8, 200, 1)) * width / (N + 1) ** 0.5
 
 
+@pytest.mark.full
 def test_a_trial_that_lost_a_chain_is_wrong():
     right = normal_draws()
     assert not a_trial(right).is_wrong
@@ -212,6 +213,7 @@ def test_the_normal_approximation_is_right_where_errors_are_within_tolerance():
         assert strict.doubt == pytest.approx(1 / factor)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("rows", "scale", "looks"), [(N, 1.0, [64]), (3, 10.0, [64, 1_000])])
 def test_few_rows_are_looked_at_first(monkeypatch, rows, scale, looks):
     """All of 4,100 rows alike to the posterior but some: a skewed one, of three rows, asks for more."""

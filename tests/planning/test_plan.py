@@ -93,6 +93,7 @@ def test_letters_are_off_by_batches_alone():
             np.testing.assert_allclose(law.seen, 1 / (1 - q) if is_wider else 1, rtol=1e-9)
 
 
+@pytest.mark.full
 def test_the_mean_of_a_skewed_posterior_is_as_far_off_as_told():
     """V = eᶿ − aθ: θ = log of a Gamma variable of shape a; its chain's mean against that of tiny steps."""
     gamma = ewsg.Posterior(lambda w, x: w * x - jnp.exp(w) / 8, lambda w: 0.0)
@@ -138,6 +139,7 @@ def test_steps_end_below_what_a_wall_allows(dynamics, power):
         assert bound / 2**0.5 < largest * (1 + 1e-9) <= 1.02 * bound
 
 
+@pytest.mark.usual_parameters("random-uniform", "leverage-control_variate")
 @pytest.mark.parametrize("estimator", ["uniform", "control_variate"])
 @pytest.mark.parametrize("rows", ["random", "leverage"])
 def test_noise_is_that_of_the_rows_by_formula(estimator, rows):
@@ -175,6 +177,7 @@ def test_noise_along_no_coordinate_is_seen():
     np.testing.assert_allclose(found.largest, 8 * 200 * rows[:, 0].var(), rtol=0.15)
 
 
+@pytest.mark.full
 def test_what_candidates_are_told_is_what_a_forecast_of_their_kernels_tells():
     """Another reckoning: Jacobians of the whole kernel and a Lyapunov equation in d dimensions."""
     choice = Choice(LINEAR, FRAME, ROWS, FRAME.places(KEY, 2_000, 1.0), ways(LINEAR, None), 1.0, WANTED)
@@ -258,6 +261,7 @@ def test_starts_are_wider_than_the_posterior(planned):
     np.testing.assert_allclose((starts.mean(0) - MEAN) / SD, 0, atol=0.12)
 
 
+@pytest.mark.full
 def test_methods_and_batches_may_be_restricted():
     found = ewsg.plan(KEY, LINEAR, jnp.zeros(3), ROWS, mode=MODE, methods=("sgld", "cv_ld"), batch_size=32)
     pairs = {(each.way.dynamics, each.way.estimator) for each in found.table}
@@ -275,6 +279,7 @@ def test_tables_that_do_not_fit_in_memory_are_not_taken():
     assert found.table[0].way.estimator != "saga"
 
 
+@pytest.mark.full
 def test_the_rows_own_curvatures_bound_the_steepest():
     """Above the Hessian's largest eigenvalue at every place, below ¼ XᵀX's."""
     # Seldom 0: curvatures are small at the mode, and larger where a row's predictor is nearer to 0.
@@ -324,6 +329,7 @@ def skewed():
     return {"x": x.astype(np.float32), "y": np.r_[np.tile([0.0, 1.0], 9), np.ones(6)].astype(np.float32)}
 
 
+@pytest.mark.full
 def test_a_posterior_that_is_far_from_normal_is_planned_by_trials():
     data = skewed()
 
@@ -345,6 +351,7 @@ def test_a_posterior_that_is_far_from_normal_is_planned_by_trials():
     np.testing.assert_allclose((draws.mean(0) - mean) / sd, 0, atol=0.1)
 
 
+@pytest.mark.full
 def test_where_there_is_no_mode_steps_are_tried_from_the_largest_down():
     """V = Σ θ⁴ has no curvature at its mode: E θ⁴ = 1/4 in each coordinate."""
     flat = ewsg.Posterior(lambda w, x: -jnp.sum(w**4) * x, lambda w: 0.0)
@@ -366,6 +373,7 @@ def test_where_there_is_no_mode_steps_are_tried_from_the_largest_down():
     np.testing.assert_allclose(np.mean(np.asarray(samples.position) ** 4, (0, 1)), 0.25, rtol=0.15)
 
 
+@pytest.mark.full
 def test_many_numbers_are_planned_coordinate_by_coordinate():
     rows = jnp.asarray(RNG.normal(size=(300, 1_100)), jnp.float32)
     with warnings.catch_warnings():

@@ -22,6 +22,7 @@ def planned(**options):
     return ewsg.plan(KEY, LINEAR, jnp.zeros(3), ROWS, **options)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("quick", ["SVRG", "Full", "SAGA"])
 def test_the_quickest_run_is_taken(monkeypatch, quick):
     """Steps of one estimator take a millionth of the others' time."""
@@ -61,6 +62,7 @@ def test_the_quickest_run_is_taken(monkeypatch, quick):
     assert "seconds" not in repr(by_rows)
 
 
+@pytest.mark.full
 def test_rows_alone_may_count():
     """Steps are free: batches are no larger, and nothing takes fewer passes than what is taken."""
     by_rows, plan = planned(), planned(by="passes")
@@ -94,6 +96,7 @@ def test_a_step_is_measured_for_long_enough(monkeypatch):
     assert 1e-5 * runs[-1][1] >= pilot.SECONDS > 1e-5 * runs[-2][1]
 
 
+@pytest.mark.full
 def test_seconds_are_those_of_runs():
     """The run itself is made; how long it takes is not judged."""
     kernel = ewsg.sgld(LINEAR, 1e-4, batch_size=4)

@@ -84,6 +84,7 @@ DOUBTED = {
 SELDOM = {"an order", "a simplex"}
 
 
+@pytest.mark.usual_parameters("a flat direction")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.sweep) if name in SELDOM else name for name in DOUBTED]
 )
@@ -99,6 +100,7 @@ def test_a_plan_that_is_not_trusted_says_so_first(name):
     assert np.isfinite([plan.data_passes(), plan.data_passes(ess=100), plan.burn_in]).all()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "log_prior", [pytest.param(flat, marks=pytest.mark.sweep), lambda t: jnp.where(t > -5, 0.0, -INF)]
 )
@@ -185,6 +187,7 @@ MODES = {
 }
 
 
+@pytest.mark.usual_parameters("of two members that may be exchanged", "one normal law")
 @pytest.mark.parametrize("name", MODES)
 def test_other_modes_are_found_and_none_is_made_up(name):
     log_likelihood, start, data, wanted = MODES[name]

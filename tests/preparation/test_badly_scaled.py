@@ -64,6 +64,7 @@ def test_logistic_regression_of_raw_columns():
     assert true < 0.01
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", MODELS)
 def test_two_hundred_problems(name):
     """Units from 1e-4 to 1e4, columns far from zero and nearly dependent; a third of them for each model."""
@@ -94,6 +95,7 @@ def tall():
     return x, y.astype(np.float32)
 
 
+@pytest.mark.full
 def test_many_rows_in_float32():
     """It ended 2.4 standard deviations away, after 77 passes, and called that 0.04."""
     found, true = found_and_true("logistic", *tall())

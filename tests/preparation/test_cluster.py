@@ -36,6 +36,7 @@ def test_three_clusters(data, features):
     np.testing.assert_array_equal(labels, ewsg.cluster(data, 3, features=features))
 
 
+@pytest.mark.full
 def test_many_rows_by_minibatches():
     truth = np.arange(60_000) % 3
     points = 10.0 * np.eye(3)[truth] + np.random.default_rng(1).normal(size=(60_000, 3))

@@ -102,6 +102,7 @@ DERIVATIVES = {
 }
 
 
+@pytest.mark.usual_parameters("logistic")
 @pytest.mark.parametrize("name", DERIVATIVES)
 def test_derivatives(name, x64):
     """In chunks, by linear predictors and in blocks of products, as by differentiating the potential twice."""

@@ -60,6 +60,7 @@ def _covariances():
         yield np.linalg.inv(x.T @ x + np.eye(D))
 
 
+@pytest.mark.full
 def test_a_plan():
     plan = ewsg.plan(KEY, MODEL, START, HOLES, check_data=False)
     assert plan.is_trusted

@@ -136,6 +136,7 @@ def test_bfloat16_positions():
     assert found.distance == pytest.approx(true, rel=1e-3)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("d", [300, 1100])
 def test_many_coordinates(d):
     """First L-BFGS; judged by the whole Hessian, and above 1,000 coordinates by products with it."""
@@ -151,6 +152,7 @@ def test_many_coordinates(d):
     assert isinstance(found.curvature, CurvatureOfMany) == (d > 1000)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("d", [pytest.param(40, marks=pytest.mark.sweep), 1100])
 def test_a_saddle_of_many_coordinates(d):
     """The slope says nothing of the ridge: L-BFGS stays on it."""

@@ -56,6 +56,7 @@ def exact_hessian(x, w, scale):
     return (x * curvature[:, None]).T @ x + np.diag(1 / scale**2)
 
 
+@pytest.mark.usual_parameters("badly-float64")
 @pytest.mark.parametrize("wide", [True, False], ids=["float64", "float32"])
 @pytest.mark.parametrize("scales", SCALES)
 def test_differences_are_the_hessian(scales, wide):
@@ -137,6 +138,7 @@ def test_a_callback_of_the_host_with_a_rule():
     assert true.away(found.position) < 0.01
 
 
+@pytest.mark.full
 def test_a_gamma_likelihood_with_censoring():
     """`gammaincc` has no second derivative by its shape; of SciPy's: its own minimum and differences."""
     n = 80
@@ -219,6 +221,7 @@ def test_linear_predictors_and_walls():
     np.testing.assert_allclose(by_differences, plain, rtol=0.01)
 
 
+@pytest.mark.full
 def test_a_forecast_is_the_same():
     posteriors = [ewsg.Posterior(function, normal) for function in (squares, once(squares))]
     told = []

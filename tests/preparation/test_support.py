@@ -75,6 +75,7 @@ AT_A_WALL = {
 SELDOM = {"forty positive numbers", "walls of a large number"}
 
 
+@pytest.mark.usual_parameters("half of a normal law", "a support that the data bound")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.sweep) if name in SELDOM else name for name in AT_A_WALL]
 )

@@ -41,6 +41,7 @@ def test_draws_outside_are_said():
     assert "started there" not in str(told[0].message)
 
 
+@pytest.mark.usual_parameters("svrg")
 @pytest.mark.parametrize(
     "kernel",
     [

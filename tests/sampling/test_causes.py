@@ -61,6 +61,7 @@ CASES = {
 }
 
 
+@pytest.mark.usual_parameters("a root at 0", "an exponential overflows")
 @pytest.mark.parametrize("name", CASES)
 def test_a_gradient_that_is_not_finite_is_named(name):
     *model, start, data, pattern = CASES[name]

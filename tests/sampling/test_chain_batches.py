@@ -43,6 +43,7 @@ def assert_same(found, wanted):
         assert getattr(found, name) == getattr(wanted, name)
 
 
+@pytest.mark.usual_parameters("svrg_ld")
 @pytest.mark.parametrize("name", KERNELS)
 def test_draws_are_those_of_all_at_once(name):
     """Bit for bit: five chains as three and two; of starts by keys, and going on from the states."""
@@ -58,6 +59,7 @@ def test_draws_are_those_of_all_at_once(name):
         assert_same(one, other)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "changes",
     [{"shared_minibatch": True}, {"position": STARTS, "stacked": True, "num_chains": 1}, {"position": STARTS[0]}],
@@ -78,6 +80,7 @@ def test_moments_are_those_of_all_at_once():
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.full
 def test_costs_that_steps_tell_are_means_over_all_chains():
     """Of five chains as three and two: FlyMC's, of which the last two see most rows in every step."""
     data = {"x": DATA, "y": (DATA[:, 0] > 1).astype(float)}
@@ -95,6 +98,7 @@ def test_costs_that_steps_tell_are_means_over_all_chains():
     assert abs(samples.evaluations[-1] - samples.gradient_evaluations / C) <= 1
 
 
+@pytest.mark.full
 def test_a_batch_that_is_lost_rests_to_the_end():
     """And the others are what they are; also where it is the first one."""
     steep = ewsg.Posterior(lambda p, row: -jnp.sum((p - row) ** 4), lambda p: 0.0)
@@ -138,6 +142,7 @@ def test_it_is_for_runs_that_do_not_fit():
         run(**free | {"num_steps": 40}, **limit, chain_batch_size=400)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("most", "program"), [(75, "advance_small"), (74, "advance")])
 def test_batches_are_compiled_like_the_whole(monkeypatch, most, program):
     """A step of five chains touches 5 × 5 × 3 numbers; one of two, in a batch, less."""

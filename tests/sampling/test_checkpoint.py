@@ -98,6 +98,7 @@ KINDS = {
 }
 
 
+@pytest.mark.usual_parameters("svrg-1", "saga-3", "epochs-30", "shared-3", "centered-30", "weighted-30")
 @pytest.mark.parametrize("after", [1, 3, 30])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stopped_run_goes_on_bit_for_bit(monkeypatch, tmp_path, kind, after):
@@ -136,7 +137,7 @@ class Keyed(ewsg.gradients.GradientEstimator):
     def init(self, key, position, data):
         return {"key": key, "more": [None, jnp.zeros((0, 2))]}
 
-    def draw(self, key, data):
+    def draw(self, key, data, order=None):
         return jax.random.randint(key, (5,), 0, N)
 
     def propose(self, randomness, memory, point, data, weight):
@@ -187,6 +188,7 @@ def test_a_function_that_has_changed_is_told(monkeypatch, tmp_path, change, what
         ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, progress=False, **given(change))
 
 
+@pytest.mark.full
 def test_lost_chains_stay_lost(monkeypatch, tmp_path):
     """A schedule that jumps loses some chains before the checkpoint and others after it, at the same steps."""
     starts = jnp.array([[1e20] * D, [1.0] * D, [1e19] * D, [0.0] * D], jnp.float32)
@@ -228,6 +230,7 @@ def test_a_stack_goes_on(monkeypatch, tmp_path):
     same_runs(again[1], whole[1])
 
 
+@pytest.mark.full
 def test_time_that_is_left_is_the_runs(monkeypatch, tmp_path):
     """A run ends when its time is up, over all its parts."""
     stopped(monkeypatch, tmp_path / "run", after=4, num_steps=100_000, seconds=1e4)
@@ -238,6 +241,7 @@ def test_time_that_is_left_is_the_runs(monkeypatch, tmp_path):
     np.testing.assert_array_equal(again.position, whole.position)
 
 
+@pytest.mark.full
 def test_a_full_disk_is_told_and_the_last_checkpoint_stands(monkeypatch, tmp_path):
     path = tmp_path / "run"
     stopped(monkeypatch, path, after=3)
@@ -281,6 +285,7 @@ def test_a_damaged_checkpoint_is_refused_and_left_alone(monkeypatch, tmp_path, n
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
 
 
+@pytest.mark.full
 def test_another_version_is_told(monkeypatch, tmp_path):
     stopped(monkeypatch, tmp_path / "run")
     now = consistency.of_programs()
@@ -289,6 +294,7 @@ def test_another_version_is_told(monkeypatch, tmp_path):
         ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, progress=False)
 
 
+@pytest.mark.full
 def test_what_a_kill_left_is_tidied(monkeypatch, tmp_path):
     stopped(monkeypatch, tmp_path / "run")
     (tmp_path / "run" / ".run.npz.99999").write_bytes(b"half")
@@ -327,6 +333,7 @@ def judged(path):
     return done
 
 
+@pytest.mark.full
 def test_fifty_kills_of_a_writer_leave_a_checkpoint_each(tmp_path):
     """It is stopped and looked at, for what is on disk then is what a kill would leave; at last it is killed."""
     rng, path = random.Random(0), tmp_path / "run"
@@ -345,7 +352,9 @@ def test_fifty_kills_of_a_writer_leave_a_checkpoint_each(tmp_path):
         process.kill()  # one that was stopped when a look at it failed would stay so for ever
 
 
-@pytest.mark.parametrize("count", [5, pytest.param(50, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize(
+    "count", [1, pytest.param(5, marks=pytest.mark.full), pytest.param(50, marks=pytest.mark.sweep)]
+)
 def test_a_run_that_is_killed_again_and_again_ends_as_it_would(tmp_path, count):
     """Each time soon after its first checkpoint, so that it never comes to its end by itself."""
     rng, path, num_steps = random.Random(1), tmp_path / "run", 20_000 * count

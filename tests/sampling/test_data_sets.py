@@ -49,6 +49,7 @@ def run(kernel, data, num_steps=30, **changes):
     return ewsg.sample(KEY, kernel, start, data, num_steps, **options)
 
 
+@pytest.mark.usual_parameters("subsets", "svrg")
 @pytest.mark.parametrize("name", METHODS)
 def test_each_is_sampled_as_by_itself(x64, name):
     """With keys of its own; three steps on a posterior of linear predictors, and on one that is not."""
@@ -71,6 +72,7 @@ def test_each_is_sampled_as_by_itself(x64, name):
             same(jax.tree.map(lambda x, number=number: x[number], together.dynamics.rest), inner)
 
 
+@pytest.mark.usual_parameters("epochs")
 @pytest.mark.parametrize("rows", ["random", "blocks", "epochs"])
 def test_a_run_is_its_steps(x64, rows):
     """Also where data sets are of one length, which need no padding: by any law of rows."""
@@ -115,6 +117,7 @@ def test_data_sets_have_noise_of_their_own():
     assert abs(np.corrcoef(draws)[0, 1]) < 5.5 / np.sqrt(draws.shape[1])
 
 
+@pytest.mark.full
 def test_what_is_told_of_a_run():
     """By labels and lengths; going on, saved, in ArviZ and in a picture."""
     kernel, labels = METHODS["svrg"](LOGISTIC), ["a", "b", "c"]
@@ -130,6 +133,7 @@ def test_what_is_told_of_a_run():
     same(runs.concatenate(more)[2].position, whole[2].position, 1e-5)
 
 
+@pytest.mark.full
 def test_other_ways_to_give_them(tmp_path):
     """Padded arrays with a mask, wherever the rows stand; kernels of their own; files, ArviZ and a picture."""
     mask = np.zeros((3, 14))
@@ -162,6 +166,7 @@ def test_other_ways_to_give_them(tmp_path):
     np.testing.assert_array_equal(found.values, runs[1].position)
 
 
+@pytest.mark.full
 def test_a_killed_run_is_taken_up_again(tmp_path):
     kernel, data = METHODS["saga"](LOGISTIC), ewsg.stack_data(SETS)
     runs = run(kernel, data, checkpoint=tmp_path / "run")
@@ -169,6 +174,7 @@ def test_a_killed_run_is_taken_up_again(tmp_path):
     np.testing.assert_array_equal(again[1].position, runs[1].position)
 
 
+@pytest.mark.usual_parameters("False")
 @pytest.mark.parametrize("check_data", [True, False])
 def test_a_metric_that_reads_rows_is_refused_where_some_are_copies(check_data):
     """Its sum would count the copies."""

@@ -35,6 +35,7 @@ def said(names, seconds):
     return dict(line.split("\t")[:2] for line in ended.stdout.splitlines() if "\t" in line)
 
 
+@pytest.mark.full
 def test_runs_over_four_devices():
     found = said(USUAL, 300)
     assert found == dict.fromkeys(USUAL, "ok")
@@ -73,6 +74,7 @@ def test_wrong_meshes_are_refused(mesh, options, told):
         run_on(mesh, **options)
 
 
+@pytest.mark.full
 def test_what_needs_all_rows_in_one_place_is_refused():
     model = ewsg.models.gaussian_location()
     with pytest.raises(ValueError, match=r"batch_size must be a multiple of 2, the parts .* got 3"):

@@ -33,6 +33,7 @@ def first_bad_step(chain, num_chains, start):
     raise AssertionError("did not diverge")
 
 
+@pytest.mark.full
 def test_a_momentum_is_lost_before_the_position():
     """Explicit Euler moves the position by the momentum of before: a chain is lost where its momentum is."""
     kernel = ewsg.uld(QUARTIC, 0.05, friction=1.0, integrator="euler")
@@ -48,6 +49,7 @@ def test_a_momentum_is_lost_before_the_position():
     assert lost.diverged_at.tolist() == [int(state.step)]
 
 
+@pytest.mark.full
 def test_one_lost_chain_among_a_thousand():
     calm = jnp.zeros((1000, 1))
     wild = calm.at[500].set(9.0)
@@ -93,6 +95,7 @@ def test_chains_lost_in_different_calls(monkeypatch):
     np.testing.assert_allclose(cut.moments.covariance, whole.moments.covariance, rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.full
 def test_a_replay_may_begin_many_calls_ago(monkeypatch):
     """Where copies of the state take too long, a lost chain is looked for from the run's first state on."""
     start = jnp.array([[0.0], [3.1], [0.3], [9.0], [0.1]])

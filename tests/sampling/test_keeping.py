@@ -42,6 +42,7 @@ def test_functions_of_the_position():
     np.testing.assert_array_equal(nothing.state.position["w"], whole.state.position["w"])
 
 
+@pytest.mark.usual_parameters("no room")
 @pytest.mark.parametrize("few", [False, True], ids=["room", "no room"])
 def test_steps_that_a_function_chooses(monkeypatch, few):
     """They are those of the whole run, whatever calls it is cut into; and where it goes on."""
@@ -65,6 +66,7 @@ def test_steps_that_a_function_chooses(monkeypatch, few):
     assert on.step.tolist() == [*range(61, 75)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("most", "made"), [(256, [60]), (8, [8, 48, 4])])
 def test_an_accelerators_program_draws_the_same(monkeypatch, most, made):
     """Loops of known length, but for the rest of a run, and no conditions: bit for bit, here on this processor.
@@ -96,6 +98,7 @@ def test_an_accelerators_program_draws_the_same(monkeypatch, most, made):
             np.testing.assert_allclose(mine[name], other[name], rtol=1e-5)
 
 
+@pytest.mark.usual_parameters("True")
 @pytest.mark.parametrize("pieces", [False, True])
 def test_moments_are_those_of_the_draws(monkeypatch, pieces):
     """Against NumPy on the draws themselves, in one call or merged over many."""
@@ -142,6 +145,7 @@ def test_pooled_moments_are_those_of_all_draws_together():
     np.testing.assert_allclose(pooled.covariance, np.cov(whole.T, ddof=0), rtol=1e-5)
 
 
+@pytest.mark.full
 def test_moments_of_a_function_and_of_few_bits():
     of = run(moments=ewsg.moments(lambda p: p["w"][0] * p["b"], covariance="diagonal"))
     product = of.position["w"][..., 0] * of.position["b"]
@@ -152,6 +156,7 @@ def test_moments_of_a_function_and_of_few_bits():
     assert few.moments.mean["w"].dtype == np.float32, "sums of many numbers need more bits than bfloat16 has"
 
 
+@pytest.mark.usual_parameters("next_step_size")
 @pytest.mark.parametrize("weights", ["step_size", "next_step_size"])
 def test_step_size_weights(weights):
     """Decreasing steps: every position counts with the step that made it, or with the one that leaves it."""
@@ -176,6 +181,7 @@ def test_step_size_weights(weights):
     np.testing.assert_allclose(constant.step_size, np.full(10, 0.1), rtol=1e-6)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("optimised")
 def test_many_weights_need_no_trace():
     """Nothing that a run without draws holds grows with its length."""
@@ -186,6 +192,7 @@ def test_many_weights_need_no_trace():
     assert samples.moments.weight.tolist() == [3000, 3000]
 
 
+@pytest.mark.usual_parameters("False")
 @pytest.mark.parametrize("shared", [False, True])
 def test_going_on_is_never_having_stopped(shared):
     """The same key and state: bit for bit the run that was not stopped."""
@@ -241,6 +248,7 @@ def test_wrong_moments_are_named(message, options):
         ewsg.moments(**options)
 
 
+@pytest.mark.full
 def test_networks_keep_what_they_are_asked_for():
     network = eqx.nn.MLP(2, 1, 4, 1, key=jax.random.key(1))
     weights, static = eqx.partition(network, eqx.is_inexact_array)

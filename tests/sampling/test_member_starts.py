@@ -46,6 +46,7 @@ def same(found, wanted):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
 
 
+@pytest.mark.usual_parameters("svrg_ld-kernels", "cv_ld-data sets")
 @pytest.mark.parametrize("over_data", [False, True], ids=["kernels", "data sets"])
 @pytest.mark.parametrize("name", METHODS)
 def test_each_member_is_what_it_is_where_all_start_there(name, over_data):
@@ -61,6 +62,7 @@ def test_each_member_is_what_it_is_where_all_start_there(name, over_data):
         assert not by_keys[member].common_start
 
 
+@pytest.mark.usual_parameters("sghmc")
 @pytest.mark.parametrize("name", METHODS)
 def test_each_kernel_of_a_stack_does_what_it_does_alone(x64, name):
     """To rounding: a product of many rows may be summed in another order."""
@@ -93,6 +95,7 @@ def test_as_many_members_as_chains_or_numbers(over_data):
         same(runs[member].position, alone[member].position)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("position", [STARTS, draws_of], ids=["one for each", "by keys"])
 def test_in_batches_of_chains_and_after_a_kill(tmp_path, position):
     kernel, data = over("sgld", True)

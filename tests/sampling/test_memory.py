@@ -33,6 +33,7 @@ def shapes(memory):
     return {np.shape(leaf) for leaf in jax.tree.leaves(memory)}
 
 
+@pytest.mark.full
 def test_one_center_serves_all_chains(x64):
     given = run(control_variate(center=CENTER), STARTS, stacked=True)
     assert shapes(given.state.memory) == {(3,)}
@@ -58,6 +59,7 @@ def test_sharing_a_memory_changes_no_chain(x64):
         np.testing.assert_allclose(shared.position[chain, -1], state.position, rtol=1e-10)
 
 
+@pytest.mark.usual_parameters("kernel1")
 @pytest.mark.parametrize("kernel", [control_variate(), control_variate(center=CENTER), strata()])
 def test_going_on_with_a_shared_memory(kernel, tmp_path):
     whole = run(kernel, CENTER, 30, num_chains=3)
@@ -70,6 +72,7 @@ def test_going_on_with_a_shared_memory(kernel, tmp_path):
     assert shapes(rest.state.memory) == shapes(half.state.memory)
 
 
+@pytest.mark.full
 def test_going_on_with_centers_of_their_own():
     kernel = control_variate()
     positions = np.float32(STARTS)
@@ -83,6 +86,7 @@ def test_going_on_with_centers_of_their_own():
 NARROW = ewsg.models.logistic_regression(prior_scale=0.01)
 
 
+@pytest.mark.usual_parameters("kernel1")
 @pytest.mark.parametrize(
     "kernel",
     [ewsg.cv_ld(NARROW, 1e-6, batch_size=2, center=CENTER), ewsg.saga_ld(NARROW, 1e-6, batch_size=2)],
@@ -104,6 +108,7 @@ def test_a_lost_chain_leaves_the_memory_alone(kernel):
         np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.usual_parameters("kernel0")
 @pytest.mark.parametrize("kernel", [control_variate(center=CENTER), strata()])
 def test_shared_minibatch_with_a_shared_memory(kernel):
     samples = run(kernel, np.float32(STARTS), stacked=True, shared_minibatch=True)

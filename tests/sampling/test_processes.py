@@ -44,6 +44,7 @@ def close(a, b):
     np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.sweep)])
 def test_processes_are_one(x64, tmp_path, count):
     ended = begun(count, tmp_path, "all")

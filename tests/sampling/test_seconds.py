@@ -37,6 +37,7 @@ def assert_same(some, other):
     jax.tree.map(np.testing.assert_array_equal, some.state, other.state)
 
 
+@pytest.mark.usual_parameters("1.25-5")
 @pytest.mark.parametrize(
     ("seconds", "blocks"),
     [

@@ -75,6 +75,7 @@ def kernels_of(name, posterior=MODEL):
     return [ewsg.kernel(ewsg.dynamics.splitting(h, friction=1.0), ESTIMATORS[name](posterior)) for h in STEPS]
 
 
+@pytest.mark.usual_parameters("uniform", "saga")
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_run_is_that_of_every_member(x64, name):
     """Draws, costs and states; going on from the states of one member, and of all."""
@@ -94,6 +95,7 @@ def test_a_run_is_that_of_every_member(x64, name):
     same(both[1].position, np.concatenate([alone.position, on.position], axis=1))
 
 
+@pytest.mark.usual_parameters("step_size-block_sweeps", "data-epochs")
 @pytest.mark.parametrize("rows", ["epochs", "block_epochs", "block_sweeps"])
 @pytest.mark.parametrize("differ_by", ["step_size", "center", "data"])
 def test_members_go_through_their_rows_in_the_order_of_their_own_kernel(rows, differ_by):
@@ -127,6 +129,7 @@ def test_members_go_through_their_rows_in_the_order_of_their_own_kernel(rows, di
     assert is_fetched == (differ_by == "step_size")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "changes",
     [
@@ -168,6 +171,7 @@ def by_rows(share):
     return ewsg.kernel(ewsg.dynamics.langevin(0.01), ewsg.gradients.uniform(MODEL, batch_size=5, rows=law))
 
 
+@pytest.mark.usual_parameters("masses")
 @pytest.mark.parametrize(
     "kernels",
     [
@@ -187,6 +191,7 @@ def test_members_may_differ_in_any_number(x64, kernels):
     assert np.abs(runs[0].position - runs[1].position).max() > 1e-3
 
 
+@pytest.mark.usual_parameters("sgld")
 @pytest.mark.parametrize("method", [ewsg.sgld, ewsg.svrg_ld], ids=["sgld", "svrg_ld"])
 def test_a_member_that_diverges_is_marked_and_the_others_go_on(x64, method):
     kernels = [method(MODEL, h, batch_size=5) for h in (0.01, 1e200, 0.02, 1e150)]
@@ -210,6 +215,7 @@ def test_a_member_that_diverges_is_marked_and_the_others_go_on(x64, method):
     same(more[2].position, run(kernels[2], state=runs[2].state, burn_in=0).position)
 
 
+@pytest.mark.full
 def test_a_run_ends_when_all_members_are_lost():
     kernels = [ewsg.sgld(MODEL, h, batch_size=5) for h in (1e30, 1e35)]
     with pytest.warns(RuntimeWarning, match="2 of 2 members lost"):
@@ -217,6 +223,7 @@ def test_a_run_ends_when_all_members_are_lost():
     assert runs.whole.num_steps < 100_000
 
 
+@pytest.mark.full
 def test_counted_evaluations_are_those_of_a_member():
     """Firefly chains say themselves what they evaluate; of a stack, the members' mean."""
     model, data = ewsg.models.logistic_regression(), {"x": ROWS, "y": ROWS[:, 0] > 1}
@@ -259,6 +266,7 @@ def test_other_numbers_share_a_program():
     assert run(shared[1]).whole.compile_seconds < 0.5 * run(shared[0], num_steps=31, thin=1).whole.compile_seconds
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
 def test_positions_keep_their_dtype(x64, dtype):
     """Beside numbers in double precision."""
@@ -299,6 +307,7 @@ def test_runs_are_saved(tmp_path):
         assert len(loaded) == len(STEPS)
 
 
+@pytest.mark.full
 def test_runs_in_arviz():
     pytest.importorskip("arviz")
     runs = run(ewsg.stack([ewsg.sgld(MODEL, h, batch_size=5) for h in STEPS]))
@@ -311,6 +320,7 @@ def test_runs_in_arviz():
     np.testing.assert_allclose(posterior["temperature"].values, 10 * np.array(STEPS))
 
 
+@pytest.mark.full
 def test_a_plot_shows_widths_by_step_size_and_who_was_lost(tmp_path):
     matplotlib = pytest.importorskip("matplotlib")
     with pytest.warns(RuntimeWarning, match="1 of 3 members"):

@@ -111,6 +111,7 @@ def test_nan_in_a_later_window(path):
         ewsg.sample(KEY, KERNEL, jnp.zeros(2), stream, 20, progress=False, check_data=False)
 
 
+@pytest.mark.usual_parameters("cv_ld")
 @pytest.mark.parametrize("name", ["ld", "cv_ld"])
 def test_nan_in_a_sum_over_all_rows(name, path):
     """Found before the first step: an error."""
@@ -124,6 +125,7 @@ def test_nan_in_a_sum_over_all_rows(name, path):
         ewsg.find_mode(KEY, MODEL, jnp.zeros(2), ewsg.stream(path, window=20), progress=False)
 
 
+@pytest.mark.full
 def test_a_disk_that_fails_at_a_later_anchor(path, monkeypatch):
     """Once, within a compiled step, whose result is not used."""
     kernel = ewsg.svrg_ld(MODEL, 1e-3, batch_size=5, refresh_every=20)
@@ -152,6 +154,7 @@ class Items(list):
         return super().__getitem__(row)
 
 
+@pytest.mark.usual_parameters("float64", "longer")
 @pytest.mark.parametrize(
     ("row", "told"),
     [

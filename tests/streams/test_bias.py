@@ -69,6 +69,7 @@ def measured():
     return 400 * spread.mean(), 400 * law, 400 * alone
 
 
+@pytest.mark.full
 def test_a_run_has_the_law_that_its_windows_give_it():
     run, law, alone = measured()
     assert law > 1.5 * alone

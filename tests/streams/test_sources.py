@@ -134,6 +134,7 @@ def test_parquet(window, tmp_path):
         ewsg.stream(tmp_path / "c.parquet")
 
 
+@pytest.mark.full
 def test_rows_are_made_into_what_the_model_takes(tmp_path):
     """Columns of a table put together; the sampler sees what the function returns."""
     source = {"a": X[:, 0], "b": X[:, 1], "label": Y}

@@ -51,6 +51,7 @@ def draws(kernel, data, num_steps=60, **options):
     return sample(KEY, kernel, position, data, num_steps, **options)
 
 
+@pytest.mark.usual_parameters("subset", "svrg")
 @pytest.mark.parametrize("name", [kernel(name) for name in KERNELS])
 def test_one_window_is_the_data(name):
     kernel = KERNELS[name]
@@ -156,6 +157,7 @@ def test_steps_have_the_windows_that_the_key_tells():
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
+@pytest.mark.usual_parameters("random")
 @pytest.mark.parametrize("name", [kernel(name) for name in ("random", "epochs", "svrg")])
 def test_a_run_goes_on_bit_for_bit(name, tmp_path):
     """From a state within a window, and from the checkpoint that a row that could not be read has left."""
@@ -201,6 +203,7 @@ def test_other_data_are_refused_where_a_run_is_taken_up(tmp_path):
             ewsg.resume(tmp_path / "run", data, kernel=kernel, progress=False)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["random", "svrg"])
 def test_batches_of_chains_have_the_same_windows(name):
     kernel, stream = KERNELS[name], ewsg.stream(ROWS, window=26)
@@ -216,6 +219,7 @@ def test_members_of_a_stack_have_the_windows_of_their_own_runs():
         np.testing.assert_allclose(run.position, draws(kernel, stream).position, rtol=1e-12)
 
 
+@pytest.mark.full
 def test_a_lost_chain_is_replayed_over_the_windows_that_it_had(monkeypatch):
     """Against steps made one by one: whoever sees row 60 is lost. From the start on, for no later state is kept."""
     monkeypatch.setattr("ewsg_jax.sampling.health.BYTES_PER_SECOND", 1e-9)
@@ -241,6 +245,7 @@ def test_a_lost_chain_is_replayed_over_the_windows_that_it_had(monkeypatch):
     assert found.diverged_at.max() > 20
 
 
+@pytest.mark.usual_parameters("svrg")
 @pytest.mark.parametrize("name", ["full", "svrg", "centre"])
 def test_sums_over_all_rows_read_all_windows(name):
     """Steps whose batches do not count, for the gradient is linear: those of data in memory, to rounding."""
@@ -250,6 +255,7 @@ def test_sums_over_all_rows_read_all_windows(name):
     assert here.gradient_evaluations == there.gradient_evaluations
 
 
+@pytest.mark.full
 def test_evaluations_are_those_of_the_steps():
     stream = ewsg.stream(ROWS, window=26)
     assert draws(uniform(), stream, None, data_passes=5.0).num_steps == 5 * 103 // 4
@@ -267,6 +273,7 @@ def test_the_mode_over_a_stream():
     np.testing.assert_allclose(here.potential, there.potential, rtol=1e-12)
 
 
+@pytest.mark.full
 def test_the_mode_over_a_stream_of_a_long_position():
     """L-BFGS before Newton's method: 40 numbers, whose mode is the mean of the rows."""
     rows = np.random.default_rng(1).normal(size=(60, 40))
