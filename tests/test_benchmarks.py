@@ -36,8 +36,9 @@ from benchmarks import (
 from benchmarks.pages import figures
 from benchmarks.pages import scaling as picture
 
+pytestmark = pytest.mark.full
 
-@pytest.mark.full
+
 def test_median_and_quartiles():
     values = np.random.default_rng(0).exponential(size=15).tolist()
     expected = (*np.quantile(values, [0.5, 0.25, 0.75]), 15)
@@ -48,14 +49,12 @@ def test_median_and_quartiles():
             timing.summarise(wrong)
 
 
-@pytest.mark.full
 def test_ratios_are_of_pairs_not_of_medians():
     pairs = [timing.Pair(1.0, 2.0), timing.Pair(10.0, 30.0), timing.Pair(2.0, 20.0)]
     assert timing.times_faster(pairs).median == 3.0
     assert timing.times_the_cost(pairs).median == pytest.approx(1 / 3)
 
 
-@pytest.mark.full
 def test_runs_alternate_and_the_first_pair_is_dropped():
     calls = []
 
@@ -70,7 +69,6 @@ def test_runs_alternate_and_the_first_pair_is_dropped():
     assert calls == ["ours", "other"] * 3
 
 
-@pytest.mark.full
 def test_best_peer_is_the_one_of_lowest_median_time():
     pairs = {
         "steady": [timing.Pair(1.0, 5.0)] * 3,
@@ -81,7 +79,6 @@ def test_best_peer_is_the_one_of_lowest_median_time():
         timing.fastest({})
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("value", "higher_is_better", "holds"),
     [
@@ -100,7 +97,6 @@ def test_verdicts(value, higher_is_better, holds):
     assert (found["goal"], found["floor"]) == target[:2]
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("python", ["/nowhere/python", shutil.which("true") or sys.executable])
 def test_a_missing_peer_fails(python, tmp_path, capsys):
     """No such interpreter, or one whose process ends: exit code 2, no result, and how to install it."""
@@ -113,7 +109,6 @@ def test_a_missing_peer_fails(python, tmp_path, capsys):
     assert not out.exists()
 
 
-@pytest.mark.full
 def test_left_out_peers_are_recorded(monkeypatch, tmp_path):
     monkeypatch.setitem(step_cost.CELLS, "program_size", lambda bench: bench.rows.append({"cell": "none"}))
     out = tmp_path / "result.json"
@@ -124,7 +119,6 @@ def test_left_out_peers_are_recorded(monkeypatch, tmp_path):
     assert result["results"] == [{"cell": "none"}]
 
 
-@pytest.mark.full
 def test_rows_drawn_by_hand_are_the_high_product():
     """Exact against Python's integers."""
     words = np.array(jax.random.bits(jax.random.key(0), (2, 200)))
@@ -144,7 +138,6 @@ def little_data(monkeypatch):
     return little
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("ahead", [False, True])
 def test_all_forms_of_svrg_by_hand_make_one_chain(little_data, ahead):
     data, start, key = little_data.data(), np.array([0.3, -0.2, 0.5], np.float32), jax.random.key(2)
@@ -159,7 +152,6 @@ def test_all_forms_of_svrg_by_hand_make_one_chain(little_data, ahead):
     np.testing.assert_allclose(found, naive.position(state, data), rtol=1e-4)
 
 
-@pytest.mark.full
 def test_svrg_by_hand_is_ours(little_data):
     """The same rows and noise: the same positions, and a full gradient in the first step and after K = 100."""
     data, start, key = little_data.data(), np.array([0.3, -0.2, 0.5], np.float32), jax.random.key(3)
@@ -180,7 +172,6 @@ def test_svrg_by_hand_is_ours(little_data):
     assert evaluations == [2 * b + n, *[2 * b] * 99, 2 * b + n, 2 * b]
 
 
-@pytest.mark.full
 def test_memory_benchmark_runs(little_data, tmp_path):
     out = tmp_path / "result.json"
     assert memory_cost.main(["--quick", "--only", "svrg,naive,temporaries", "--out", str(out)]) == 0
@@ -208,7 +199,6 @@ class FakeWorker:
         return self.microseconds
 
 
-@pytest.mark.full
 def test_who_is_the_fastest_and_who_is_judged(little_data, capsys):
     """One chain is judged by the best on the same JAX; elsewhere by the fastest, whatever it runs on."""
     others = {"jax_sgmc": FakeWorker(1e-3), "blackjax": FakeWorker(1e9), "posteriors": FakeWorker(1e12)}
@@ -228,7 +218,6 @@ def test_who_is_the_fastest_and_who_is_judged(little_data, capsys):
     assert ["FAILS" in x for x in printed] == [False, False, True, False]
 
 
-@pytest.mark.full
 def test_ratios_of_a_cell_go_the_way_of_their_unit():
     found = bench.Bench({}, {}, {}, "JAX 1", 3, 1)
     case, pairs = settings.Case("logistic", "sgld", 1, 100, True), [timing.Pair(2.0, 8.0)]
@@ -243,7 +232,6 @@ def test_ratios_of_a_cell_go_the_way_of_their_unit():
     assert (found.rows[1]["case"], found.rows[1]["more"]) == (case._asdict(), 7)
 
 
-@pytest.mark.full
 def test_a_row_is_ours_over_the_other():
     row = record.row("a", [timing.Pair(2.0, 8.0)], timing.Target(0.2, 0.3, False), ("with", "without"), more=7)
     assert (row["measured"]["median"], row["goal_holds"], row["floor_holds"], row["more"]) == (0.25, False, True, 7)
@@ -252,7 +240,6 @@ def test_a_row_is_ours_over_the_other():
     assert "goal" not in record.row("a", [timing.Pair(2.0, 8.0)], None, ("with", "without"))
 
 
-@pytest.mark.full
 def test_every_cell_and_every_step_by_hand_is_known():
     assert set(cells.BY_HAND) <= set(cells.CELLS)
     assert {name for names in cells.BY_HAND.values() for name in names} == set(peers.BY_HAND)
@@ -261,7 +248,6 @@ def test_every_cell_and_every_step_by_hand_is_known():
     assert set(peer_worker.WITHOUT_JAX) == {name for name, peer in peers.PEERS.items() if peer.build is None}
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", ["settings", "resident", "remote", "peer_worker", "torch_peers"])
 def test_what_reads_without_jax_imports_none(name):
     free = {"settings", "resident"}
@@ -275,7 +261,6 @@ def test_what_reads_without_jax_imports_none(name):
             assert package != "benchmarks" or rest in free
 
 
-@pytest.mark.full
 def test_a_shared_batch_by_hand_is_one_for_all_chains(little_data):
     """The step is that with rows of its own, given the same rows; and a program makes one batch a step."""
     key, data = jax.random.key(4), little_data.data()
@@ -305,20 +290,17 @@ def test_a_shared_batch_by_hand_is_one_for_all_chains(little_data):
     np.testing.assert_array_equal(number, np.arange(5.0)[:, None].repeat(4, 1))
 
 
-@pytest.mark.full
 def test_a_worker_tells_of_first_draws_and_memory(little_data):
     case = ["logistic", "sgld", 2, 3, False]
     for what, unit in (("first_draw", "seconds"), ("resident", "megabytes")):
         assert peer_worker._answer({"do": what, "peer": "by_hand", "case": case}, {})[unit] > 0
 
 
-@pytest.mark.full
 def test_the_resident_set_is_that_of_the_run():
     small, large = (resident.peak_megabytes(lambda n=n: np.ones(n, np.uint8).sum()) for n in (1, 80_000_000))
     assert 70 < large - small < 90
 
 
-@pytest.mark.full
 def test_moments_and_checkpoints_are_of_the_run(little_data):
     """Ours with both: no draws, and a folder for each run that goes with the next."""
     data = jax.tree.map(jnp.asarray, little_data.data())
@@ -335,7 +317,6 @@ def test_moments_and_checkpoints_are_of_the_run(little_data):
     assert not folder.exists()
 
 
-@pytest.mark.full
 def test_signs_are_single_bits():
     key, shape = jax.random.key(5), (3, 54)
     words = np.asarray(jax.random.bits(key, (3, 2)))
@@ -343,7 +324,6 @@ def test_signs_are_single_bits():
     np.testing.assert_array_equal(own_cells._signs(key, shape), 2.0 * np.array(bits) - 1)
 
 
-@pytest.mark.full
 def test_lines_of_theory():
     """Factors that made the times are found, and none is below 0."""
     for axis in scaling.AXES.values():
@@ -357,7 +337,6 @@ def test_lines_of_theory():
     assert max(factors) > 0
 
 
-@pytest.mark.full
 def test_scaling_is_measured_and_drawn(monkeypatch, tmp_path):
     few = scaling.AXES["b"]._replace(values=(2, 4), others=scaling.Size(n=100, d=3))
     monkeypatch.setitem(scaling.AXES, "b", few)
@@ -373,7 +352,6 @@ def test_scaling_is_measured_and_drawn(monkeypatch, tmp_path):
         assert image.info["Description"] == picture.caption(result)
 
 
-@pytest.mark.full
 def test_where_exchanging_takes_over():
     """As long as computing there; later on faster links, for longer steps and for fewer numbers."""
     for seconds, exchanged, bandwidth, latency in ((5e-3, 1.6e3, 3e11, 3e-6), (2e-2, 3.2e7, 1e10, 2e-5)):

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[1]
 
 TESTS = """
@@ -66,7 +68,6 @@ def test_wrong_by_the_cache_of_the_user(monkeypatch):
 """
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["one process", "xdist"])
 def test_only_marked_tests_see_prepared_data(tmp_path, workers):
     data, home = tmp_path / "data", tmp_path / "home"

@@ -14,6 +14,8 @@ from benchmarks.reading import Program
 from ewsg_jax.sampling import layout, plan
 from ewsg_jax.sampling.layout import choose_layout
 
+pytestmark = pytest.mark.full
+
 REFRESHES = ("nc_sghmc", "ewsg_vr", "svrg_ld", "svrg_hmc", "svrg2nd_hmc")
 """A full gradient is made under a condition that is asked in every step."""
 PASSES = ("ld", "uld", "random_walk_metropolis", *REFRESHES)
@@ -27,7 +29,6 @@ def rows():
     return lowering.data()
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", ewsg.METHODS)
 def test_a_step_of_a_run(rows, name):
     """The loop over steps has a known length, its body asks nothing of the host and makes no copy of the data."""
@@ -44,7 +45,6 @@ def test_a_step_of_a_run(rows, name):
     assert program.donated() == arrays
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("kept", "conditions"),
     [
@@ -59,7 +59,6 @@ def test_what_is_kept_under_a_condition(rows, kept, conditions):
     assert found.program.read(found.in_step.regions[1].blocks[0]).conditions == conditions
 
 
-@pytest.mark.full
 def test_blocks_are_as_long_as_memory_allows():
     """An accelerator waits for the host once a block; rows that are no longer in a cache cost it nothing."""
     shape = jax.ShapeDtypeStruct
@@ -78,7 +77,6 @@ def test_blocks_are_as_long_as_memory_allows():
     assert (block(), block(accelerator=True)) == (1, 24)
 
 
-@pytest.mark.full
 def test_a_block_of_one_step_is_not_copied(monkeypatch, rows):
     """On a CPU a step's rows are taken out of its block under a condition, beside that of the draw that is kept."""
 
@@ -91,7 +89,6 @@ def test_a_block_of_one_step_is_not_copied(monkeypatch, rows):
     assert conditions() == (1, 1)
 
 
-@pytest.mark.full
 def test_what_other_devices_run_draws_the_same(monkeypatch, rows):
     """Gathers, searches and slices that are written otherwise for a CPU, here all as they are elsewhere."""
     far = jnp.full(lowering.DIMENSION, 0.5)
@@ -110,7 +107,6 @@ def test_what_other_devices_run_draws_the_same(monkeypatch, rows):
     np.testing.assert_array_equal(there.position, here.position)
 
 
-@pytest.mark.full
 def test_the_search_for_a_mode(rows):
     for _, program in lowering.of_find_mode(rows, "cuda"):
         found = program.read(program.main)
@@ -118,7 +114,6 @@ def test_the_search_for_a_mode(rows):
         assert not found.whole
 
 
-@pytest.mark.full
 def test_what_is_there_is_found(rows):
     """Of the reading itself: one of each thing, some in functions that are called, some in branches."""
     n = lowering.NUM_ROWS
@@ -153,7 +148,6 @@ def test_what_is_there_is_found(rows):
     assert constant.donated() == 0
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])
 @pytest.mark.parametrize(
     ("name", "numbers"),
@@ -181,7 +175,6 @@ def test_what_devices_exchange_in_a_step(rows, platform, name, numbers):
     assert sizes == [("all_reduce", count * 100 * lowering.DIMENSION) for count in numbers]
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", ["sgld", "cv_uld"])
 def test_what_devices_exchange_for_a_forecast(rows, name):
     """Rows of batches, and one sum of d numbers at the center of a control variate; never all of the data."""

@@ -12,6 +12,8 @@ import ewsg_jax as ewsg
 from ewsg_jax.preparation import probes, programs
 from tests import contract
 
+pytestmark = pytest.mark.full
+
 ACCELERATORS = ("cuda", "tpu")
 N, D, K = 7, 3, 4
 X = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
@@ -41,7 +43,6 @@ def assert_exact(function, *arguments):
     return len(found)
 
 
-@pytest.mark.full
 def test_a_product_by_default_is_found():
     """Of the test itself."""
     with pytest.raises(AssertionError, match="dot_general"):
@@ -62,7 +63,6 @@ def chosen():
             yield name, method.example | {"inverse_metric": metric}
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("name", "options"), list(chosen()))
 def test_a_step_of_every_method(name, options):
     """The first state and a step of logistic regression, for both accelerators in one program."""
@@ -75,7 +75,6 @@ def test_a_step_of_every_method(name, options):
     assert count > 0
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", MODELS)
 def test_every_ready_model(name):
     """Densities, gradients and bounds, and the search for a mode."""
@@ -104,7 +103,6 @@ def test_every_ready_model(name):
     assert_exact(run, position, data)
 
 
-@pytest.mark.full
 def test_prediction():
     rows = {"x": jnp.asarray(X), "y": jnp.ones(N)}
     assert assert_exact(ewsg.diagnostics._predictive.log_likelihoods, jnp.ones((2, D)), rows) == len(ACCELERATORS)

@@ -13,7 +13,7 @@ from tests.chains import run
 from tests.exact import laws
 from tests.oracles import flymc
 
-pytestmark = pytest.mark.usefixtures("optimised")
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("optimised")]
 
 PRIOR_SCALE = 2.0
 POSTERIOR = ewsg.models.logistic_regression(prior_scale=PRIOR_SCALE)
@@ -30,7 +30,6 @@ def log_posterior(theta):
     return -0.5 * np.sum(theta**2) / PRIOR_SCALE**2 + MODEL[0](theta).sum()
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("temperature", [1.0, pytest.param(1.7, marks=pytest.mark.sweep)])
 def test_it_stays_in_the_posterior(temperature):
     """From draws of a grid, through `sample`, against quadrature; what a run reports is what its steps did."""
@@ -58,7 +57,6 @@ def test_it_stays_in_the_posterior(temperature):
     assert 2 * ROWS < samples.data_passes * ROWS < 2 * ROWS + 30 * ROWS * 0.6
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("capacity", "room"),
     [pytest.param(2, 12, marks=pytest.mark.sweep), pytest.param(40, 7, marks=pytest.mark.sweep), (2, 7)],
@@ -130,7 +128,6 @@ def test_flymc_agrees_with_metropolis():
     assert runs[0].data_passes == 301
 
 
-@pytest.mark.full
 def test_a_start_that_does_not_fit_is_told():
     far = jnp.array([4.0, 4.0])
     # So few are selected that no later step has too many.
@@ -150,7 +147,6 @@ def test_a_start_that_does_not_fit_is_told():
     assert not np.asarray(samples.state.dynamics.overflow).any(), "told once"
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("chunk_size", "temperature"), [(4096, 1.0), (7, 1.0), (4096, 0.6)], ids=["4096", "7", "another temperature"]
 )
@@ -182,7 +178,6 @@ def test_the_start_is_drawn_from_its_law(chunk_size, temperature):
     np.testing.assert_array_equal(np.asarray(bright.gaps)[~used], 0)
 
 
-@pytest.mark.full
 def test_a_step_holds_nothing_as_long_as_the_data():
     """The compiled step has no temporary that grows with n, and draws, moves and keeps arrays of fixed length."""
 
@@ -200,7 +195,6 @@ def test_a_step_holds_nothing_as_long_as_the_data():
     assert bytes_of(400_000) < 4 * 10_000
 
 
-@pytest.mark.full
 def test_gathering_ahead_changes_nothing(x64):
     data = jax.tree.map(lambda x: x.astype(float), DATA)
     kernel = ewsg.flymc(POSTERIOR, 0.3, capacity=ROWS, resample_probability=0.3, center=CENTER)
@@ -217,7 +211,6 @@ def test_gathering_ahead_changes_nothing(x64):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.full
 def test_batches_cannot_be_shared_and_passes_are_not_known():
     kernel = ewsg.flymc(POSTERIOR, 0.1, capacity=ROWS)
     with pytest.raises(ValueError, match="shared_minibatch must be False for a kernel that draws no batches"):

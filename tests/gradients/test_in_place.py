@@ -13,6 +13,8 @@ import ewsg_jax as ewsg
 from ewsg_jax.sampling import chunks
 from tests.parts import altered
 
+pytestmark = pytest.mark.full
+
 N, D, BATCH = 20_000, 8, 5
 NUMBER = 4
 """Bytes of a float32."""
@@ -60,7 +62,6 @@ def loop_bytes(monkeypatch):
     return measure
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("chains", [1, 10])
 @pytest.mark.parametrize(("posterior", "numbers"), TABLES)
 def test_the_loop_holds_no_second_table(loop_bytes, posterior, numbers, chains):
@@ -68,7 +69,6 @@ def test_the_loop_holds_no_second_table(loop_bytes, posterior, numbers, chains):
     assert loop_bytes(estimator, chains) < 0.5 * NUMBER * N * numbers * chains
 
 
-@pytest.mark.full
 def test_a_second_table_would_be_seen(loop_bytes):
     """The obvious form, which sets the new rows once the old ones are read, copies the table in every step."""
     saga = ewsg.gradients.saga(GRADIENTS, batch_size=BATCH)
@@ -87,7 +87,6 @@ def test_a_second_table_would_be_seen(loop_bytes):
     assert loop_bytes(obvious, 1) > NUMBER * N * D, "the measure would not see a copy"
 
 
-@pytest.mark.full
 def test_a_step_of_svrg_chooses_and_holds_a_chunk_of_rows():
     """Under `vmap` the refresh stays in a condition, and no chain is given data of its own."""
     chains, chunk = 20, 1000

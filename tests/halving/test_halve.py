@@ -16,6 +16,8 @@ from ewsg_jax.halving.moments import Known, Law, Pairs
 from tests.halving.pairs import MODEL
 from tests.halving.test_order import SKEWED, dynamics_of, skewed_moments, truth
 
+pytestmark = pytest.mark.full
+
 DATA = jnp.linspace(-1.0, 1.0, 40)[:, None]
 CHANCE = 4.9
 """Standard errors that chance exceeds once in a million times."""
@@ -27,7 +29,6 @@ def some_pairs(seed=0, pairs=12, d=3, num_steps=100):
     return Pairs(num_steps, mean, rng.gamma(5.0, size=(pairs, 2, d)), mean[:, 0] - mean[:, 1])
 
 
-@pytest.mark.full
 def test_moments_of_a_few_draws_are_those_of_all_of_them():
     """In two parts of unlike lengths, against NumPy on the draws themselves."""
     rng = np.random.default_rng(1)
@@ -42,7 +43,6 @@ def test_moments_of_a_few_draws_are_those_of_all_of_them():
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("order", [1, 2])
 def test_extrapolation_is_that_of_the_moments_and_its_errors_those_of_pairs(order):
     pairs = some_pairs()
@@ -77,7 +77,6 @@ def without(pairs, i):
     return Pairs(pairs.num_steps, *(np.delete(x, i, axis=0) for x in pairs[1:]))
 
 
-@pytest.mark.full
 def test_variances_of_few_pairs_are_not_too_small():
     """Chains that stand still each at a draw: their mean is not known, but estimated."""
     mean = np.array([0.0, 1.0, 4.0, 2.0, -3.0, 2.5, 1.0, 0.5])[:, None, None] * np.ones((1, 2, 1))
@@ -85,7 +84,6 @@ def test_variances_of_few_pairs_are_not_too_small():
     assert found.whole.sd.value[0] == pytest.approx(mean[:, 0, 0].std(ddof=1))
 
 
-@pytest.mark.full
 def test_the_gain_is_that_over_independent_runs():
     rng = np.random.default_rng(2)
     half = rng.normal(size=(4_000, 1, 2))
@@ -97,7 +95,6 @@ def test_the_gain_is_that_over_independent_runs():
     assert found.gain == pytest.approx((1 + 1 + 0.01) / 0.01, rel=0.15)
 
 
-@pytest.mark.full
 def test_a_negative_variance_is_told():
     found = moments.extrapolated(
         Pairs(10, np.zeros((8, 2, 1)), np.array([5.0, 1.0])[None, :, None] + np.zeros((8, 2, 1)), np.zeros((8, 1))),
@@ -109,7 +106,6 @@ def test_a_negative_variance_is_told():
     assert "too large to extrapolate" in told.text
 
 
-@pytest.mark.full
 def test_runs_that_change_are_told_and_others_seldom():
     def halves(seed, change):
         # Pairs of one law have their own means; the second half is theirs again, with chance of its own.
@@ -123,7 +119,6 @@ def test_runs_that_change_are_told_and_others_seldom():
     assert sum(moments.drifts(*halves(seed, 0.0)) for seed in range(300)) <= 3  # of 0.3
 
 
-@pytest.mark.full
 def test_rhat_is_that_of_arviz():
     from arviz_stats.base import array_stats
 
@@ -150,7 +145,6 @@ def extrapolation(ratio, ratio_error, shift=0.0, shift_error=0.0):
     return moments.Extrapolation(law, law, law, law, bias, bias, 10.0)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("numbers", "outcome", "says"),
     [
@@ -171,7 +165,6 @@ def test_verdicts(numbers, outcome, says):
     assert says in told.text
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_right_step_is_right_to_leading_order(order):
     # 4 times the tolerance: a quarter of the step, or half of it.
@@ -180,7 +173,6 @@ def test_the_right_step_is_right_to_leading_order(order):
     assert verdict.right_step(extrapolation(1.0, 0.005, 0.4, 0.01), 0.8, order, 0.05) == pytest.approx(right)
 
 
-@pytest.mark.full
 def test_chains_that_have_not_settled_tell_nothing():
     for told in (judged(extrapolation(1.1, 0.001), rhat=1.3), judged(extrapolation(1.1, 0.001), drifts=True)):
         assert told.outcome == "unsure"
@@ -202,7 +194,6 @@ def skewed():
     return halved, laws
 
 
-@pytest.mark.full
 def test_a_skewed_target_is_told_as_it_is(skewed):
     """Moments at h and h/2 and their differences against the exact laws, each within chance; and the truth."""
     halved, laws = skewed
@@ -227,7 +218,6 @@ def test_a_skewed_target_is_told_as_it_is(skewed):
     assert halved.num_lost == 0
 
 
-@pytest.mark.full
 def test_what_is_printed(skewed):
     text = repr(skewed[0])
     assert text.startswith("Halving: wrong at h: too wide by ")
@@ -237,7 +227,6 @@ def test_what_is_printed(skewed):
     assert max(map(len, text.splitlines())) < 140
 
 
-@pytest.mark.full
 def test_errors_are_those_of_many_runs(optimised):
     """Means of differences of 60 runs spread as their errors say: a χ² test with α = 1e-6 on either side."""
     kernel = ewsg.sgld(MODEL, 0.03, batch_size=2)
@@ -257,7 +246,6 @@ def test_errors_are_those_of_many_runs(optimised):
         assert low < ratio < high
 
 
-@pytest.mark.full
 def test_it_is_a_run_of_the_coupled_kernel_and_starts_where_it_is_told(x64):
     """Moments are those of `sample`'s own draws, whatever the tree and however it starts."""
     posterior = ewsg.Posterior(
@@ -284,7 +272,6 @@ def test_it_is_a_run_of_the_coupled_kernel_and_starts_where_it_is_told(x64):
     assert named.num_kept == 61 - 15
 
 
-@pytest.mark.full
 def test_small_differences_have_their_digits_far_from_0(optimised):
     """At 10⁴ standard deviations in float32, where numbers are 10⁻³ of one apart, they are those at 0."""
     kernel = ewsg.ld(ewsg.models.gaussian_location(noise_scale=40**0.5), 0.3)
@@ -300,7 +287,6 @@ def test_small_differences_have_their_digits_far_from_0(optimised):
     np.testing.assert_allclose(far, near, atol=5e-5)
 
 
-@pytest.mark.full
 def test_pairs_that_are_lost_are_left_out_and_told():
     """A potential with a cliff: chains that start beyond it leave for infinity."""
     cliff = ewsg.Posterior(lambda p, x: 0.0 * x[0], lambda p: jnp.where(p[0] > 50.0, p[0] ** 4, -0.5 * p[0] ** 2))
@@ -314,7 +300,6 @@ def test_pairs_that_are_lost_are_left_out_and_told():
     assert f"{halved.num_lost} pairs of chains are lost" in repr(halved)
 
 
-@pytest.mark.full
 def test_a_dynamics_of_ones_own_that_says_its_order_is_taken(x64):
     """Langevin dynamics typed anew, with two normals a coordinate and one part in its state: the law is its own."""
     kernel = ewsg.kernel(Doubled(**ewsg.hyperparameters(step_size=0.2)), ewsg.gradients.full(MODEL))
@@ -353,7 +338,6 @@ class Doubled(ewsg.dynamics.Dynamics):
         return DoubledState(moved, prepared.step + 1)
 
 
-@pytest.mark.full
 def test_a_run_that_is_interrupted_says_nothing(monkeypatch):
     run = lambda *given, **options: replace(ewsg.sample(*given, **options), interrupted=True)
     monkeypatch.setattr("ewsg_jax.halving._halve.sample", run)

@@ -19,6 +19,8 @@ from ewsg_jax.halving.order import order_of
 from tests.halving.pairs import DYNAMICS, LAMBDA, MODEL, ROWS, TEMPERATURE, dynamics_of, full, of_batches
 from tests.oracles import hermite, lyapunov
 
+pytestmark = pytest.mark.full
+
 SIZES = 0.08 / 2.0 ** np.arange(4)
 
 
@@ -33,7 +35,6 @@ def known_pairs(variances, means=((0.0, 0.0),)):
     return Pairs(100, mean, variance, mean[:, 0] - mean[:, 1])
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("of", [full, of_batches], ids=["full", "batches"])
 @pytest.mark.parametrize("name", DYNAMICS)
 def test_what_extrapolation_leaves_is_of_a_higher_order(linearize, name, of):
@@ -105,7 +106,6 @@ def skewed_moments(name, h):
 ONE_NORMAL = [name for name in DYNAMICS if name not in ("exact", "BUB")]
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", ONE_NORMAL)
 def test_the_order_is_that_of_means_and_variances_of_a_skewed_target(x64, name):
     """Of semi_implicit too, whose momentum has a bias of order h."""
@@ -117,7 +117,6 @@ def test_the_order_is_that_of_means_and_variances_of_a_skewed_target(x64, name):
         assert abs(slopes(bias)[-1] - order) < 0.12
 
 
-@pytest.mark.full
 def test_orders_that_are_known_and_those_that_are_not():
     data = jnp.asarray(ROWS)
     uniform = functools.partial(ewsg.gradients.uniform, MODEL)

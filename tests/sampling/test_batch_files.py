@@ -16,6 +16,8 @@ from ewsg_jax.sampling import archive, batches, checkpoint, host, loop
 from tests.sampling import killed_run
 from tests.sampling.test_checkpoint import begun, is_odd, killed, same_runs
 
+pytestmark = pytest.mark.full
+
 KEY, D, C, FIRSTS = jax.random.key(0), 3, 7, (0, 3, 5)
 ROWS = jax.random.normal(jax.random.key(9), (40, D)) + 1
 MODEL = ewsg.models.gaussian_location()
@@ -93,7 +95,6 @@ KINDS = {
 }
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stopped_run_goes_on_bit_for_bit(monkeypatch, tmp_path, kind):
     """In the first, the middle and the last batch; batches that are done are not made again."""
@@ -115,7 +116,6 @@ def test_a_stopped_run_goes_on_bit_for_bit(monkeypatch, tmp_path, kind):
                 same_runs(found, whole)
 
 
-@pytest.mark.full
 def test_it_is_stopped_again_and_again(monkeypatch, tmp_path):
     """In each of the batches, and between two."""
     path = stopped(monkeypatch, tmp_path / "run", 0, 1)
@@ -124,7 +124,6 @@ def test_it_is_stopped_again_and_again(monkeypatch, tmp_path):
     same_runs(resume(path), run())
 
 
-@pytest.mark.full
 def test_it_goes_on_from_an_earlier_runs_states(monkeypatch, tmp_path):
     before = run()
     options = {"position": None, "state": before.state, "num_chains": 1}
@@ -132,7 +131,6 @@ def test_it_goes_on_from_an_earlier_runs_states(monkeypatch, tmp_path):
     same_runs(resume(path), run(**options))
 
 
-@pytest.mark.full
 def test_positions_of_a_class_of_ones_own(monkeypatch, tmp_path):
     """Their structure is given, as to `load`."""
 
@@ -151,7 +149,6 @@ def test_positions_of_a_class_of_ones_own(monkeypatch, tmp_path):
     np.testing.assert_array_equal(again.position.x, run(**changes).position.x)
 
 
-@pytest.mark.full
 def test_an_interrupted_batch_is_gone_on_with(monkeypatch, tmp_path):
     """The batches before it are returned, and nothing of it is lost."""
     true, path = loop.run, tmp_path / "run"
@@ -180,7 +177,6 @@ def files_of(path):
     return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("what", ["of another run", "of another batch", "damaged", "a whole run"])
 def test_a_batch_that_is_none_of_the_run_is_refused_and_left_alone(monkeypatch, tmp_path, what):
     path, other = (stopped(monkeypatch, tmp_path / name, 5) for name in ("run", "other"))
@@ -203,7 +199,6 @@ def test_a_batch_that_is_none_of_the_run_is_refused_and_left_alone(monkeypatch, 
     assert files_of(path) == before
 
 
-@pytest.mark.full
 def test_a_batch_that_is_gone_is_made_again(monkeypatch, tmp_path):
     path = stopped(monkeypatch, tmp_path / "run", 5)
     shutil.rmtree(path / "chains-000003")
@@ -212,7 +207,6 @@ def test_a_batch_that_is_gone_is_made_again(monkeypatch, tmp_path):
     same_runs(again, run())
 
 
-@pytest.mark.full
 def test_where_batches_are_no_other_run_begins(monkeypatch, tmp_path):
     """Of any size; nor where the file of the whole is gone."""
     path = stopped(monkeypatch, tmp_path / "run")
@@ -226,7 +220,6 @@ def test_where_batches_are_no_other_run_begins(monkeypatch, tmp_path):
     assert files_of(path) == {name: content for name, content in before.items() if name != "run.npz"}
 
 
-@pytest.mark.full
 def test_a_wrong_call_begins_no_run(tmp_path):
     with pytest.raises(ValueError, match="stacked=True"):
         run(position=STARTS, stacked=True, num_chains=3, checkpoint=tmp_path / "run")
@@ -234,7 +227,6 @@ def test_a_wrong_call_begins_no_run(tmp_path):
     same_runs(run(checkpoint=tmp_path / "run"), run())
 
 
-@pytest.mark.full
 def test_a_disk_that_fills_up_does_not_end_the_run(monkeypatch, tmp_path):
     """From the second batch on; what is there is gone on with."""
     true, path = archive.write_whole, tmp_path / "run"
@@ -254,7 +246,6 @@ def test_a_disk_that_fills_up_does_not_end_the_run(monkeypatch, tmp_path):
     same_runs(again, found)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("count", [3, pytest.param(30, marks=pytest.mark.sweep)])
 def test_a_run_that_is_killed_again_and_again_ends_as_it_would(tmp_path, count):
     """Soon after a checkpoint each time, by a signal."""
@@ -271,7 +262,6 @@ def test_a_run_that_is_killed_again_and_again_ends_as_it_would(tmp_path, count):
     assert again.gradient_evaluations == whole.gradient_evaluations
 
 
-@pytest.mark.full
 def test_states_of_batches_that_are_done_are_in_the_hosts_memory(monkeypatch, tmp_path):
     """All together they may not fit on the device."""
     path = stopped(monkeypatch, tmp_path / "run", 5)
