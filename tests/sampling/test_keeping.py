@@ -211,20 +211,22 @@ def test_going_on_is_never_having_stopped(shared):
 
 
 WRONG = {
-    "give either position or state; got neither": {"position": None},
-    "give either position or state; got both": {"state": run().state},
-    "state must be a KernelState": {"position": None, "state": START},
-    "state must be samples.state of a run of this kernel on such data.* without state.*momentum": {
+    "give either position or state; got neither": lambda: {"position": None},
+    "give either position or state; got both": lambda: {"state": run().state},
+    "state must be a KernelState": lambda: {"position": None, "state": START},
+    "state must be samples.state of a run of this kernel on such data.* without state.*momentum": lambda: {
         "position": None,
         "state": ewsg.sample(KEY, ewsg.sgld(MODEL, 0.1, batch_size=1), START, DATA, 1).state,
     },
-    "of num_chains = 2 chains": {"position": None, "state": run().state, "num_chains": 2},
-    "stacked must be False where state is given": {"position": None, "state": run().state, "stacked": True},
-    "keep must be a function": {"keep": "position"},
-    "keep must be a function of one chain's position.*it failed": {"keep": lambda p: p["v"]},
-    "keep must be a function of one chain's position.*it returned": {"keep": lambda p: None},
-    "moments must be a MomentPlan": {"moments": "dense"},
-    "the function of moments must return floating-point arrays": {"moments": ewsg.moments(lambda p: p["b"] > 0)},
+    "of num_chains = 2 chains": lambda: {"position": None, "state": run().state, "num_chains": 2},
+    "stacked must be False where state is given": lambda: {"position": None, "state": run().state, "stacked": True},
+    "keep must be a function": lambda: {"keep": "position"},
+    "keep must be a function of one chain's position.*it failed": lambda: {"keep": lambda p: p["v"]},
+    "keep must be a function of one chain's position.*it returned": lambda: {"keep": lambda p: None},
+    "moments must be a MomentPlan": lambda: {"moments": "dense"},
+    "the function of moments must return floating-point arrays": lambda: {
+        "moments": ewsg.moments(lambda p: p["b"] > 0)
+    },
 }
 
 
@@ -232,7 +234,7 @@ WRONG = {
 def test_wrong_arguments_are_named(message):
     arguments = {"key": KEY, "kernel": KERNEL, "position": START, "data": DATA, "num_steps": 10}
     with pytest.raises((TypeError, ValueError), match=message):
-        ewsg.sample(**(arguments | WRONG[message]))
+        ewsg.sample(**(arguments | WRONG[message]()))
 
 
 @pytest.mark.parametrize(
