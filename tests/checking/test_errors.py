@@ -59,6 +59,7 @@ def test_functions_that_say_the_same_share_their_part():
     np.testing.assert_allclose(found.left, 0, atol=1e-7)
 
 
+@pytest.mark.full
 def test_many_functions_leave_no_bias():
     """Where what they leave goes with their size the bias of least squares is of the order d/m."""
     d, count, rng = 60, 150, np.random.default_rng(3)

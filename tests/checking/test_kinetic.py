@@ -24,7 +24,7 @@ def kernels(name, T):
     return ewsg.kernel(dynamics, ewsg.gradients.uniform(MODEL, batch_size=1))
 
 
-@pytest.mark.usual_parameters("splitting")
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "T", "scale", "shared"),
     [("splitting", 3.0, 1.0, False), ("exact", 0.5, 0.25, False), ("splitting", 3.0, 1.0, True)],

@@ -51,7 +51,7 @@ def anchored(**options):
     return ewsg.kernel(ewsg.dynamics.langevin(1e-5), ewsg.gradients.svrg(MODEL, batch_size=5, **options))
 
 
-@pytest.mark.usual_parameters("kernel0-", "kernel1-", "kernel4-schedule", "kernel7-weights")
+@pytest.mark.usual_parameters("kernel0-", "kernel7-weights")
 @pytest.mark.parametrize(
     ("kernel", "reason"),
     [

@@ -94,6 +94,9 @@ def every_pair():
         yield pytest.param(name, estimator, marks=[] if in_every_run else [pytest.mark.sweep])
 
 
+@pytest.mark.usual_parameters(
+    "thermostat-uniform", "preconditioned-saga", "corrected-control_variate", "diagonal-weighted", "dense-full"
+)
 @pytest.mark.parametrize(("name", "estimator"), [*every_pair()])
 def test_over_every_estimator(x64, name, estimator):
     made, dynamics, data = ESTIMATORS[estimator], DYNAMICS[name], contract.data()

@@ -115,6 +115,7 @@ def test_moves(x64, correction, batch_size):
     assert int(info.gradient_evaluations) == (batch_size or 5) * (2 if correction else 1)
 
 
+@pytest.mark.usual_parameters("False-zero-1.0", "True-momentum-30.0", "True-one-1.0")
 @pytest.mark.parametrize("scale", [1.0, 30.0])
 @pytest.mark.parametrize("how", ["momentum", "zero", "one"])
 @pytest.mark.parametrize("correction", [False, True])
@@ -153,6 +154,7 @@ def test_schedules_are_read_at_the_step_of_the_state(x64, correction):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-13), *ends)
 
 
+@pytest.mark.full
 def test_decays_and_dampings_may_be_traced(x64):
     """A grid of them is one `vmap`."""
     data, start = jax.tree.map(jnp.asarray, DATA), jnp.asarray(START)
@@ -303,6 +305,7 @@ def variance_of_chains(kernel, data, chains, steps, start, seed):
     return (values.mean(), values.std() / np.sqrt(chains)), (squares.mean(), squares.std() / np.sqrt(chains))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("correction", "decay"),
     [
@@ -332,6 +335,7 @@ def test_law_where_m_remembers(x64, correction, decay):
         assert mean[0] - target[0] > 0.055
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("correction", [pytest.param(False, marks=pytest.mark.sweep), True])
 def test_law_with_minibatches(x64, correction):
     """With b = 1 the batch is in G and in g: uncorrected, the variance is 1.6 times too large however small h."""

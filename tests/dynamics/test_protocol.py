@@ -43,14 +43,7 @@ def of_state(name, position, momentum, step=0):
     return state if name == "langevin" else state._replace(momentum=momentum)
 
 
-@pytest.mark.usual_parameters(
-    "langevin-float16-False",
-    "euler-bfloat16-False",
-    "semi_implicit-float32-True",
-    "splitting-float16-False",
-    "exact-float64-True",
-    "palindrome-bfloat16-False",
-)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("dtype", "x64_is_on"),
     [("float32", False), ("bfloat16", False), ("float16", False), ("float32", True), ("float64", True)],

@@ -51,6 +51,7 @@ def both_matrices(pairs, usable, oldest, gamma, size):
     return columns(lbfgs.times), columns(lbfgs.transposed_times)
 
 
+@pytest.mark.usual_parameters("2", "4")
 @pytest.mark.parametrize("memory_size", [2, 3, 4, 5, 6])
 def test_factor_is_that_of_the_two_loop_recursion(x64, memory_size):
     """S Sᵀ = H column by column, S the product of the dense factors; any pairs may be left out, at any turn."""
@@ -118,6 +119,7 @@ def test_any_history_gives_a_positive_definite_matrix(dtype, size, request):
 FORMS = (lbfgs.times, lbfgs.transposed_times)
 
 
+@pytest.mark.usual_parameters("exponents1")
 @pytest.mark.parametrize("exponents", [(18, 18), (-30, 10), (25, -25), (18, -30), (12, 30)])
 def test_sizes_at_the_ends_of_float32_do_no_harm(exponents):
     rng = np.random.default_rng(0)
@@ -360,6 +362,7 @@ def of_points(points, gradient, t, memory_size, trust_region):
     )
 
 
+@pytest.mark.usual_parameters("2")
 @pytest.mark.parametrize("memory_size", [2, 4])
 def test_the_matrix_does_not_depend_on_the_point_that_moves(x64, memory_size):
     """Its derivative by θ_{t−M} is 0 exactly, by every other of the 2M − 1 points it is not."""

@@ -275,6 +275,7 @@ def moments_of_the_chain(h, T, **options):
     return transition.mean_and_variance(grid, transition.stationary(grid, mean, end - mean))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("T", [pytest.param(1.0, marks=pytest.mark.sweep), 0.7])
 def test_law(x64, T):
     """exp(−V/T) at the order h; without Γ the law would be exp(−V/T)/M, 0.11 or 0.08 off in the mean."""

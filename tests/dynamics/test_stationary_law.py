@@ -92,6 +92,13 @@ def regression_data():
     return {"x": jnp.asarray(INPUTS), "y": jnp.asarray(OUTPUTS)}
 
 
+@pytest.mark.usual_parameters(
+    "langevin-0.1-1.0-0.4-2.0",
+    "euler-0.1-1.0-0.4-2.0",
+    "semi_implicit-0.1-1.0-0.4-2.0",
+    "splitting-0.1-1.0-0.4-2.0",
+    "exact-0.1-1.0-0.4-2.0",
+)
 @pytest.mark.parametrize(("h", "gamma", "T", "lam"), SETTINGS)
 @pytest.mark.parametrize("name", DYNAMICS)
 def test_full_gradient_in_one_dimension(linearize, name, h, gamma, T, lam):
@@ -107,6 +114,13 @@ def test_full_gradient_in_one_dimension(linearize, name, h, gamma, T, lam):
         np.testing.assert_allclose(covariance, expected, rtol=EXACT, atol=EXACT)
 
 
+@pytest.mark.usual_parameters(
+    "langevin-0.05-1.2-0.3-0.7",
+    "euler-0.05-1.2-0.3-0.7",
+    "semi_implicit-0.05-1.2-0.3-0.7",
+    "splitting-0.05-1.2-0.3-0.7",
+    "exact-0.05-1.2-0.3-0.7",
+)
 @pytest.mark.parametrize(("h", "gamma", "T", "noise_scale"), [(0.1, 2.5, 1.0, 0.8), (0.05, 1.2, 0.3, 0.7)])
 @pytest.mark.parametrize("name", DYNAMICS)
 def test_full_gradient_with_correlations(linearize, name, h, gamma, T, noise_scale):
@@ -133,6 +147,9 @@ def test_semi_implicit_has_the_variance_worked_out_by_hand(linearize):
     assert covariance[0, 0] == pytest.approx(44 / 123, rel=1e-12)
 
 
+@pytest.mark.usual_parameters(
+    "langevin-2-False", "euler-2-False", "semi_implicit-2-False", "splitting-2-False", "exact-2-False"
+)
 @pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
 @pytest.mark.parametrize("name", DYNAMICS)
 def test_minibatch_noise_that_does_not_depend_on_the_position(linearize, name, batch_size, replace):
@@ -162,6 +179,9 @@ def test_minibatch_noise_that_does_not_depend_on_the_position(linearize, name, b
         np.testing.assert_allclose(covariance, expected, rtol=EXACT, atol=EXACT)
 
 
+@pytest.mark.usual_parameters(
+    "langevin-2-True", "euler-2-True", "semi_implicit-2-True", "splitting-2-True", "exact-2-True"
+)
 @pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
 @pytest.mark.parametrize("name", DYNAMICS)
 def test_minibatch_noise_that_depends_on_the_position(linearize, name, batch_size, replace):
@@ -184,6 +204,7 @@ def test_minibatch_noise_that_depends_on_the_position(linearize, name, batch_siz
     assert np.all(np.diag(covariance) > 1.01 * np.diag(quiet))
 
 
+@pytest.mark.usual_parameters("euler", "semi_implicit")
 @pytest.mark.parametrize("name", ["langevin", "euler", "semi_implicit"])
 def test_rademacher_noise_has_the_same_stationary_covariance(linearize, name):
     # On a linear system the covariance only sees that the noise has mean 0 and variance 1.

@@ -239,15 +239,10 @@ def full_covariance(name, precision, h):
 @pytest.mark.usual_parameters(
     "langevin-control_variate-line",
     "langevin-svrg-plane",
-    "langevin-saga-plane",
-    "euler-svrg-line",
     "euler-saga-line",
     "semi_implicit-control_variate-plane",
-    "semi_implicit-saga-line",
     "splitting-svrg-plane",
-    "splitting-control_variate-line",
     "exact-saga-plane",
-    "exact-svrg-line",
 )
 @pytest.mark.parametrize("problem", ["line", "plane"])
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -307,6 +302,7 @@ def test_memory_starts_with_what_is_summed_there(x64, estimator):
         np.testing.assert_array_equal(memory.center, CENTER)
 
 
+@pytest.mark.usual_parameters("semi_implicit-labels2-seats2", "exact-labels4-seats4")
 @pytest.mark.parametrize(
     ("name", "labels", "seats"), [*((name, *TWO_STRATA) for name in DYNAMICS), ("langevin", *ONE_STRATUM)]
 )
@@ -343,6 +339,7 @@ def test_strata(x64, name, labels, seats):
 # Closed forms.
 
 
+@pytest.mark.usual_parameters("langevin-control_variate", "splitting-svrg")
 @pytest.mark.parametrize("estimator", ["control_variate", "svrg"])
 @pytest.mark.parametrize("name", ["langevin", "semi_implicit", "splitting"])
 def test_one_curvature_leaves_an_anchor_no_noise(x64, name, estimator):
@@ -389,6 +386,7 @@ def test_control_variates_have_the_law_worked_out_by_hand(x64, name):
         np.testing.assert_allclose(covariance, expected, rtol=EXACT, atol=EXACT)
 
 
+@pytest.mark.usual_parameters("langevin-svrg", "splitting-saga", "exact-control_variate")
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("name", DYNAMICS)
 def test_order_and_constant_of_the_excess(x64, name, estimator):

@@ -133,6 +133,7 @@ def test_noise_may_be_signs():
 # The law. V = ½ Σ λᵢθᵢ²; the invariant density is that of V + ‖p‖²/2 + d(ζ − γ)²/2 over T, so ζ ~ N(γ, T/d).
 
 
+@pytest.mark.usual_parameters("1")
 @pytest.mark.parametrize("d", [1, 6])
 def test_invariant_density_solves_the_fokker_planck_equation(x64, d):
     """The step's drift and noise as h → 0, from `move`, put into ∇·(bπ) = ½ Σ ∂∂(Bπ) by central differences."""
