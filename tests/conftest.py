@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import fnmatch
 import functools
 import importlib.metadata
 import itertools
@@ -136,14 +137,15 @@ def pytest_collection_modifyitems(config, items):
     unknown = {}
     for item in items:
         usual = item.get_closest_marker("usual_parameters")
-        if usual is not None:
-            unknown.setdefault(item.nodeid.partition("[")[0], set(usual.args)).discard(item.callspec.id)
-        is_left_out = usual is not None and item.callspec.id not in usual.args
+        named = {p for p in usual.args if fnmatch.fnmatchcase(item.callspec.id, p)} if usual else set()
+        if usual:
+            unknown.setdefault(item.nodeid.partition("[")[0], set(usual.args)).difference_update(named)
+        is_left_out = usual is not None and not named
         if is_left_out or item.get_closest_marker("real_data") or item.nodeid.startswith(FULL):
             item.add_marker(pytest.mark.full)
     # Of a test that is asked for by its parameter, the others are not collected.
     if any(unknown.values()) and not any("::" in argument for argument in config.args):
-        names = {test: sorted(ids) for test, ids in unknown.items() if ids}
+        names = {test: sorted(patterns) for test, patterns in unknown.items() if patterns}
         raise pytest.UsageError(f"usual_parameters must name parameters of its test; got {names}")
     folder = GUARD.folder
     if folder is not None and not (Path(folder) / "covertype.npz").is_file():

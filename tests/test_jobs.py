@@ -157,15 +157,7 @@ ANSWERED = {
 }
 
 
-@pytest.mark.usual_parameters(
-    "a_bank_with_account_numbers",
-    "a_survey_in_a_data_frame",
-    "concentrations_of_almost_nothing",
-    "patients_with_dates",
-    "labels_that_are_masked",
-    "predictions_for_ids_beyond_32_bits",
-    "shares_that_add_up_to_less_than_one",
-)
+@pytest.mark.usual_parameters("*_with_*", "*_frame", "*_nothing", "labels_*", "predictions_*")
 @pytest.mark.parametrize("job", ANSWERED, ids=lambda job: job.__name__)
 def test_what_is_wrong_is_said(job):
     with warnings.catch_warnings(record=True) as told:

@@ -48,12 +48,7 @@ def log_density(model, position, data):
 # Closed forms.
 
 
-@pytest.mark.usual_parameters(
-    "gaussian_location-float32",
-    "linear_regression-float64",
-    "logistic_regression-float64",
-    "softmax_regression-float32",
-)
+@pytest.mark.usual_parameters("*-float32")
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_are_those_of_the_log_likelihood(x64, name, dtype):

@@ -95,7 +95,7 @@ def every_pair():
 
 
 @pytest.mark.usual_parameters(
-    "thermostat-uniform", "preconditioned-saga", "corrected-control_variate", "diagonal-weighted", "dense-full"
+    "thermostat-*", "preconditioned-saga", "corrected-control_variate", "diagonal-weighted"
 )
 @pytest.mark.parametrize(("name", "estimator"), [*every_pair()])
 def test_over_every_estimator(x64, name, estimator):

@@ -236,14 +236,7 @@ def full_covariance(name, precision, h):
 # Maps and laws of every linear kernel.
 
 
-@pytest.mark.usual_parameters(
-    "langevin-control_variate-line",
-    "langevin-svrg-plane",
-    "euler-saga-line",
-    "semi_implicit-control_variate-plane",
-    "splitting-svrg-plane",
-    "exact-saga-plane",
-)
+@pytest.mark.usual_parameters("langevin-*-line", "*-saga-plane")
 @pytest.mark.parametrize("problem", ["line", "plane"])
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("name", DYNAMICS)

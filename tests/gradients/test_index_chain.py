@@ -227,12 +227,7 @@ def test_acceptance_has_metropolis_threshold(x64, model, batch_size, replace):
     np.testing.assert_allclose(law, index_chain.law(w, 1), rtol=0, atol=1 / 4096)
 
 
-@pytest.mark.usual_parameters(
-    "gaussian_location-1-True-1",
-    "gaussian_location-2-False-3",
-    "logistic_regression-1-True-3",
-    "logistic_regression-2-False-2",
-)
+@pytest.mark.usual_parameters("*-1-True-1", "*-2-False-3")
 @pytest.mark.parametrize("chain_length", [1, 2, 3])
 @pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
 @pytest.mark.parametrize("model", STEP_SIZE)
