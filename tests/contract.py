@@ -98,10 +98,14 @@ def every_pair():
 
 
 def every_method():
-    """Parametrise a test over all combinations: usual is one of each method, full the other pairwise ones."""
+    """Parametrise a test over all combinations: one of each estimator and dynamics is usual, other pairs are full."""
     every, met = met_in_pairs()
-    usual = {every[k][0]: k for k in met}.values()
-    parameters = []
+    usual, parts, parameters = set(), set(), []
+    for name, k in {every[k][0]: k for k in met}.items():
+        method = ewsg.METHODS[name]
+        if {method.estimator, method.dynamics[:1]} - parts:
+            usual.add(k)
+        parts |= {method.estimator, method.dynamics[:1]}
     for k, combination in enumerate(every):
         tier = [] if k in usual else [pytest.mark.full] if k in met else [pytest.mark.sweep]
         parameters.append(pytest.param(*combination, id=label(*combination), marks=tier))

@@ -46,6 +46,18 @@ def worst(told):
 
 # A step that is affine for every batch has the law that is told: to the rounding of points in float32, and where
 # batches are drawn and not listed to the few percent that some thousand pairs leave.
+@pytest.mark.usual_parameters(
+    "*2-D, ld*",
+    "*uld, splitting*",
+    "*uld, exact*",
+    "*sghmc, euler*",
+    "*semi_implicit, b=2-0.25-0.001",
+    "*cv_ld*",
+    "*svrg_ld*",
+    "*saga_ld*",
+    "location, ewsg,*",
+    "location, sgnht*",
+)
 @pytest.mark.parametrize(
     ("key", "h", "tolerance"),
     [

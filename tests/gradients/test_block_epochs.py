@@ -167,7 +167,7 @@ def test_every_estimator_takes_the_rows_that_were_fetched(kind):
         np.testing.assert_allclose(mine, its, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.usual_parameters("epochs")
+@pytest.mark.full
 @pytest.mark.parametrize("rows", ["epochs", "block_sweeps"])
 def test_a_run_is_its_steps(x64, rows):
     """Whole, in blocks of one step and in two parts; and one step after the other."""

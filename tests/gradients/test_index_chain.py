@@ -467,7 +467,7 @@ def test_a_refresh_gets_the_wrapped_estimators_own_draw(chain_length):
     np.testing.assert_array_equal(seen[0].indices, batches.indices[0])
 
 
-@pytest.mark.usual_parameters("nan")
+@pytest.mark.full
 @pytest.mark.parametrize("weight", [np.inf, np.nan])
 def test_a_weight_that_is_not_finite_is_no_weight(weight):
     """Whichever way candidates are weighed the gradient is NaN; M = 0 weighs none."""

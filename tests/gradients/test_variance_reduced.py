@@ -203,6 +203,7 @@ def outcomes(name, kind, memory):
 # Laws over all batches.
 
 
+@pytest.mark.usual_parameters("custom-*")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_mean_and_covariance_over_all_batches(x64, name, kind):

@@ -384,6 +384,7 @@ def test_many_numbers_are_planned_coordinate_by_coordinate():
     assert plan.gaussian.is_right
 
 
+@pytest.mark.full
 def test_a_plan_keeps_no_data(planned):
     gc.collect()
     assert not any(isinstance(each, Choice) for each in gc.get_objects())
@@ -412,6 +413,7 @@ def test_a_trial_that_is_too_short_to_tell_is_no_alarm(planned):
     assert wrong.verdict in repr(dataclasses.replace(planned, report=wrong))
 
 
+@pytest.mark.full
 def test_a_plan_is_the_same_again(planned):
     again = ewsg.plan(KEY, LINEAR, jnp.zeros(3), ROWS)
     assert again.kernel == planned.kernel

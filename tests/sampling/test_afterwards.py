@@ -57,6 +57,7 @@ def test_by_every_estimator(kernel):
         sample(kernel)
 
 
+@pytest.mark.usual_parameters("nothing kept")
 @pytest.mark.parametrize(
     "options",
     [{"keep": None}, {"keep": jnp.exp}, {"moments": ewsg.moments(), "keep": None}, {"chain_batch_size": 2}],
@@ -67,6 +68,7 @@ def test_whatever_is_kept(options):
         sample(num_chains=16, **options)
 
 
+@pytest.mark.full
 def test_of_streams_and_stacks_and_data_sets():
     with pytest.warns(RuntimeWarning, match=OUTSIDE):
         sample(ewsg.sgld(WALLS, 2e-3, batch_size=20), data=ewsg.stream(np.asarray(Y), window=50))
@@ -210,6 +212,7 @@ def starts(scales):
     }
 
 
+@pytest.mark.full
 def test_a_network_that_blew_up_is_marked_and_left_out():
     """Two of ten from bad starts, at too large a step for these: squares of 1e8 and more, and no NaN."""
     kernel = ewsg.sghmc(NETWORK, 0.0042, friction=20.0, batch_size=50)
