@@ -98,7 +98,7 @@ def every_pair():
 
 
 def every_method():
-    """Parametrise a test over all combinations: usual are each estimator and dynamics once, full the other pairs."""
+    """Parametrise a test over all combinations: usual are each estimator and dynamics once, full other pairs."""
     every, met = met_in_pairs()
     usual, parts, parameters = set(), set(), []
     for name, k in {every[k][0]: k for k in met}.items():
