@@ -273,6 +273,7 @@ def test_steps_in_few_bits_are_finite(name, options, dtype):
     chex.assert_trees_all_equal_shapes_and_dtypes(moved, state)
 
 
+@pytest.mark.full
 def test_bound_kernel_is_the_kernel():
     kernel, data = contract.build("ewsg", {"friction": 2.0, "batch_size": 2}), contract.data(jnp.float32)
     position = jnp.asarray(contract.POSITION, jnp.float32)

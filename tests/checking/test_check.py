@@ -152,6 +152,7 @@ def test_right_runs_are_seldom_called_wrong():
     assert alarms(1.0, 60, 12, seed=1).sum() <= 9
 
 
+@pytest.mark.full
 def test_right_runs_whose_chains_share_their_batches_are_seldom_called_wrong():
     """As independent chains they were in 21 of 30: at 2 % more than six are rarer than 1e-5."""
     assert alarms(1.0, 30, 4, seed=1, common=0.5).sum() <= 6

@@ -184,6 +184,7 @@ def test_temperature_and_schedules(x64):
         assert told.step_size == h
 
 
+@pytest.mark.full
 def test_it_prints_a_table():
     model, data = LINEAR, ROWS
     mode = a_mode(model, {"w": jnp.zeros(3)}["w"], data)
@@ -419,6 +420,7 @@ def test_the_friction_of_batches_bounds_the_step(curvature, is_massive, is_given
         assert told.is_stable is (part < 1)
 
 
+@pytest.mark.full
 def test_a_covariance_that_is_given_is_told_like_one_that_is_kept():
     """Of a location it is the same everywhere, so that the laws are the same."""
     data = jax.random.normal(jax.random.key(4), (30, 2)) * jnp.array([1.0, 5.0])

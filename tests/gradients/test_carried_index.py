@@ -130,6 +130,7 @@ def test_the_last_batch_is_weighed_where_the_chain_now_is(x64):
             assert info.index_acceptance == share
 
 
+@pytest.mark.full
 def test_the_first_batch_is_drawn_at_init_and_each_step_draws_as_many_as_it_proposes():
     s = setting("gaussian_location", 2, False)
     kernel = carried(s, 3)

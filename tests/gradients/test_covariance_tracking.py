@@ -249,6 +249,7 @@ def test_moments_and_covariance_follow_algorithm_two(x64, name, structure, batch
     assert not any(is_clipped[::EVERY])
 
 
+@pytest.mark.usual_parameters("dense")
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_some_steps_are_clipped_and_some_are_not(x64, structure):
     """Of those that the test above follows."""
@@ -498,6 +499,7 @@ def test_a_low_rank_makes_no_gradient_of_a_row(x64):
 # The product with a vector.
 
 
+@pytest.mark.usual_parameters("dense", "low_rank")
 @pytest.mark.parametrize("structure", ["dense", "diagonal", "low_rank", "factored", "low_rank_factored"])
 def test_functions_of_the_eigenvalues(x64, structure):
     """Σ f(C) v, with C outside its basis 0."""

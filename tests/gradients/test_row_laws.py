@@ -65,6 +65,7 @@ def test_blocks_are_the_cyclic_ones(x64, batch_size):
     assert_rows_are(in_step, np.asarray(batches.indices), data)
 
 
+@pytest.mark.usual_parameters("epochs", "blocks")
 @pytest.mark.parametrize("rows", AHEAD)
 def test_rows_are_fetched_ahead_of_the_step(rows):
     """A run draws the rows of many steps at once, and fetches them at once."""
@@ -137,7 +138,7 @@ def test_permuted_is_a_bijection(n):
     np.testing.assert_array_equal(np.sort(found, axis=2), np.broadcast_to(np.arange(n), found.shape))
 
 
-@pytest.mark.usual_parameters("1025")
+@pytest.mark.full
 @pytest.mark.parametrize("n", [7, 1025])
 def test_a_gpu_looks_less_often_and_finds_the_same(monkeypatch, n):
     """Whether all walks have ended is asked of the host there. Here the loop is Python's, and looks are counted."""

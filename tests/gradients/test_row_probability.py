@@ -187,6 +187,7 @@ def test_rare_rows(x64):
     assert variance(np.full(1_000, 1e-3)) > 10 * variance(p)
 
 
+@pytest.mark.full
 def test_under_exponential_weights_and_in_a_run():
     """It composes: candidates are drawn by it, and a chain of many rows runs with it."""
     model = ewsg.models.gaussian_location()

@@ -182,6 +182,7 @@ def test_wrong_labels_are_refused(labels, message):
         estimator.check(position, data)
 
 
+@pytest.mark.full
 def test_labels_of_data_that_a_compiled_step_holds():
     """BlackJAX's form binds the data, and its loops compile the step: labels are then checked while tracing."""
     model = MODELS["logistic_regression"]

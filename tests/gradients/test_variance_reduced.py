@@ -645,6 +645,7 @@ REFRESHED = {
 }
 
 
+@pytest.mark.usual_parameters("svrg-II")
 @pytest.mark.parametrize("name", REFRESHED)
 def test_chains_in_phase_share_a_refresh(name):
     """K = 3: one full gradient for all chains in steps 0, 3, 6, and not a row of it in the others."""
@@ -682,6 +683,7 @@ def test_only_the_accepted_batch_looks_at_the_tracked_anchor():
     assert sum(map(math.prod, calls)) == info.gradient_evaluations == 12
 
 
+@pytest.mark.usual_parameters("svrg-II")
 @pytest.mark.parametrize("name", ["svrg-II", "svrg-I", "covariance_tracking"])
 def test_chains_out_of_phase_have_their_own_refresh(x64, name):
     """Chains at steps 0 to 3, side by side and one by one: the same states, memories and counts."""

@@ -226,6 +226,7 @@ def thresholds_of(name):
     return thresholds(outcomes(name, 1), len(wrapped(name).rows))
 
 
+@pytest.mark.usual_parameters("svrg", "covariance_tracking")
 @pytest.mark.parametrize("name", WRAPPED)
 def test_thresholds_are_those_of_the_reduced_gradients(x64, name):
     w = wrapped(name)

@@ -165,6 +165,7 @@ def test_sums_over_a_million_rows_are_as_good_as_without_constants():
         np.testing.assert_array_equal(model.gradient(here, data), plain.gradient(here, data))
 
 
+@pytest.mark.usual_parameters("float32")
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
 def test_gradients_do_not_see_constants(dtype):
     data = {"x": jnp.asarray(X, dtype), "y": jnp.asarray(Y, dtype)}
@@ -235,6 +236,7 @@ def test_a_noise_scale_is_chosen_by_held_out_densities():
     assert max(found, key=found.get) == max(right, key=right.get) == 0.5
 
 
+@pytest.mark.full
 def test_leave_one_out_is_that_of_the_closed_form():
     arviz = pytest.importorskip("arviz")
     found, right = {}, {}

@@ -72,7 +72,7 @@ def test_each_is_sampled_as_by_itself(x64, name):
             same(jax.tree.map(lambda x, number=number: x[number], together.dynamics.rest), inner)
 
 
-@pytest.mark.usual_parameters("epochs")
+@pytest.mark.full
 @pytest.mark.parametrize("rows", ["random", "blocks", "epochs"])
 def test_a_run_is_its_steps(x64, rows):
     """Also where data sets are of one length, which need no padding: by any law of rows."""
@@ -109,6 +109,7 @@ def test_their_laws_are_those_that_the_rows_give(x64):
         assert np.all(np.abs(draws.var(0) / variance - 1) < 5.7 * np.sqrt(2 / count))
 
 
+@pytest.mark.full
 def test_data_sets_have_noise_of_their_own():
     """Two that are equal are two runs: their draws are not correlated."""
     kernel = METHODS["sgld"](LOGISTIC)
@@ -174,7 +175,7 @@ def test_a_killed_run_is_taken_up_again(tmp_path):
     np.testing.assert_array_equal(again[1].position, runs[1].position)
 
 
-@pytest.mark.usual_parameters("False")
+@pytest.mark.full
 @pytest.mark.parametrize("check_data", [True, False])
 def test_a_metric_that_reads_rows_is_refused_where_some_are_copies(check_data):
     """Its sum would count the copies."""

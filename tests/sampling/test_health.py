@@ -147,6 +147,7 @@ def test_lost_draws_of_a_function():
     np.testing.assert_allclose(lost.draws["square"][1, -1], np.asarray(lost.state.position[1]) ** 2, rtol=1e-6)
 
 
+@pytest.mark.full
 def test_a_schedule_that_reaches_zero():
     """T = 0 is the limit of gradient descent; exponential weights have none, and the run says where and why."""
     cold = lambda step: jnp.where(step < 7, 0.1, 0.0)
@@ -169,6 +170,7 @@ WRONG_SIGN = ewsg.Posterior(
 HINT = "has the likelihood the right sign"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "make", [lambda p: ewsg.sgld(p, 0.5, batch_size=2), lambda p: ewsg.uld(p, 0.5, friction=1.0)]
 )
@@ -178,6 +180,7 @@ def test_a_likelihood_of_the_wrong_sign_is_told_so(make):
         ewsg.sample(KEY, make(WRONG_SIGN), {"w": jnp.ones(1)}, DATA, 10**5, num_chains=3, keep=None)
 
 
+@pytest.mark.full
 def test_a_step_that_is_too_large_is_not_told_so():
     for kernel in (KERNEL, ewsg.sgld(ewsg.models.gaussian_location(prior_scale=1.0), 3.0, batch_size=2)):
         with pytest.warns(RuntimeWarning, match="2 of 2 chains diverged") as told:

@@ -57,7 +57,7 @@ def test_two_runs_joined_are_one(parts):
     assert joined.data_passes == whole.data_passes
 
 
-@pytest.mark.usual_parameters("dense")
+@pytest.mark.full
 @pytest.mark.parametrize("covariance", ["none", "diagonal", "dense"])
 def test_moments_are_those_of_all_draws(parts, covariance):
     """Against the draws in float64."""
