@@ -156,7 +156,7 @@ def pytest_collection_modifyitems(config, items):
                 item.add_marker(pytest.mark.skip(reason="needs the data that EWSG_JAX_DATA points to"))
 
 
-STATUS, TESTS_RUN, MOST_BYTES = Path("/proc/self/statm"), itertools.count(1), 1_300_000_000
+STATUS, TESTS_RUN, MOST_BYTES = Path("/proc/self/statm"), itertools.count(1), 1_200_000_000
 
 
 @pytest.fixture(autouse=True)
