@@ -212,7 +212,7 @@ def of_code():
 WAYS = [value for name, value in list(globals().items()) if name.startswith("of_")]
 
 
-@pytest.mark.usual_parameters("of_global", "of_closure", "of_jitted", "of_equal_objects")
+@pytest.mark.usual_parameters("of_global", "of_jitted")
 @pytest.mark.parametrize("way", WAYS)
 def test_a_run_has_the_value_of_its_time(way):
     log_likelihood, put = way()

@@ -20,7 +20,7 @@ def slopes(kind, prior_slope=0.0):
     return ewsg.Posterior(lambda p, row: p[0] * row["x"], prior)
 
 
-@pytest.mark.usual_parameters("any-bfloat16")
+@pytest.mark.usual_parameters("linear-float16")
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sum_counts_on(kind, dtype):

@@ -79,6 +79,7 @@ def test_kernels_lead_from_positions_to_positions():
         kernel.init(KEY, jnp.zeros(2), DATA)  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.full
 def test_samples_are_of_the_kernels_positions():
     kernel = ewsg.sgld(POSTERIOR, 1e-3, batch_size=2)
     samples = ewsg.sample(KEY, kernel, START, DATA, 2, progress=False)

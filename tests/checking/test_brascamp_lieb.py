@@ -49,6 +49,7 @@ def test_where_nothing_is_known(posterior):
     assert prior_widths(posterior, draws_of(NORMAL, None, 1000), 1.0) is None
 
 
+@pytest.mark.full
 def test_what_is_impossible_is_said_and_what_may_be_chance_is_not():
     model = ewsg.models.logistic_regression(prior_scale=1.0)
     report = ewsg.check(KEY, NORMAL * [0.7, 3.0, 0.8], model, DATA)

@@ -257,6 +257,7 @@ def skewed():
     return {"x": x, "y": y}, real_posteriors.logistic(x, y, 100_000, 10.0)
 
 
+@pytest.mark.full
 def test_a_hot_run_of_a_skewed_posterior():
     """Sds half as wide again, means 0.3 sd off: found, and put right to the few percent that are told."""
     data, known = skewed()
@@ -397,6 +398,7 @@ def test_a_report_is_a_table_with_the_largest_bias_first(tmp_path):
     assert (tmp_path / "check.png").stat().st_size > 1000
 
 
+@pytest.mark.full
 def test_half_precision_and_few_draws():
     """Errors are told in float32; without draws for a covariance coordinate by coordinate."""
     report = ewsg.check(

@@ -40,6 +40,7 @@ def test_it_is_the_formula(kernel, ratio):
     assert found.reason == ""
 
 
+@pytest.mark.full
 def test_it_is_that_of_the_position():
     """BAOAB at γ = 2: friction takes most of what a batch gave the momentum, after that has moved the position."""
     kernel = ewsg.sghmc(SHARP, 0.8, friction=2.0, batch_size=5, integrator="BAOAB")

@@ -44,6 +44,7 @@ def judged(p, y):
     return np.log(own).mean(-1), ((p > 0.5) == (y == 1)).mean(-1)
 
 
+@pytest.mark.usual_parameters("10")
 @pytest.mark.parametrize("chunk_size", [8192, 10, 53])
 def test_predictive(run, held_out, chunk_size):
     log_likelihood, accuracy = judged(probabilities(run, held_out).mean((0, 1)), held_out["y"])
@@ -109,7 +110,7 @@ def normal_scale_mixture(draws):
     return dataclasses.replace(run, draws=draws), posterior
 
 
-@pytest.mark.usual_parameters("10", "53")
+@pytest.mark.usual_parameters("53")
 @pytest.mark.parametrize("chunk_size", [8192, 10, 53, 1])
 def test_log_predictive_density(chunk_size):
     generator = np.random.default_rng(1)

@@ -82,7 +82,7 @@ def estimator_of(kind, posterior, dynamics):
 # Step for step.
 
 
-@pytest.mark.usual_parameters("langevin-uniform", "splitting-uniform", "BUB-weighted svrg")
+@pytest.mark.usual_parameters("langevin-uniform", "splitting-uniform")
 @pytest.mark.parametrize(
     ("name", "kind"),
     [(name, "uniform") for name in DYNAMICS] + [(name, "weighted svrg") for name in DYNAMICS[:-1]],

@@ -216,6 +216,7 @@ def test_remainders_of_the_exponential(x64):
             np.testing.assert_allclose(exponential(jnp.float64(-x), order), alternating, rtol=5e-14)
 
 
+@pytest.mark.full
 def test_a_label_between_0_and_1_is_bounded_too(x64):
     """The gap does not depend on y."""
     rng = np.random.default_rng(0)

@@ -198,6 +198,7 @@ def adapting_kernel(steps=20, h=5.0):
     )
 
 
+@pytest.mark.full
 def test_the_step_size_follows_the_probability_of_acceptance(x64):
     """One step from chosen randomness, in and after the burn-in, against the oracle's ratio."""
     kernel = adapting_kernel()

@@ -99,7 +99,7 @@ def test_the_exact_law(x64, key, h, tolerance):
     assert told.is_settled
 
 
-@pytest.mark.usual_parameters("diagonal")
+@pytest.mark.full
 @pytest.mark.parametrize("form", ["dense", "diagonal"])
 def test_with_a_mass_the_coordinates_do_not_matter(x64, form):
     mode = a_mode(LINEAR, jnp.zeros(3), ROWS)
@@ -277,6 +277,7 @@ def test_scaled_steps_are_the_same_map():
     np.testing.assert_allclose(scaled.wanted @ (scale * z), scale[:2] * (made.wanted @ z))
 
 
+@pytest.mark.full
 def test_rows_by_probability_are_told_cooler():
     # One row of the size of all others together: by its size the gradient has less noise.
     x = np.concatenate([np.ones((99, 1)), [[10.0]]])

@@ -468,6 +468,7 @@ def half_square(residual):
 half_square.defvjp(lambda x: (half_square(x), x), lambda x, weight: (x * weight,))
 
 
+@pytest.mark.full
 def test_a_low_rank_makes_no_gradient_of_a_row(x64):
     """Of a likelihood that knows no forward differentiation: no array of rows by numbers of a position."""
     rng = np.random.default_rng(6)

@@ -445,7 +445,7 @@ def test_only_the_accepted_batch_is_committed(x64):
         np.testing.assert_allclose(info.index_acceptance, np.mean(np.array(log_uniforms) < 0), rtol=1e-6)
 
 
-@pytest.mark.usual_parameters("2")
+@pytest.mark.full
 @pytest.mark.parametrize("chain_length", [0, 2, math.inf])
 def test_a_refresh_gets_the_wrapped_estimators_own_draw(chain_length):
     """A refresh may need random numbers of its own (SVRG's option I): it sees one batch, not the index chain."""

@@ -176,6 +176,7 @@ def test_permuted_is_one_to_one_at_any_size(n):
     assert np.abs(np.sort(rows) / n - (np.arange(4096) + 0.5) / 4096).max() < 1.95 / 64
 
 
+@pytest.mark.full
 def test_epochs_and_keys_have_permutations_of_their_own():
     """Of 100 rows, 200 keys and 20 epochs: all 4000 differ, and two of them agree in 1 place on average."""
     found = permutations(100).reshape(-1, 100)

@@ -91,6 +91,7 @@ def test_what_it_names_exists(method):
     assert {name for name in others if name.endswith(("ld", "mc", "ht"))} <= set(ewsg.METHODS)
 
 
+@pytest.mark.usual_parameters("sg*", "*ewsg*", "*_ld", "*_hmc")
 @EVERY_METHOD
 def test_the_step_of_the_example_goes_with_its_rows(method):
     """Short enough there, by stability and by the minibatch's gradient noise; too long with 30 times the rows.

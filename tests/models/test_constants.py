@@ -85,7 +85,7 @@ WHOLE = {
 }
 
 
-@pytest.mark.usual_parameters("normal", "affine")
+@pytest.mark.usual_parameters("normal")
 @pytest.mark.parametrize("name", [name for name in WHOLE if name not in ("linear", "logistic")])
 def test_the_potential_has_the_constants_of_all_rows(x64, name):
     """Of whole data, of rows in chunks, of rows that do not count, and of data in parts."""

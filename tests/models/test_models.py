@@ -193,7 +193,7 @@ KINDS = {
 }
 
 
-@pytest.mark.usual_parameters("halves", "from one")
+@pytest.mark.usual_parameters("halves")
 @pytest.mark.parametrize("kind", KINDS)
 def test_labels_of_another_kind_are_refused(kind):
     model, position, y, message = KINDS[kind]
@@ -216,6 +216,7 @@ def test_labels_of_another_kind_are_refused(kind):
     ewsg.sample(key, kernel, position, data, 3, check_data=False, progress=False)
 
 
+@pytest.mark.full
 def test_values_are_looked_at_by_init_and_not_again_in_each_step():
     looked = []
     model = ewsg.Posterior(

@@ -208,6 +208,7 @@ def test_what_candidates_are_told_is_what_a_forecast_of_their_kernels_tells():
     assert all(0.75 < value < 1.35 for value in judged.values()), judged
 
 
+@pytest.mark.full
 def test_the_cheapest_that_is_right_is_taken(planned):
     right = [each for each in planned.table if not each.why_not]
     assert planned.table[0] is right[0]

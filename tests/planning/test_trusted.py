@@ -84,7 +84,7 @@ DOUBTED = {
 SELDOM = {"an order", "a simplex"}
 
 
-@pytest.mark.usual_parameters("a flat direction")
+@pytest.mark.full
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.sweep) if name in SELDOM else name for name in DOUBTED]
 )

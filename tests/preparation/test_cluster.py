@@ -43,6 +43,7 @@ def test_many_rows_by_minibatches():
     assert agree(ewsg.cluster(points, 3), truth)
 
 
+@pytest.mark.full
 def test_labels_make_strata():
     """From clusters to a chain: the data with their labels, and fewer heat than uniform rows of the same number."""
     data = {"x": POINTS, "stratum": ewsg.cluster({"x": POINTS}, 3)}

@@ -111,6 +111,7 @@ def test_the_mode_of_a_likelihood_or_prior_that_is_differentiated_once():
         np.testing.assert_allclose(found.sd, SD, rtol=1e-6)
 
 
+@pytest.mark.full
 def test_second_derivatives_that_are_0_without_a_word():
     """A rule that stops the gradient of what it keeps: the Hessian is the prior's alone, and the sds were 1."""
     found = mode_of(silently_once(squares), normal, jnp.zeros(3))
@@ -177,6 +178,7 @@ NO_MODE = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", NO_MODE)
 def test_no_mode_is_said(name):
     log_likelihood, log_prior, message = NO_MODE[name]

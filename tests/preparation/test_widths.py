@@ -68,6 +68,7 @@ def flat_prior(w):
     return log_prior({"a": w[0], "b": w[1:]})
 
 
+@pytest.mark.full
 def test_chains_start_from_it():
     mode = found()
     kernel = ewsg.uld(ewsg.Posterior(log_likelihood, log_prior), 0.3, friction=2.0, inverse_mass=mode.inverse_mass)
@@ -85,6 +86,7 @@ def low_rank_problem(size=1100):
     return model, rows, jnp.zeros(size), covariance
 
 
+@pytest.mark.full
 def test_many_numbers_have_a_low_rank():
     model, rows, start, covariance = low_rank_problem()
     mode = ewsg.find_mode(KEY, model, start, rows, rank=16, progress=False)
@@ -147,6 +149,7 @@ def test_affine_is_one_to_one(x64, form):
     np.testing.assert_allclose(made.log_det(u), np.linalg.slogdet(jacobian)[1], rtol=1e-12)
 
 
+@pytest.mark.full
 def test_affine_keeps_the_linear_predictor(x64):
     model = ewsg.models.logistic_regression(prior_scale=2.0)
     rows = {"x": X, "y": (ROWS["y"] > 0).astype(float)}

@@ -61,7 +61,7 @@ CASES = {
 }
 
 
-@pytest.mark.usual_parameters("a root at 0", "an exponential overflows")
+@pytest.mark.usual_parameters("a root at 0")
 @pytest.mark.parametrize("name", CASES)
 def test_a_gradient_that_is_not_finite_is_named(name):
     *model, start, data, pattern = CASES[name]
@@ -76,6 +76,7 @@ def test_a_row_that_a_later_batch_meets():
     assert "log_likelihood of row 59 is not (1 such rows)" in message
 
 
+@pytest.mark.full
 def test_too_large_a_step_is_still_too_large():
     assert "a smaller step_size may help" in diverged(normal, narrow, 0.0, step_size=1.0)
     assert "right sign" in diverged(lambda p, y: -normal(p, y), lambda p: 0.0, 0.0, step_size=0.1)

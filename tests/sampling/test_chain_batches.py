@@ -72,6 +72,7 @@ def test_whatever_is_asked_for(changes):
     )
 
 
+@pytest.mark.full
 def test_moments_are_those_of_all_at_once():
     changes = {"keep": None, "moments": ewsg.moments(covariance="dense")}
     at_once, batched = run(**changes), run(chain_batch_size=2, **changes)

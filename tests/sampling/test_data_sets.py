@@ -49,7 +49,7 @@ def run(kernel, data, num_steps=30, **changes):
     return ewsg.sample(KEY, kernel, start, data, num_steps, **options)
 
 
-@pytest.mark.usual_parameters("subsets", "svrg")
+@pytest.mark.usual_parameters("subsets")
 @pytest.mark.parametrize("name", METHODS)
 def test_each_is_sampled_as_by_itself(x64, name):
     """With keys of its own; three steps on a posterior of linear predictors, and on one that is not."""
@@ -95,6 +95,7 @@ def test_a_run_is_its_steps(x64, rows):
             same(runs[number].position[1, t], state.position[number])
 
 
+@pytest.mark.full
 def test_their_laws_are_those_that_the_rows_give(x64):
     """SGLD's on a Gaussian: mean x̄, variance (2h + h²(n²/b)S) / (1 − (1 − hn)²), S the variance of the rows."""
     rows, h, b = [one["x"] for one in SETS], 0.03, 2

@@ -80,7 +80,7 @@ POSITIONS = {
 }
 
 
-@pytest.mark.usual_parameters("bfloat16", "flax")
+@pytest.mark.usual_parameters("flax")
 @pytest.mark.parametrize("kind", POSITIONS)
 def test_everything_comes_back(tmp_path, kind):
     position, mean, needs_position = POSITIONS[kind]
@@ -175,7 +175,7 @@ def flipped(content, bit):
     return bytes(changed)
 
 
-@pytest.mark.usual_parameters("True")
+@pytest.mark.full
 @pytest.mark.parametrize("large", [False, True])
 def test_a_damaged_file_gives_an_error_or_what_was_saved(tmp_path, large):
     """Bits are flipped anywhere, and all those of a header that says how many draws there are.

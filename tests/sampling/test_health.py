@@ -113,6 +113,7 @@ def test_a_replay_may_begin_many_calls_ago(monkeypatch):
     np.testing.assert_array_equal(old.moments.mean, young.moments.mean)
 
 
+@pytest.mark.full
 def test_a_run_without_living_chains_ends_and_keeps_its_draws():
     with pytest.warns(RuntimeWarning, match="2 of 2 chains diverged"):
         samples = ewsg.sample(KEY, KERNEL, jnp.full((2, 1), 9.0), DATA, 10**9, stacked=True, thin=2)
@@ -127,6 +128,7 @@ def test_a_run_without_living_chains_ends_and_keeps_its_draws():
     )
 
 
+@pytest.mark.full
 def test_a_lost_chain_starts_again_where_it_rested():
     with pytest.warns(RuntimeWarning, match="1 of 2"):
         lost = run(jnp.array([[0.0], [9.0]]))

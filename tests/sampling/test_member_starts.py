@@ -46,7 +46,7 @@ def same(found, wanted):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
 
 
-@pytest.mark.usual_parameters("svrg_ld-kernels", "cv_ld-data sets")
+@pytest.mark.usual_parameters("cv_ld-data sets")
 @pytest.mark.parametrize("over_data", [False, True], ids=["kernels", "data sets"])
 @pytest.mark.parametrize("name", METHODS)
 def test_each_member_is_what_it_is_where_all_start_there(name, over_data):
@@ -62,7 +62,7 @@ def test_each_member_is_what_it_is_where_all_start_there(name, over_data):
         assert not by_keys[member].common_start
 
 
-@pytest.mark.usual_parameters("sghmc")
+@pytest.mark.full
 @pytest.mark.parametrize("name", METHODS)
 def test_each_kernel_of_a_stack_does_what_it_does_alone(x64, name):
     """To rounding: a product of many rows may be summed in another order."""
@@ -73,6 +73,7 @@ def test_each_kernel_of_a_stack_does_what_it_does_alone(x64, name):
         np.testing.assert_allclose(runs[member].position, alone.position, rtol=1e-9)
 
 
+@pytest.mark.full
 def test_positions_may_be_any_tree():
     model = ewsg.Posterior(
         lambda p, row: -0.5 * jnp.sum((row - p["a"] - p["b"]) ** 2),
@@ -84,6 +85,7 @@ def test_positions_may_be_any_tree():
     same(runs[1].position, alone[1].position)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("over_data", [False, True], ids=["kernels", "data sets"])
 def test_as_many_members_as_chains_or_numbers(over_data):
     """Where axes are of one length, they are still told apart."""
@@ -106,6 +108,7 @@ def test_in_batches_of_chains_and_after_a_kill(tmp_path, position):
         same(found[2].position, whole[2].position)
 
 
+@pytest.mark.full
 def test_it_begins_at_each_ones_mode():
     """Steps so small that nothing moves."""
     modes = [ewsg.find_mode(KEY, MODEL, jnp.zeros(D), rows).position for rows in SETS]

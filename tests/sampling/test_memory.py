@@ -45,6 +45,7 @@ def test_one_center_serves_all_chains(x64):
     np.testing.assert_array_equal(common.state.memory.center, CENTER)
 
 
+@pytest.mark.full
 def test_sharing_a_memory_changes_no_chain(x64):
     """Chains that hold a centre each, all the same one, are the chains that share it."""
     kernel = control_variate(center=CENTER)
@@ -59,7 +60,7 @@ def test_sharing_a_memory_changes_no_chain(x64):
         np.testing.assert_allclose(shared.position[chain, -1], state.position, rtol=1e-10)
 
 
-@pytest.mark.usual_parameters("kernel1")
+@pytest.mark.full
 @pytest.mark.parametrize("kernel", [control_variate(), control_variate(center=CENTER), strata()])
 def test_going_on_with_a_shared_memory(kernel, tmp_path):
     whole = run(kernel, CENTER, 30, num_chains=3)
@@ -86,7 +87,7 @@ def test_going_on_with_centers_of_their_own():
 NARROW = ewsg.models.logistic_regression(prior_scale=0.01)
 
 
-@pytest.mark.usual_parameters("kernel1")
+@pytest.mark.full
 @pytest.mark.parametrize(
     "kernel",
     [ewsg.cv_ld(NARROW, 1e-6, batch_size=2, center=CENTER), ewsg.saga_ld(NARROW, 1e-6, batch_size=2)],

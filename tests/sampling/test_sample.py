@@ -31,6 +31,7 @@ def test_burn_in_and_thinning_select_from_the_same_chain():
     np.testing.assert_array_equal(every.state.position, every.position[:, -1])
 
 
+@pytest.mark.usual_parameters("0-13", "7-4")
 @pytest.mark.parametrize(("burn_in", "thin"), [(0, 1), (7, 4), (3, 20), (0, 13)])
 def test_small_buffers_and_calls_keep_the_same_draws(monkeypatch, burn_in, thin):
     """Many calls, with a draw in progress at their ends, keep what one call keeps."""
@@ -68,6 +69,7 @@ def test_evaluations_at_the_start_count_once():
     assert more.evaluations.tolist() == list(range(2, 31, 2))
 
 
+@pytest.mark.full
 def test_evaluations_beyond_32_bits():
     """A long full-gradient run: totals are Python integers."""
     rows = jnp.zeros((300_000, 1))
@@ -180,6 +182,7 @@ def test_index_acceptance():
     assert np.all(ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 50, num_chains=2).index_acceptance < 0.9)
 
 
+@pytest.mark.full
 def test_to_arviz_keeps_names_and_shapes():
     model = ewsg.Posterior(
         lambda p, x: -0.5 * jnp.sum((x - p["mean"]) ** 2) - 0.5 * p["rest"][0] ** 2, lambda p: 0.0
@@ -194,6 +197,7 @@ def test_to_arviz_keeps_names_and_shapes():
     np.testing.assert_array_equal(plain.to_arviz().posterior["position"].values, plain.position)
 
 
+@pytest.mark.full
 def test_equinox_positions():
     network = eqx.nn.MLP(2, 1, 4, 1, key=jax.random.key(1))
     weights, static = eqx.partition(network, eqx.is_inexact_array)

@@ -75,7 +75,7 @@ def kernels_of(name, posterior=MODEL):
     return [ewsg.kernel(ewsg.dynamics.splitting(h, friction=1.0), ESTIMATORS[name](posterior)) for h in STEPS]
 
 
-@pytest.mark.usual_parameters("uniform", "saga")
+@pytest.mark.usual_parameters("uniform")
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_run_is_that_of_every_member(x64, name):
     """Draws, costs and states; going on from the states of one member, and of all."""
@@ -95,7 +95,7 @@ def test_a_run_is_that_of_every_member(x64, name):
     same(both[1].position, np.concatenate([alone.position, on.position], axis=1))
 
 
-@pytest.mark.usual_parameters("step_size-block_sweeps", "data-epochs")
+@pytest.mark.usual_parameters("data-block_sweeps")
 @pytest.mark.parametrize("rows", ["epochs", "block_epochs", "block_sweeps"])
 @pytest.mark.parametrize("differ_by", ["step_size", "center", "data"])
 def test_members_go_through_their_rows_in_the_order_of_their_own_kernel(rows, differ_by):
@@ -286,6 +286,7 @@ def test_positions_keep_their_dtype(x64, dtype):
     )
 
 
+@pytest.mark.full
 def test_runs_are_saved(tmp_path):
     stack = ewsg.stack(kernels_of("svrg"))
     runs = run(stack)

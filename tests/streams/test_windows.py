@@ -51,7 +51,7 @@ def draws(kernel, data, num_steps=60, **options):
     return sample(KEY, kernel, position, data, num_steps, **options)
 
 
-@pytest.mark.usual_parameters("subset", "svrg")
+@pytest.mark.usual_parameters("svrg")
 @pytest.mark.parametrize("name", [kernel(name) for name in KERNELS])
 def test_one_window_is_the_data(name):
     kernel = KERNELS[name]
@@ -60,6 +60,7 @@ def test_one_window_is_the_data(name):
     assert (here.gradient_evaluations, here.num_data) == (there.gradient_evaluations, there.num_data)
 
 
+@pytest.mark.full
 def test_one_window_is_the_data_of_chains_that_share_batches():
     there, here = (
         draws(uniform(), data, shared_minibatch=True, moments=ewsg.moments()) for data in (ROWS, ewsg.stream(ROWS))
