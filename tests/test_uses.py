@@ -1,4 +1,4 @@
-"""A step inside other people's programs: their jit, scan and vmap, donation, BlackJAX's loop, a TPU's compiler."""
+"""A step inside other people's programs: donation, BlackJAX's loop, a TPU's compiler."""
 
 import blackjax.util
 import jax
