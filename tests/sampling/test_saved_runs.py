@@ -7,6 +7,7 @@ import ewsg_jax as ewsg
 from tests.sampling import saved_runs
 
 
+@pytest.mark.usual_parameters("svrg_ld_epochs", "cv_uld", "flymc")
 @pytest.mark.parametrize("name", saved_runs.RUNS)
 def test_everything_comes_back_and_goes_on(name, tmp_path):
     samples = saved_runs.make(name, num_chains=2)
