@@ -386,6 +386,35 @@ def test_batches_of_an_epoch_are_subsets(x64, batch_size):
     close(matrix_of(covariance(as_jax(model.position), as_jax(model.data))), exact, 1e-12)
 
 
+@pytest.mark.parametrize("kind", ["covariance_tracking", "kept_covariance"])
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_a_position_may_be_more_exact_than_its_likelihood(x64, kind, structure):
+    """A leaf of float64 beside others, and a likelihood in float32: the covariance of the closed form."""
+    rows = np.random.default_rng(3).normal(size=(8, 2))
+
+    def log_likelihood(position, row):
+        there = position["wide"].astype(jnp.float32) + position["narrow"]
+        return -0.5 * jnp.sum((row - there) ** 2)
+
+    position = {"narrow": jnp.zeros(2, jnp.float32), "wide": jnp.zeros(2, jnp.float64)}
+    posterior = ewsg.Posterior(log_likelihood, lambda position: 0.0)
+    estimator = getattr(ewsg.gradients, kind)(posterior, batch_size=2, **STRUCTURES[structure])
+    data = jnp.asarray(rows, jnp.float32)
+
+    @quick_jit
+    def reported(position, data):
+        memory = estimator.init(jax.random.key(0), position, data)
+        # Of a low rank the basis turns towards the leading directions.
+        reset = lambda _, memory: estimator.refresh((), memory, jnp.int32(0), position, data)[0]
+        memory = jax.lax.fori_loop(0, 20, reset, memory)
+        return estimator.propose(Batch(jnp.array([0, 1])), memory, position, data, no_weight)[0].covariance
+
+    found = matrix_of(jax.device_get(reported(position, data)))
+    exact = np.tile(8 * 8 / 2 * np.cov(rows.T, bias=True), (2, 2))
+    exact = np.diag(exact) if structure == "diagonal" else exact
+    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5 * np.abs(exact).max())
+
+
 def test_the_period_is_a_pass_by_default():
     for refresh_every, expected in ((None, 2), (5, 5), (lambda n: 3 * n, 18)):
         estimator = ewsg.gradients.covariance_tracking(
