@@ -130,7 +130,7 @@ class Kernel(Part, abc.ABC, Generic[P]):
 
         @property
         def step_size(self) -> Callable[[Array], Any]:
-            """`step_size(step)` is the h of the step after so many."""
+            """The step size used at step number `step`."""
             ...
 
     @abc.abstractmethod
@@ -142,7 +142,7 @@ class Kernel(Part, abc.ABC, Generic[P]):
         """Raise what is wrong with a position and data, by type, shape and dtype."""
 
     def check_numbers(self) -> None:
-        """Raise that this is several kernels, made under `vmap`, not one."""
+        """Raise if the kernel's leaves are batched, as those of kernels made under `vmap` are."""
         parts = jax.tree_util.tree_leaves_with_path(self, is_leaf=lambda part: isinstance(part, Constant))
         for path, part in parts:
             if isinstance(part, Constant) and np.ndim(part.value):
@@ -175,8 +175,8 @@ class Kernel(Part, abc.ABC, Generic[P]):
             data: a tree of arrays that share their leading axis n.
 
         Raises:
-            TypeError, ValueError: the key is none, the state is not one of this kernel, or the data do not go
-                with it. The checks are made while tracing, and cost nothing in compiled code.
+            TypeError, ValueError: the key is not a PRNG key, the state is not one of this kernel, or the data do
+                not go with it. The checks are made while tracing, and cost nothing in compiled code.
         """
         _check_step(self, key, state, data)
         return self.transition(self.draw(key, state, data), state, data)

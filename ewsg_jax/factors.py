@@ -19,7 +19,7 @@ TAKES = (
 
 
 class LowRank(NamedTuple):
-    """The inverse mass D^½ (I + U (Λ − I) Uᵀ) D^½ over the d numbers of a position, raveled leaf after leaf.
+    """The inverse mass D^½ (I + U (Λ − I) Uᵀ) D^½ over the d parameters of a position in `ravel_pytree` order.
 
     Attributes:
         diagonal: of D, positive, shape (d,).

@@ -76,7 +76,7 @@ class Pair(Kernel[P]):
 
     @property
     def step_size(self) -> Callable[[Array], Any]:
-        """`step_size(step)` is the h of the step after so many."""
+        """The step size used at step number `step`."""
         return self.dynamics.step_size_at
 
     def evaluations(self, data: Data) -> Evaluations:
@@ -107,7 +107,7 @@ def kernel(dynamics: Dynamics[Any], estimator: GradientEstimator[P]) -> Kernel[P
         estimator: one of `ewsg_jax.gradients`.
 
     Raises:
-        TypeError: an argument is of the wrong kind.
+        TypeError: an argument has the wrong type or value.
         ValueError: the estimator asks for a frozen noise that the dynamics does not have, or does not report the
             covariance that the dynamics needs.
 

@@ -56,7 +56,7 @@ class Posterior(Generic[P]):
     the functions are annotated with, in all that is made of the posterior: `Kernel[Params]`. Data are of any type.
 
     Raises:
-        TypeError: an argument is of the wrong kind.
+        TypeError: an argument has the wrong type or value.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
@@ -143,7 +143,7 @@ class Posterior(Generic[P]):
             normalised: as for `Posterior`.
 
         Raises:
-            TypeError: an argument is of the wrong kind.
+            TypeError: an argument has the wrong type or value.
 
         Example:
             >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -265,7 +265,7 @@ class Posterior(Generic[P]):
         return seen.only_counted(-checked_residual(self.predictor.residual, predictors, seen.tree))
 
     def flat_row_gradients(self, position: P, rows: Data) -> Array:
-        """Return ∇Vᵢ of each row as a matrix (b, d), the d numbers of a position leaf after leaf."""
+        """Return ∇Vᵢ of each row as a matrix (b, d), the d parameters in `ravel_pytree` order."""
         return self.flat_rows(self.row_gradients(position, rows), rows)
 
     def flat_rows(self, row_gradients: PyTree, rows: Data) -> Array:

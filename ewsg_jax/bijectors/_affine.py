@@ -55,12 +55,12 @@ def affine(shift: Position, covariance: Any = 1.0) -> Bijector:
     Args:
         shift: m, a tree of floating-point arrays like the position.
         covariance: C > 0: a number, a tree of numbers like the position, a positive definite matrix (d, d) over the
-            position raveled leaf after leaf, or a `ewsg_jax.dynamics.LowRank`. L is its Cholesky factor, or its
+            position in `ravel_pytree` order, or a `ewsg_jax.dynamics.LowRank`. L is its Cholesky factor, or its
             root.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; when used, that the position is not like the shift,
-            or that the covariance does not fit it.
+        TypeError, ValueError: an argument has the wrong type or value; when used, that the position is not like the
+            shift, or that the covariance does not fit it.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg

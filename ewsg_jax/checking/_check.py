@@ -102,8 +102,8 @@ def check(
             `"data"` each has a part of the rows, and its share of every batch, drawn uniformly.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; there are fewer than eight draws of a chain, or
-            none that is finite; a coordinate never moves; the gradient is not finite at a draw.
+        TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight draws of a chain,
+            or none that is finite; a coordinate never moves; the gradient is not finite at a draw.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

@@ -31,7 +31,7 @@ def plot(title: str, panels: list[Panel], path: str | os.PathLike[str] | None) -
 
     Raises:
         ImportError: matplotlib is not installed.
-        TypeError: the path is none.
+        TypeError: the path is not a file path.
     """
     figure = pictures.blank(4.5 * len(panels), 3.6, path)
     figure.suptitle(title, fontsize=9, wrap=True)

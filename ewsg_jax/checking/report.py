@@ -211,7 +211,7 @@ class Report:
 
         Raises:
             ImportError: matplotlib is not installed.
-            TypeError: the path is none.
+            TypeError: the path is not a file path.
         """
         ratio, shift = vector(self.sd_ratio), vector(self.mean_shift)
         panels = [

@@ -75,7 +75,7 @@ class Standardisation:
             Weights of the same shape, and an intercept of that shape without the axis, float64.
 
         Raises:
-            TypeError, ValueError: an argument is of the wrong kind or shape.
+            TypeError, ValueError: an argument has the wrong type, value or shape.
         """
         w, b = _numbers("weights", weights), _numbers("intercept", intercept)
         takes = f"weights must have d = {len(self.mean)} numbers along the axis of features"

@@ -99,8 +99,8 @@ def control_variates(
             this library say of themselves, and False of other draws.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; there are fewer than eight draws of a chain, or
-            none that is finite; a coordinate never moves; the gradient is not finite at a draw;
+        TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight draws of a chain,
+            or none that is finite; a coordinate never moves; the gradient is not finite at a draw;
             there are fewer than four draws for each control variate.
 
     Example:

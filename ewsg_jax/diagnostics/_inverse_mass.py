@@ -48,8 +48,8 @@ def inverse_mass(samples: Samples, covariance: InverseMass, *, error_rate: float
         where no direction is told apart. In the precision of the position.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind, draws are not finite, or there are fewer than four
-            of a chain.
+        TypeError, ValueError: an argument has the wrong type or value, draws are not finite, or there are fewer
+            than four of a chain.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

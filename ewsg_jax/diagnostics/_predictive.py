@@ -53,9 +53,9 @@ def log_predictive_density(
         An array of shape (n,).
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind, the log likelihood fails on this position and these
-            rows, the rows hold what the model does not know (as `Posterior.check`), the run kept no draws, or the
-            posterior was made with `normalised=False`.
+        TypeError, ValueError: an argument has the wrong type or value, the log likelihood fails on this position
+            and these rows, the rows hold what the model does not know (as `Posterior.check`), the run kept no
+            draws, or the posterior was made with `normalised=False`.
         AttributeError: the run kept something else than positions.
 
     Example:
@@ -84,7 +84,7 @@ def predictive(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) ->
         chunk_size: rows evaluated at once.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind, or the run kept no draws.
+        TypeError, ValueError: an argument has the wrong type or value, or the run kept no draws.
         AttributeError: the run kept something else than positions.
 
     Example:
@@ -136,7 +136,7 @@ def trajectory(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) ->
         chunk_size: rows evaluated at once.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind, or the run kept no draws.
+        TypeError, ValueError: an argument has the wrong type or value, or the run kept no draws.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

@@ -103,7 +103,7 @@ class Summary:
             path: of the file; one that exists is replaced. Numbers are read back as they are, `nan` for NaN.
 
         Raises:
-            TypeError: the path is none.
+            TypeError: the path is not a file path.
             OSError: the file cannot be written.
         """
         _to_csv(path, self.names, self.columns())
@@ -138,7 +138,7 @@ def summary(samples: Samples, names: Names = None, *, quantiles: Sequence[float]
         quantiles: their probabilities, from 0 to 1, such as (0.05, 0.5, 0.95); default none.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind, or there are more than 10,000 coordinates.
+        TypeError, ValueError: an argument has the wrong type or value, or there are more than 10,000 coordinates.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -351,7 +351,7 @@ def _to_csv(path: Any, names: Sequence[str], columns: dict[str, np.ndarray]) -> 
     """Write columns to a file, a line for each name.
 
     Raises:
-        TypeError: the path is none.
+        TypeError: the path is not a file path.
         OSError: the file cannot be written.
     """
     text = io.StringIO()

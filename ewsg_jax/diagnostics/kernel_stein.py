@@ -96,8 +96,8 @@ def kernel_stein_discrepancy(
             this library say of themselves, and False of other draws.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; there are fewer than eight draws of a chain, or
-            none that is finite; a coordinate never moves; the gradient is not finite at a draw.
+        TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight draws of a chain,
+            or none that is finite; a coordinate never moves; the gradient is not finite at a draw.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

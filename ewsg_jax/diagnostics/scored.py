@@ -36,7 +36,7 @@ def scored(
     """Check what all of them take; return the draws that are looked at, and ∇V/T there.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind, or there is no gradient at a draw.
+        TypeError, ValueError: an argument has the wrong type or value, or there is no gradient at a draw.
     """
     _check.key(key)
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")

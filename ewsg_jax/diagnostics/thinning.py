@@ -104,8 +104,8 @@ def stein_thinning(
         rows: how they are drawn, as in `ewsg_jax.check`.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; there are fewer than eight draws of a chain, or
-            none that is finite; a coordinate never moves; the gradient is not finite at a draw.
+        TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight draws of a chain,
+            or none that is finite; a coordinate never moves; the gradient is not finite at a draw.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

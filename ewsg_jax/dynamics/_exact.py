@@ -100,7 +100,7 @@ def exact(
             after leaf, or a `LowRank`: v is then the velocity of L⁻¹θ, C = L Lᵀ.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind.
+        TypeError, ValueError: an argument has the wrong type or value.
 
     Example:
         >>> import ewsg_jax as ewsg

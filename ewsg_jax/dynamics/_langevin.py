@@ -85,7 +85,7 @@ def langevin(
             With the covariance of the posterior every direction has width 1.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind.
+        TypeError, ValueError: an argument has the wrong type or value.
 
     Example:
         >>> import ewsg_jax as ewsg

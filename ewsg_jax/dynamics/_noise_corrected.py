@@ -74,12 +74,12 @@ def noise_corrected(
             leaf, its diagonal (d,), or what `ewsg_jax.gradients.covariance_at` returns; it then goes with any
             estimator. None: as the estimator reports it.
         inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive definite matrix
-            (d, d) over the position raveled leaf after leaf; or a `LowRank`. The momentum of the state is that of
+            (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The momentum of the state is that of
             L⁻¹θ, C = L Lᵀ.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; from `ewsg_jax.kernel`, an estimator that does not
-            report its covariance where none is given; at `init`, one given that does not fit the position.
+        TypeError, ValueError: an argument has the wrong type or value; from `ewsg_jax.kernel`, an estimator that
+            does not report its covariance where none is given; at `init`, one given that does not fit the position.
 
     Example:
         >>> import ewsg_jax as ewsg

@@ -82,8 +82,8 @@ def noise_reduced(
             estimator. Chen et al.'s B̂ is `h * covariance / 2`. None: as the estimator reports it.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; from `ewsg_jax.kernel`, exponential weights, which
-            need noise in every direction, or an estimator that does not report its covariance where none is
+        TypeError, ValueError: an argument has the wrong type or value; from `ewsg_jax.kernel`, exponential weights,
+            which need noise in every direction, or an estimator that does not report its covariance where none is
             given; at `init`, one given that does not fit the position.
 
     Example:

@@ -107,12 +107,12 @@ def palindrome(
         friction: γ > 0 per unit of time, likewise.
         temperature: T > 0, likewise.
         inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive definite matrix
-            (d, d) over the position raveled leaf after leaf; or a `LowRank`. The momentum of the state is that of
+            (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The momentum of the state is that of
             L⁻¹θ, C = L Lᵀ.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; the letters would take more gradients than one a
-            step, or noise that moves the position before it.
+        TypeError, ValueError: an argument has the wrong type or value; the letters would take more gradients than
+            one a step, or noise that moves the position before it.
 
     References:
         B. Leimkuhler and C. Matthews, Rational construction of stochastic numerical methods for molecular sampling,

@@ -192,7 +192,7 @@ def preconditioned(
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind.
+        TypeError, ValueError: an argument has the wrong type or value.
 
     Example:
         >>> import ewsg_jax as ewsg

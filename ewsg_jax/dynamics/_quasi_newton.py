@@ -186,7 +186,7 @@ def quasi_newton(
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind.
+        TypeError, ValueError: an argument has the wrong type or value.
 
     Example:
         >>> import ewsg_jax as ewsg

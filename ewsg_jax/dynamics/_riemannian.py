@@ -40,7 +40,7 @@ class RiemannianState(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """The state, G⁻¹, its factor L and Γ/T, of the d numbers leaf after leaf; a diagonal matrix has shape (d,)."""
+    """The state, G⁻¹, its factor L and Γ/T, in `ravel_pytree` order; a diagonal matrix has shape (d,)."""
 
     state: RiemannianState
     inverse_metric: Array
@@ -143,7 +143,7 @@ def riemannian(
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; in a step, that a function fails or returns
+        TypeError, ValueError: an argument has the wrong type or value; in a step, that a function fails or returns
             something of another shape. A metric that is not positive definite makes the state NaN.
 
     Example:
@@ -164,7 +164,7 @@ def riemannian(
 
 
 def _flat(tree: PyTree) -> Array:
-    """Return the d numbers leaf after leaf, at least in float32."""
+    """Return the d parameters in `ravel_pytree` order, at least in float32."""
     return ravel_pytree(_tree.widened(tree))[0]
 
 

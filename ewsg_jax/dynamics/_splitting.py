@@ -58,11 +58,11 @@ def splitting(
         friction: γ > 0 per unit of time, likewise.
         temperature: T > 0, likewise.
         inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive definite matrix
-            (d, d) over the position raveled leaf after leaf; or a `LowRank`. The momentum of the state is that of
+            (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The momentum of the state is that of
             L⁻¹θ, C = L Lᵀ.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind.
+        TypeError, ValueError: an argument has the wrong type or value.
 
     Example:
         >>> import ewsg_jax as ewsg

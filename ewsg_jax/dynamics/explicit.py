@@ -108,7 +108,7 @@ def semi_implicit(
             width 1. The momentum of the state is that of L⁻¹θ, C = L Lᵀ.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind.
+        TypeError, ValueError: an argument has the wrong type or value.
 
     Example:
         >>> import ewsg_jax as ewsg
@@ -133,11 +133,11 @@ def euler(
         temperature: T > 0, likewise.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
         inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive definite matrix
-            (d, d) over the position raveled leaf after leaf; or a `LowRank`. The momentum of the state is that of
+            (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The momentum of the state is that of
             L⁻¹θ, C = L Lᵀ.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind.
+        TypeError, ValueError: an argument has the wrong type or value.
 
     Example:
         >>> import ewsg_jax as ewsg

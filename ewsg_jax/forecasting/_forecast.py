@@ -60,9 +60,9 @@ def forecast(
             where the likelihood masks what is missing.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; the mode is none; the kernel is exact, or has a
-            dynamics (preconditioned, quasi_newton) or an estimator (epochs, SVRG's option I, your own) of which no
-            forecast is known.
+        TypeError, ValueError: an argument has the wrong type or value; the mode is not a `Mode`; the kernel is
+            exact, or has a dynamics (preconditioned, quasi_newton) or an estimator (epochs, SVRG's option I, your
+            own) of which no forecast is known.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

@@ -27,7 +27,7 @@ class Forecast:
             law was found, and above 1,000 numbers.
         autocorrelation_time: steps over which a coordinate forgets, 1 + 2 Σ of its autocorrelations, a tree like
             the position: so many steps are worth one independent draw for its mean.
-        covariance: of the chain's law over the d numbers of the position, leaf after leaf, shape (d, d);
+        covariance: of the chain's law over the d parameters of the position in `ravel_pytree` order, shape (d, d);
             None above 1,000 numbers.
         target: the covariance of the target by the same reckoning, shape (d, d): the inverse of the curvature that
             its own law sees; None likewise.

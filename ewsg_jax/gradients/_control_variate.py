@@ -86,8 +86,8 @@ def control_variate(
         chunk_size: rows that the full gradient takes at once.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; at `init`, a centre that is not shaped like the
-            position.
+        TypeError, ValueError: an argument has the wrong type or value; at `init`, a centre that is not shaped like
+            the position.
 
     Example:
         >>> import ewsg_jax as ewsg

@@ -92,7 +92,7 @@ def covariance_at(
         The covariance, in units of ∇V squared: eigenvalues and vectors, or the diagonal.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind or does not fit the posterior.
+        TypeError, ValueError: an argument has the wrong type or value, or does not fit the posterior.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg

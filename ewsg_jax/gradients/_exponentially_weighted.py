@@ -169,7 +169,7 @@ def exponentially_weighted(
             or (False) with a new one (Algorithm 1). Each chain then keeps a batch's row numbers.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind.
+        TypeError, ValueError: an argument has the wrong type or value.
 
     Example:
         >>> import ewsg_jax as ewsg

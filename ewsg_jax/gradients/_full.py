@@ -47,7 +47,7 @@ def full(posterior: Posterior[P], *, chunk_size: int = CHUNK_SIZE) -> Full[P]:
         chunk_size: rows taken at once; memory is bounded by one chunk (times the chains under `vmap`).
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind.
+        TypeError, ValueError: an argument has the wrong type or value.
 
     Example:
         >>> import ewsg_jax as ewsg

@@ -107,7 +107,7 @@ def kept_covariance(
         chunk_size: rows that a reset takes at once.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind.
+        TypeError, ValueError: an argument has the wrong type or value.
 
     Example:
         >>> import ewsg_jax as ewsg

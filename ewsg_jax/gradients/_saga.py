@@ -148,7 +148,8 @@ def saga(
         memory_limit: bytes that the tables of all chains may take; a run that needs more is refused.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; at `init`, a table larger than `memory_limit`.
+        TypeError, ValueError: an argument has the wrong type or value; at `init`, a table larger than
+            `memory_limit`.
 
     Example:
         >>> import ewsg_jax as ewsg

@@ -103,7 +103,7 @@ def stratified(
         num_strata: how many strata there are; some may be empty.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; at `init`, labels that are none.
+        TypeError, ValueError: an argument has the wrong type or value; at `init`, labels that are not such numbers.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg

@@ -154,7 +154,7 @@ def svrg(
         chunk_size: rows that a full gradient takes at once.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind.
+        TypeError, ValueError: an argument has the wrong type or value.
 
     Example:
         >>> import ewsg_jax as ewsg

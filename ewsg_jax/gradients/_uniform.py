@@ -55,7 +55,7 @@ def uniform(posterior: Posterior[P], *, batch_size: int, replace: bool = True, r
             the same `batch_size`. With all but `"random"` `replace` must be True.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; at `init`, a batch larger than n
+        TypeError, ValueError: an argument has the wrong type or value; at `init`, a batch larger than n
             where no row comes twice.
 
     References:

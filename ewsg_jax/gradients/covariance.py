@@ -17,7 +17,7 @@ OfEigenvalues = Callable[[Array], Array]
 
 
 class Covariance(NamedTuple):
-    """A symmetric matrix over the d numbers of a position, raveled leaf after leaf.
+    """A symmetric matrix over the d parameters of a position in `ravel_pytree` order.
 
     Attributes:
         matrix: dense, shape (d, d); its diagonal, shape (d,); or its part in the basis, shape (r, r), or (r,) where

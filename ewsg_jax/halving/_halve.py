@@ -74,8 +74,8 @@ def halve(
         Means and standard deviations at h and h/2, their difference, what it says of the bias, and what is right.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind, the order of the kernel's bias is not known, or too
-            few pairs of chains stay finite.
+        TypeError, ValueError: an argument has the wrong type or value, the order of the kernel's bias is not known,
+            or too few pairs of chains stay finite.
         KeyboardInterrupt: the run was interrupted.
 
     References:

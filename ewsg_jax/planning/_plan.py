@@ -84,7 +84,7 @@ def plan(
         warned of (RuntimeWarning).
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; nothing that is allowed fits.
+        TypeError, ValueError: an argument has the wrong type or value; nothing that is allowed fits.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

@@ -20,7 +20,7 @@ def plot(
 
     Raises:
         ImportError: matplotlib is not installed.
-        TypeError: the path is none.
+        TypeError: the path is not a file path.
     """
     shown = [each for each in candidates if each.batch_size][::-1]
     figure = pictures.blank(9, 1.2 + 0.22 * max(1, len(shown)), path)

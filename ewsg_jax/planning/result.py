@@ -143,7 +143,7 @@ class Plan:
 
         Raises:
             ImportError: matplotlib is not installed.
-            TypeError: the path is none.
+            TypeError: the path is not a file path.
         """
         return plot(repr(self.kernel), self.table, self.ess, self.tolerance, path)
 

@@ -39,7 +39,7 @@ def cluster(
         Whole numbers from 0 to k − 1, int32, shape (n,).
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind.
+        TypeError, ValueError: an argument has the wrong type or value.
         ImportError: scikit-learn is not installed.
 
     Example:

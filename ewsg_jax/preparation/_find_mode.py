@@ -97,7 +97,8 @@ def find_mode(
         The point, with a report of convergence; not to have converged is warned of (RuntimeWarning).
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind, or the potential is not finite at the position.
+        TypeError, ValueError: an argument has the wrong type or value, or the potential is not finite at the
+            position.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

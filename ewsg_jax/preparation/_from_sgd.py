@@ -49,7 +49,7 @@ def from_sgd(learning_rate: float, momentum: float = 0.0, weight_decay: float = 
         The three numbers.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind or out of its range.
+        TypeError, ValueError: an argument has the wrong type or value or out of its range.
 
     Example:
         >>> import ewsg_jax as ewsg

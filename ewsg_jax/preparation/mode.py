@@ -52,7 +52,7 @@ class Mode(NamedTuple, Generic[P]):
 
     @property
     def covariance(self) -> np.ndarray | LowRank:
-        """(∇²V)⁻¹ over the d numbers of the position, leaf after leaf.
+        """(∇²V)⁻¹ over the d parameters of the position in `ravel_pytree` order.
 
         A matrix (d, d) in float64 up to 1,000 numbers; above that a `dynamics.LowRank`, in which all directions but
         those of largest curvature are of one width in units of the coordinates.

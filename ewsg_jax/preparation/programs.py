@@ -23,7 +23,7 @@ PRODUCTS_AT_ONCE = 16
 
 
 class Layout(NamedTuple):
-    """How a position is a vector of d numbers, leaf after leaf; hashable.
+    """How a position is a vector of d numbers in `ravel_pytree` order; hashable.
 
     Attributes:
         structure: of the tree.
@@ -62,7 +62,7 @@ class Layout(NamedTuple):
 
 
 def vector(tree: Position) -> np.ndarray:
-    """Return the numbers of a tree, leaf after leaf, float64, on the host."""
+    """Return the numbers of a tree in `ravel_pytree` order, float64, on the host."""
     return np.concatenate([np.asarray(x).astype(np.float64).ravel() for x in jax.tree.leaves(tree)])
 
 

@@ -34,7 +34,7 @@ class Start(Generic[P]):
             width: in the place of the start's own.
 
         Raises:
-            TypeError, ValueError: an argument is of the wrong kind.
+            TypeError, ValueError: an argument has the wrong type or value.
         """
         _check.key(key)
         if width is not None:

@@ -26,7 +26,7 @@ def leverage(inputs: Array | np.ndarray, covariance: Array | np.ndarray) -> RowP
             diagonal (d,).
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind.
+        TypeError, ValueError: an argument has the wrong type or value.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg

@@ -29,7 +29,7 @@ def row_law(batch_size: int, replace: bool, rows: Rows) -> RowLaw:
             `batch_size`.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind.
+        TypeError, ValueError: an argument has the wrong type or value.
     """
     batch_size = _check.integer("batch_size", batch_size)
     _check.boolean("replace", replace)

@@ -134,7 +134,7 @@ def moments(
             `"next_step_size"`: with that of the step that leaves it (Welling & Teh 2011, eq. 11).
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind.
+        TypeError, ValueError: an argument has the wrong type or value.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

@@ -166,8 +166,8 @@ def sample(
         last finite position, with a warning, and the others go on unchanged; when none is left the run ends.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind, or `seconds` are over before a draw is kept; the
-            message names it.
+        TypeError, ValueError: an argument has the wrong type or value, or `seconds` are over before a draw is kept;
+            the message names it.
         ValueError: with several processes also that they were given different things; it names them.
         OSError, ValueError: the first rows of a stream cannot be read, or are wrong; later ones end the run.
 
@@ -290,8 +290,8 @@ def resume(
             cut into as many parts as they were, of which each device along `"data"` has one or several.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; the path is of no checkpoint, or of a damaged one;
-            the kernel, the data or what is kept are others than those of the run.
+        TypeError, ValueError: an argument has the wrong type or value; the path is of no checkpoint, or of a
+            damaged one; the kernel, the data or what is kept are others than those of the run.
         OSError: a file cannot be read or written.
 
     Example:

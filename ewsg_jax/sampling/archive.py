@@ -102,7 +102,7 @@ def write(path: Any, holds: str, about: Mapping[str, Any], arrays: Mapping[str, 
         arrays: by name, such as `entries` returns; numbers of every dtype, and typed PRNG keys.
 
     Raises:
-        TypeError, ValueError: the path is none, or an array holds objects.
+        TypeError, ValueError: the path is not a file path, or an array holds objects.
         OSError: the file cannot be written.
     """
     encoded = {name: _encoded(value) for name, value in arrays.items()}

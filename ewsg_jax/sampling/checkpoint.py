@@ -91,8 +91,8 @@ def read(path: Any, position: Position | None) -> Earlier | Batches:
         position: a tree of the structure of the run's position, needed where its classes are not in the file.
 
     Raises:
-        TypeError, ValueError: the path is none, or not of a checkpoint; a file is missing or damaged; or `position`
-            is missing or does not fit.
+        TypeError, ValueError: the path is not a file path, or not of a checkpoint; a file is missing or damaged; or
+            `position` is missing or does not fit.
         OSError: a file cannot be read.
     """
     file = path_of(path) / RUN
@@ -166,7 +166,7 @@ class CheckpointWriter:
         """Look at the folder, and tidy it; of several processes the first one does, and writes.
 
         Raises:
-            TypeError, ValueError: the path is none, or a run is there already.
+            TypeError, ValueError: the path is not a file path, or a run is there already.
         """
         self._folder, self._plan, self._head = path_of(request.checkpoint, "checkpoint"), plan, head
         self._clock = clock or Clock()

@@ -45,9 +45,9 @@ def predict(
         `keep_draws` they have leading axes (chain, draw).
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; the function fails on one draw, or returns integers
-            or booleans, which have no mean in their own dtype (with `keep_draws` they are returned as they are);
-            there are no draws.
+        TypeError, ValueError: an argument has the wrong type or value; the function fails on one draw, or returns
+            integers or booleans, which have no mean in their own dtype (with `keep_draws` they are returned as they
+            are); there are no draws.
 
     Example:
         >>> import jax.numpy as jnp, numpy as np

@@ -70,7 +70,7 @@ def check(request: Request) -> Request:
     """Check each argument by itself, and return the request with its data as arrays of JAX.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; the message names it.
+        TypeError, ValueError: an argument has the wrong type or value; the message names it.
     """
     _check_on_host(request)
     kernel, data = request.kernel, request.data

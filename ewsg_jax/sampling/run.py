@@ -39,7 +39,7 @@ def checked(request: Request) -> Request:
     """Check each argument by itself; return the request for one kernel, with its data as arrays of JAX.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind; the message names it.
+        TypeError, ValueError: an argument has the wrong type or value; the message names it.
     """
     if request.checkpoint is not None:
         path_of(request.checkpoint, "checkpoint")

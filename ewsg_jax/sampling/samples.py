@@ -204,7 +204,7 @@ class Samples(Generic[P]):
             chunk_size: draws evaluated at once; default as many as fit in 64 MiB.
 
         Raises:
-            TypeError, ValueError: an argument is of the wrong kind, or there are no draws.
+            TypeError, ValueError: an argument has the wrong type or value, or there are no draws.
         """
         draws, finite = self.draws, self.is_finite
         # One chain that blew up would spoil a mean; where none is left, that shows in it.
@@ -222,8 +222,8 @@ class Samples(Generic[P]):
             path: of the file, usually ending in `.npz`.
 
         Raises:
-            TypeError: the path is none; or there is a tree among what was kept with classes in it, such as a named
-                tuple, that is no tree of the position's structure.
+            TypeError: the path is not a file path; or there is a tree among what was kept with classes in it, such
+                as a named tuple, that is no tree of the position's structure.
             AttributeError: the samples were loaded without their states.
             OSError: the file cannot be written.
         """
@@ -357,8 +357,8 @@ def load(
         data: of the run, given with the kernel: together they tell the structure of the states.
 
     Raises:
-        TypeError, ValueError: the path is none, the file is not one of samples or is damaged, or another argument
-            is missing or is not that of the run.
+        TypeError, ValueError: the path is not a file path, the file is not one of samples or is damaged, or another
+            argument is missing or is not that of the run.
         OSError: the file cannot be read.
 
     Example:

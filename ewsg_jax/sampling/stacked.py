@@ -166,7 +166,7 @@ class StackedSamples(Generic[P]):
 
         Raises:
             ImportError: matplotlib is not installed.
-            TypeError, ValueError: the path is none; or no draws were kept.
+            TypeError, ValueError: the path is not a file path; or no draws were kept.
         """
         if self.whole.draws is None or not self.whole.num_draws:
             raise ValueError("plot must have draws; got a run that kept none")
@@ -257,7 +257,7 @@ def plot(
 
     Raises:
         ImportError: matplotlib is not installed.
-        TypeError: the path is none.
+        TypeError: the path is not a file path.
     """
     figure = pictures.blank(9, 3.6, path)
     figure.suptitle(title, fontsize=8, wrap=True)

@@ -70,8 +70,8 @@ def stack_data(
         What `sample` takes as data; what it then returns is a `StackedSamples`, a run for each data set.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind: the data sets differ by more than their lengths,
-            are empty, or the labels are not one for each.
+        TypeError, ValueError: an argument has the wrong type or value: the data sets differ by more than their
+            lengths, are empty, or the labels are not one for each.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

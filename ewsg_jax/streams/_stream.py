@@ -239,7 +239,7 @@ def stream(
         rows: a function of some rows, NumPy arrays with a leading axis, that returns the data that the model takes.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind.
+        TypeError, ValueError: an argument has the wrong type or value.
         OSError: a file cannot be read.
         ImportError: there are Parquet files, and no pyarrow.
 
