@@ -31,6 +31,7 @@ from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import Randomness
 from ewsg_jax.sampling import chunks
+from tests.parts import as_drawn
 
 # Before the first computation: two devices, so that sharding is tested everywhere.
 jax.config.update("jax_num_cpu_devices", 2)
@@ -225,7 +226,7 @@ def _maps(kernel, start, some_noise, data, batches):
     def step(z, noise, batch):
         parts = dict(zip(names, z.reshape(len(names), dimension), strict=True))
         state = start._replace(dynamics=start.dynamics._replace(**parts))
-        moved, _ = kernel.transition(Randomness(batch, unravel(noise)), state, data)
+        moved, _ = kernel.transition(Randomness(as_drawn(batch), unravel(noise)), state, data)
         return jnp.concatenate([getattr(moved.dynamics, name) for name in names])
 
     z, other_z = jnp.linspace(-1.0, 1.5, len(names) * dimension), jnp.linspace(2.0, -3.0, len(names) * dimension)

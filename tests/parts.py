@@ -2,7 +2,24 @@
 
 import dataclasses
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 from ewsg_jax._module import module
+from ewsg_jax.gradients._svrg import SVRGDraw
+from ewsg_jax.gradients.index_chain import ChainDraw
+from ewsg_jax.rows import Batch
+
+
+def as_drawn(randomness):
+    """What an estimator draws, of row numbers (signed integers) that stand alone, in SVRG's or an index chain's."""
+    if isinstance(randomness, SVRGDraw):
+        return randomness._replace(batch=as_drawn(randomness.batch))
+    if isinstance(randomness, ChainDraw):
+        return randomness._replace(batches=as_drawn(randomness.batches))
+    is_array = isinstance(randomness, np.ndarray | jax.Array)
+    return Batch(randomness) if is_array and jnp.issubdtype(randomness.dtype, jnp.signedinteger) else randomness
 
 
 def altered(part, **replacements):

@@ -303,6 +303,6 @@ def test_batches_are_counted_once():
     model = bias.MODELS["location"]()
     case = bias.case_of(model, "sgld", "", 2, False)
     batches, p = bias_laws.listed_batches(case)
-    found = {tuple(rows): weight for rows, weight in zip(np.asarray(batches).tolist(), p, strict=True)}
+    found = {tuple(rows): weight for rows, weight in zip(np.asarray(batches.indices).tolist(), p, strict=True)}
     ordered = [tuple(sorted(rows)) for rows in itertools.product(range(6), repeat=2)]
     assert found == pytest.approx({rows: ordered.count(rows) / 36 for rows in ordered})

@@ -6,6 +6,7 @@ A sweep repeats an epoch backwards. The law over one period of R or 2R steps fol
 adding batches up, and is that of itself one period later.
 """
 
+import dataclasses
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -43,7 +44,7 @@ def affine(kernel: ewsg.Kernel, data: Any, batch_size: int) -> Affine:
 
     def step(z: Any, noise: Any, start: Any) -> Any:
         before = own._replace(**{name: z[i : i + 1] for i, name in enumerate(names)})
-        randomness = drawn._replace(noise=keep(noise), batch=start)
+        randomness = drawn._replace(noise=keep(noise), batch=dataclasses.replace(drawn.batch, start=start))
         after: Any = kernel.transition(randomness, state._replace(dynamics=before), data)[0].dynamics
         return jnp.concatenate([getattr(after, name) for name in names])
 

@@ -51,6 +51,7 @@ class Langevin(Dynamics[LangevinState]):
         return LangevinState(position, jnp.int32(0))
 
     def coefficients(self, step: Array) -> Coefficients:
+        """Return what the update and the weight multiply by at a step: scalars."""
         h, t = self.step_size(step), self.temperature(step)
         return Coefficients(-h, jnp.sqrt(2 * h * t), jnp.sqrt(h / (2 * t)))
 

@@ -101,6 +101,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
         return _random.noise(noise_key, state.position, self.noise), signs
 
     def coefficients(self, step: Array) -> Coefficients:
+        """Return what the update and the weight multiply by at a step: scalars."""
         h, t = self.step_size(step), self.temperature(step)
         return Coefficients(h, t, 2 * h * t, -jnp.sqrt(h * t / 2), jnp.sqrt(h / (2 * t)), 1 - self.decay)
 

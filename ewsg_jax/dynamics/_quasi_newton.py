@@ -113,6 +113,7 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
         return self.step_size(step - step % self.memory_size)
 
     def coefficients(self, step: Array) -> Coefficients:
+        """Return what the update and the weight multiply by at a step: scalars."""
         h, t = self.step_size_at(step), self.temperature(step)
         return Coefficients(-h, jnp.sqrt(2 * h * t), jnp.sqrt(h / (2 * t)))
 

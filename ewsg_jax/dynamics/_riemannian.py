@@ -77,6 +77,7 @@ class Riemannian(Dynamics[RiemannianState]):
         return RiemannianState(position, jnp.int32(0))
 
     def coefficients(self, step: Array) -> Coefficients:
+        """Return what the update and the weight multiply by at a step: scalars."""
         h, t = self.step_size(step), self.temperature(step)
         return Coefficients(-h, t, jnp.sqrt(2 * h * t), -jnp.sqrt(h * t / 2), jnp.sqrt(h / (2 * t)))
 

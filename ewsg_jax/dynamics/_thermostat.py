@@ -70,6 +70,7 @@ class Thermostat(Dynamics[ThermostatState]):
         return ThermostatState(position, momentum, jnp.asarray(self.friction(first), dtype), first)
 
     def coefficients(self, step: Array) -> Coefficients:
+        """Return what the update and the weight multiply by at a step: scalars."""
         h, gamma, t = self.step_size(step), self.friction(step), self.temperature(step)
         noise_scale = jnp.sqrt(2 * gamma * t)
         return Coefficients(h, t, -h, noise_scale, noise_scale * jnp.sqrt(h))

@@ -83,6 +83,7 @@ class Underdamped(Dynamics[UnderdampedState]):
         return UnderdampedState(position, _tree.zeros_like(position), jnp.int32(0))
 
     def coefficients(self, step: Array) -> Coefficients:
+        """Return what the update and the weight multiply by at a step: scalars."""
         h, gamma, t = self.step_size(step), self.friction(step), self.temperature(step)
         scales = Scales(h, gamma, t, jnp.sqrt(2 * gamma * t))
         return Coefficients(self.terms(scales), self.exponent(scales))

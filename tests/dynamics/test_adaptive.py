@@ -15,6 +15,7 @@ import ewsg_jax as ewsg
 from ewsg_jax.dynamics import PreconditionedState, RiemannianState, ThermostatState
 from ewsg_jax.gradients.index_chain import ChainDraw
 from tests import contract
+from tests.parts import as_drawn
 
 H, GAMMA, T, DAMPING, DECAY = 0.03, 1.3, 0.7, 0.2, 0.9
 
@@ -188,7 +189,7 @@ def test_a_weighted_batch_is_chosen_by_the_typed_weights(x64, name):
     @jax.vmap
     def end(pair, log_uniform):
         drawn = ChainDraw(pair[:, None], log_uniform[None])
-        return kernel.transition(ewsg.Randomness(drawn, noise), state, data)[0].position
+        return kernel.transition(ewsg.Randomness(as_drawn(drawn), noise), state, data)[0].position
 
     still = jax.tree.map(np.asarray, noise)
     for offset, chosen in ((-1e-9, pairs[:, 1]), (1e-9, pairs[:, 0])):

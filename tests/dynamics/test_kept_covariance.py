@@ -14,6 +14,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from tests.oracles import grid_laws
+from tests.parts import as_drawn
 
 X, Y = 0.6 * np.array([1.0, 0.5, -0.4, 1.5]), np.array([0.5, -1.2, 2.0, 0.1])
 SCALE, PRIOR_SCALE = 0.8, 2.0
@@ -74,7 +75,7 @@ def test_steps_are_those_typed(x64):
 
     @jax.jit
     def all_batches(state, noise, data):
-        after = lambda row: made.transition(ewsg.Randomness(row, noise), state, data)[0]
+        after = lambda row: made.transition(ewsg.Randomness(as_drawn(row), noise), state, data)[0]
         return jax.vmap(after)(jnp.arange(N)[:, None])
 
     anchor, rng = 0.0, np.random.default_rng(3)

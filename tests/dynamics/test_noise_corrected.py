@@ -19,6 +19,7 @@ from ewsg_jax.gradients.index_chain import ChainDraw
 from tests.chains import run
 from tests.oracles import index_chain, lyapunov
 from tests.oracles.gaussian import kl_divergence
+from tests.parts import as_drawn
 
 INTEGRATORS = ("semi_implicit", "euler")
 H, GAMMA, TEMPERATURE = 0.07, 1.7, 0.6
@@ -243,7 +244,7 @@ def test_a_weighted_batch_is_chosen_and_moved_with_the_added_friction(x64, froze
     @jax.vmap
     def moved(pair, log_uniform):
         drawn = ChainDraw(pair[:, None], log_uniform[None])
-        return kernel.transition(ewsg.Randomness(drawn, jnp.zeros(2)), state, data)[0].dynamics.momentum
+        return kernel.transition(ewsg.Randomness(as_drawn(drawn), jnp.zeros(2)), state, data)[0].dynamics.momentum
 
     for offset, chosen in ((-1e-9, pairs[:, 1]), (1e-9, pairs[:, 0])):
         expected = p - H * (gradients[chosen] + friction @ p)

@@ -9,6 +9,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from tests.oracles import lyapunov
+from tests.parts import as_drawn
 
 H, GAMMA, TEMPERATURE, LAMBDA = 0.3, 1.7, 0.6, 3.0
 CYCLES = {
@@ -175,7 +176,8 @@ def test_positions_are_those_of_the_scheme_that_keeps_its_gradient(x64, letters)
     state = state._replace(dynamics=state.dynamics._replace(momentum=jnp.asarray(p)))
 
     def step(state, randomness):
-        moved, _ = kernel.transition(ewsg.Randomness(*randomness), state, jnp.asarray(rows))
+        batch, noise = randomness
+        moved, _ = kernel.transition(ewsg.Randomness(as_drawn(batch), noise), state, jnp.asarray(rows))
         return moved, moved.position
 
     _, found = jax.lax.scan(step, state, (jnp.asarray(batches), drawn))

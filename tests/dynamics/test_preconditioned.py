@@ -14,6 +14,7 @@ import pytest
 import ewsg_jax as ewsg
 from tests.chains import run
 from tests.oracles import transition
+from tests.parts import as_drawn
 
 pytestmark = pytest.mark.usefixtures("optimised")
 
@@ -97,7 +98,7 @@ def run_both(correction, batch_size, steps=12):
         typed.step(rows, xi, signs)
         batch = () if batch_size is None else jnp.asarray(rows, jnp.int32)
         noise = (jnp.asarray(xi), jnp.asarray(signs)) if correction else jnp.asarray(xi)
-        state, info = transition_of(ewsg.Randomness(batch, noise), state, data)
+        state, info = transition_of(ewsg.Randomness(as_drawn(batch), noise), state, data)
     return state, info, typed, data
 
 

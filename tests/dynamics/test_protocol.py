@@ -168,7 +168,7 @@ def test_what_is_prepared_reaches_the_weight_and_the_move_and_probes_are_counted
         state.dynamics, estimate, frozen_noise
     )
     estimate, _ = estimator.propose(randomness.batch, (), state.position, DATA, weight_of_plain)
-    rows = np.asarray(estimate.batch)
+    rows = np.asarray(estimate.batch.indices)
     here, there = (
         np.asarray(posterior.prior_gradient(p) + posterior.batch_gradient(p, DATA, rows))
         for p in (state.position, state.position + 1)

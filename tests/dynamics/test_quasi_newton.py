@@ -17,7 +17,7 @@ from ewsg_jax.gradients import Estimate
 from ewsg_jax.gradients.index_chain import ChainDraw
 from tests.chains import run
 from tests.oracles import quasi_newton as oracle
-from tests.parts import altered
+from tests.parts import altered, as_drawn
 
 Z = 5.33  # two-sided 1e-7
 G = ewsg.gradients
@@ -219,7 +219,7 @@ LOG_UNIFORMS = np.log(RNG.random((STEPS, 1)))
 
 def test_steps_are_those_of_the_oracle(x64):
     kernel = ewsg.kernel(dynamics(), G.uniform(posterior(), batch_size=2))
-    draws = [Randomness(jnp.asarray(ROWS[t, 0]), jnp.asarray(NOISE[t])) for t in range(STEPS)]
+    draws = [Randomness(as_drawn(jnp.asarray(ROWS[t, 0])), jnp.asarray(NOISE[t])) for t in range(STEPS)]
     state, found = trajectory(kernel, draws)
     chain, skipped = oracle.Chain(START, *ARGUMENTS), 0
     for t in range(STEPS):
@@ -241,7 +241,7 @@ def test_steps_with_pairs_left_out(x64):
     )
     _, found = trajectory(
         ewsg.kernel(dynamics(), crooked),
-        [Randomness(jnp.asarray(ROWS[t, 0]), jnp.asarray(NOISE[t])) for t in range(STEPS)],
+        [Randomness(as_drawn(jnp.asarray(ROWS[t, 0])), jnp.asarray(NOISE[t])) for t in range(STEPS)],
     )
     chain, skipped = oracle.Chain(START, *ARGUMENTS), 0
     for t in range(STEPS):
@@ -266,7 +266,7 @@ def test_steps_with_anchors_are_those_of_the_oracle(x64, option):
         batch = blank.batch._replace(batch=jnp.asarray(ROWS[t, 0]))
         if option == "I":
             batch = batch._replace(word=jnp.asarray(words[t : t + 1]))
-        draws.append(Randomness(batch, jnp.asarray(NOISE[t])))
+        draws.append(Randomness(as_drawn(batch), jnp.asarray(NOISE[t])))
     _, found = trajectory(kernel, draws)
 
     chain, candidate, restarts = oracle.Chain(START, *ARGUMENTS), None, 0
@@ -301,7 +301,9 @@ def test_weighted_steps_are_those_of_the_oracle(x64, name):
     for t in range(STEPS):
         rows = jnp.asarray(ROWS[t])
         batches = rows if name == "uniform" else blank.batch.batches._replace(batch=rows)
-        draws.append(Randomness(ChainDraw(batches, jnp.asarray(LOG_UNIFORMS[t])), jnp.asarray(NOISE[t])))
+        draws.append(
+            Randomness(as_drawn(ChainDraw(as_drawn(batches), jnp.asarray(LOG_UNIFORMS[t]))), jnp.asarray(NOISE[t]))
+        )
     _, found = trajectory(kernel, draws)
 
     chain, accepted = oracle.Chain(START, *ARGUMENTS), 0
@@ -325,7 +327,7 @@ def test_weighted_steps_are_those_of_the_oracle(x64, name):
 def test_weight_is_the_exponent_of_the_noise(x64):
     """½‖x + √(h/2T) Sᵀ g‖² for every x that it takes, in a chain with pairs."""
     kernel = ewsg.kernel(dynamics(), G.uniform(posterior(), batch_size=2))
-    draws = [Randomness(jnp.asarray(ROWS[t, 0]), jnp.asarray(NOISE[t])) for t in range(9)]
+    draws = [Randomness(as_drawn(jnp.asarray(ROWS[t, 0])), jnp.asarray(NOISE[t])) for t in range(9)]
     state, _ = trajectory(kernel, draws)
     chain = oracle.Chain(START, *ARGUMENTS)
     for t in range(9):

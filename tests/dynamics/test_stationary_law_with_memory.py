@@ -17,6 +17,7 @@ from jax.flatten_util import ravel_pytree
 import ewsg_jax as ewsg
 from ewsg_jax.gradients._svrg import SVRGDraw
 from tests.oracles import enumeration, lyapunov, memory_laws
+from tests.parts import as_drawn
 
 EXACT = 1e-10
 
@@ -132,7 +133,7 @@ def maps_of(build, hs, problem, batches, stages=(0,), whole=True):
             def step(s, noise):
                 leaves = [x.reshape(shape) for x, shape in zip(jnp.split(s, splits), shapes, strict=True)]
                 start = put(leaves).at_step(stage)
-                moved, _ = kernel.transition(ewsg.Randomness(batch, unravel(noise)), start, data)
+                moved, _ = kernel.transition(ewsg.Randomness(as_drawn(batch), unravel(noise)), start, data)
                 return jnp.concatenate([jnp.ravel(x) for x in moving(moved, whole)[0]])
 
             s, other, no_noise = jnp.linspace(-1, 1.5, size), jnp.linspace(2, -3, size), jnp.zeros_like(some_noise)

@@ -9,6 +9,7 @@ from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
 from ewsg_jax import Randomness
+from tests.parts import as_drawn
 
 GAMMA, TEMPERATURE = 1.6, 0.7
 DYNAMICS = ("langevin", "euler", "semi_implicit", "splitting", "exact", "ABOBA", "BAOAB", "OBABO", "OABAO", "BUB")
@@ -45,7 +46,7 @@ def _maps(kernel, start, noise, data, batches):
     def step(z, noise, batch):
         position, whole, half = unravel(z)
         state = start._replace(dynamics=start.dynamics._replace(position=position, whole=whole, half=half))
-        moved, _ = kernel.transition(Randomness(batch, unravel_noise(noise)), state, data)
+        moved, _ = kernel.transition(Randomness(jax.tree.map(as_drawn, batch), unravel_noise(noise)), state, data)
         return ravel_pytree((moved.dynamics.position, moved.dynamics.whole, moved.dynamics.half))[0]
 
     def maps(batch):

@@ -8,6 +8,7 @@ import pytest
 import ewsg_jax as ewsg
 from benchmarks.papers.lagged_covariance import lagged_covariance
 from ewsg_jax.gradients.index_chain import ChainDraw
+from ewsg_jax.rows import Batch
 from tests.oracles import enumeration
 
 N, EVERY, STEPS = 5, 3, 8
@@ -61,7 +62,7 @@ def test_ewsg_vr_is_algorithm_two_as_it_is_printed(x64, batch_size, integrator):
         state = state._replace(dynamics=state.dynamics._replace(momentum=jnp.zeros(2)))
 
         def step(state, batch):
-            draw = ewsg.Randomness(ChainDraw(batch[None], jnp.zeros(0)), jnp.zeros(2))
+            draw = ewsg.Randomness(ChainDraw(Batch(batch[None]), jnp.zeros(0)), jnp.zeros(2))
             state, info = kernel.transition(draw, state, data)
             return state, (state.position, info.gradient_evaluations)
 
