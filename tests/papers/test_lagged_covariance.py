@@ -91,7 +91,7 @@ def test_each_structure_reports_the_covariance_of_the_last_step(structure):
     np.testing.assert_array_equal(before, 0 * before)
     for step in range(2 * EVERY):
         point = jnp.asarray(START + 0.1 * step, jnp.float32)
-        draw = jnp.array([step % N])
+        draw = Batch(jnp.array([step % N]))
         renewed, _, _ = jax.jit(estimator.refresh)(draw, memory, jnp.int32(step), point, data)
         last = at_once.covariance_of(memory.now, data)[0]
         estimate, update = estimator.propose(draw, renewed, point, data, lambda *a: 0.0)

@@ -64,7 +64,7 @@ def test_a_step_draws_from_it(x64, model, batch_size, replace):
     ends = np.append(0.0, np.cumsum(p[p > 0]))
     u = np.concatenate([ends[:-1] + 1e-8, ends[1:] - 1e-8, (ends[1:] + ends[:-1]) / 2])
     found = jax.device_get(run(jnp.log(jnp.asarray(u))))
-    number = np.all(found.batch[:, None] == s.batches, axis=2).argmax(axis=1)
+    number = np.all(found.batch.indices[:, None] == s.batches, axis=2).argmax(axis=1)
     np.testing.assert_array_equal(number, np.tile(np.flatnonzero(p > 0), 3))
     np.testing.assert_allclose(found.gradient, s.gradients[number], rtol=1e-11)
     of_law, chosen = p[p > 0], found.gradient[: np.count_nonzero(p)]
