@@ -87,10 +87,6 @@ class InMetric(Dynamics[Any]):
     def evaluation_point(self, state: Any) -> Position:
         return self._displaced(state, self.dynamics.evaluation_point(_at_origin(state)))
 
-    def with_evaluation_point(self, state: Any, point: Position) -> Any:
-        shift = _tree.combine((1, point), (-1, self.evaluation_point(state)))
-        return state._replace(position=_tree.combine((1, state.position), (1, shift)))
-
     def prepare(self, state: Any, prior_gradient: PriorGradient, data: Data) -> Any:
         return self.dynamics.prepare(state, prior_gradient, data)
 

@@ -76,8 +76,11 @@ class Dynamics(Part, abc.ABC, Generic[State]):
         raise NotImplementedError(f"{type(self).__name__} has no weight")
 
     def with_evaluation_point(self, state: State, point: Position) -> State:
-        """Return the state with its evaluation point moved there."""
-        return state._replace(position=point)
+        """Return the state with its evaluation point moved there, by as much as the position."""
+        if type(self).evaluation_point is Dynamics.evaluation_point:
+            return state._replace(position=point)
+        shift = _tree.combine((1, point), (-1, self.evaluation_point(state)))
+        return state._replace(position=_tree.combine((1, state.position), (1, shift)))
 
     def check(self, position: Position) -> None:
         """Raise ValueError where the dynamics does not go with a position."""

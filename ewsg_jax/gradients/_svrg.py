@@ -87,9 +87,9 @@ class SVRG(OfRows[P]):
 
     def draw(self, key: Key, data: Data, order: Order | None = None) -> SVRGDraw:
         if not self.restarts:
-            return SVRGDraw(self.law.draw(key, data, order), ())
+            return SVRGDraw(super().draw(key, data, order), ())
         batch_key, word_key = jax.random.split(key)
-        return SVRGDraw(self.law.draw(batch_key, data, order), _random.index_words(word_key, 1, 1)[:, 0])
+        return SVRGDraw(super().draw(batch_key, data, order), _random.index_words(word_key, 1, 1)[:, 0])
 
     def refresh(
         self, randomness: SVRGDraw, memory: SVRGMemory, step: Array, point: Position, data: Data

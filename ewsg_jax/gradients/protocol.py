@@ -11,7 +11,7 @@ from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
 from ewsg_jax.needs import EVERYTHING, Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import Batch
-from ewsg_jax.rows.law import Order, RowLaw
+from ewsg_jax.rows.law import Order, RowLaw, check_drawn
 
 
 class Estimate(NamedTuple):
@@ -209,7 +209,10 @@ class OfRows(GradientEstimator[P]):
         return self.gradient_on(estimate.batch, position, data)
 
     def draw(self, key: Key, data: Data, order: Order | None = None) -> PyTree:
-        return self.law.draw(key, data, order)
+        law = self.law
+        drawn = law.draw(key, data, order if law.ordered else None)
+        check_drawn(law, drawn, data)
+        return drawn
 
     def batches(self, data: Data) -> PyTree:
         return self.law.batches(data)

@@ -11,7 +11,9 @@ from ewsg_jax.gradients.protocol import OfRows
 from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.blocks import Blocks
+from ewsg_jax.rows.epochs import Epochs
 from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows
+from ewsg_jax.rows.independent import Subset
 from ewsg_jax.rows.named import Rows, row_law
 
 
@@ -68,6 +70,11 @@ def checked(
         raise ValueError(f"rows must be 'random' or 'epochs': a block's covariance is not tracked; got {rows!r}")
     if law.weighted:
         raise ValueError(f"rows must be 'random' or 'epochs': that of weighted rows is not tracked; got {rows!r}")
+    if not (law.independent or isinstance(law, Subset | Epochs)):
+        raise ValueError(
+            "rows must be 'random' or 'epochs', or a law that says independent = True: the covariance of dependent "
+            f"rows is not tracked; got {rows!r}"
+        )
     every = checked_period("refresh_every", refresh_every)
     _check.one_of("structure", structure, STRUCTURES)
     return {

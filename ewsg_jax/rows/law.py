@@ -4,6 +4,7 @@ import abc
 import math
 from typing import Any, ClassVar, NamedTuple
 
+from ewsg_jax import _check
 from ewsg_jax._module import Part, module, static
 from ewsg_jax._types import Array, Data, Key
 from ewsg_jax.needs import EVERYTHING, Need, parts_of
@@ -89,9 +90,43 @@ def is_ordered(part: Any) -> bool:
 
 
 def lists_batches(estimator: Any) -> bool:
-    """Return whether `batches` of an estimator can list them: those of its laws of rows."""
+    """Return whether `batches` of an estimator can list them: those of its laws of rows, as they are drawn."""
     laws = laws_of(estimator)
-    return bool(laws) and all(type(law).batches is not RowLaw.batches for law in laws)
+    own = [part for part in parts_of(estimator) if hasattr(type(part), "batches")]
+    return (
+        bool(laws)
+        and all(type(law).batches is not RowLaw.batches for law in laws)
+        # Where a class has a `draw` of its own, what another class lists may be other batches.
+        and all(_depth(part, "batches") <= _depth(part, "draw") for part in own)
+    )
+
+
+def _depth(part: Any, name: str) -> int:
+    """Return how many classes a method of a part is inherited through."""
+    return next(i for i, cls in enumerate(type(part).__mro__) if name in vars(cls))
+
+
+def check_drawn(law: RowLaw, drawn: Any, data: Data) -> None:
+    """Check, while tracing, that a law has drawn what it says.
+
+    Raises:
+        TypeError, ValueError: it is no batch; it has another number of rows than the law's share of a batch; or
+            it has weights and the law does not say so, or the other way round.
+    """
+    if not isinstance(drawn, Batch | Block):
+        raise TypeError(
+            f"draw of {law!r} must return an ewsg_jax.rows.Batch or Block; got {_check.describe(drawn)}"
+        )
+    size = view(data).share(law.batch_size)
+    shape = (drawn.size,) if isinstance(drawn, Block) else drawn.indices.shape
+    if shape != (size,):
+        raise ValueError(f"draw of {law!r} must return {size} rows, shape ({size},); got shape {shape}")
+    has_weights = isinstance(drawn, Batch) and drawn.weights is not None
+    if has_weights != law.weighted:
+        found = "a batch with weights" if has_weights else "a batch without weights"
+        raise ValueError(
+            f"weighted of {law!r} must say whether its batches have weights; got {law.weighted} and {found}"
+        )
 
 
 def check_fits(batch_size: int, data: Data, why: str) -> None:

@@ -257,3 +257,12 @@ def test_a_kernel_refuses_what_is_no_dynamics_or_no_estimator():
         ewsg.kernel(estimator, estimator)
     with pytest.raises(TypeError, match=r"^estimator must be a GradientEstimator"):
         ewsg.kernel(build("langevin"), POSTERIOR)
+
+
+def test_a_point_of_ones_own_is_moved_there_with_the_position():
+    """Half a step ahead of the position, which moves by as much as the point does."""
+    dynamics = altered(build("langevin"), evaluation_point=lambda state: state.position + 0.5)
+    state = dynamics.init(jax.random.key(0), jnp.array([1.0, 2.0]))
+    moved = dynamics.with_evaluation_point(state, jnp.array([3.0, -1.0]))
+    np.testing.assert_allclose(moved.position, [2.5, -1.5])
+    np.testing.assert_allclose(dynamics.evaluation_point(moved), [3.0, -1.0])

@@ -391,3 +391,58 @@ def test_what_does_not_go_with_a_law_is_refused(rows):
     misspelt: Any = rows[:-1]
     with pytest.raises(ValueError, match=rf"rows must be one of .*\(did you mean '{rows}'\?\)"):
         ewsg.gradients.uniform(model, batch_size=2, rows=misspelt)
+
+
+@ewsg.module
+class Pairs(ewsg.rows.RowLaw):
+    """Each row twice, in a batch of an even size."""
+
+    returns: str = ewsg.static(default="batch")
+
+    def draw(self, key, data, order=None):
+        assert order is None
+        rows = jnp.repeat(jax.random.randint(key, (self.batch_size // 2,), 0, N), 2)
+        if self.returns == "too few":
+            return ewsg.rows.Batch(rows[1:])
+        return rows if self.returns == "numbers" else ewsg.rows.Batch(rows, weights=self._weights(rows))
+
+    def _weights(self, rows):
+        return jnp.ones(rows.shape) if self.returns == "weights" else None
+
+
+@pytest.mark.parametrize(
+    ("returns", "error", "match"),
+    [
+        (
+            "numbers",
+            TypeError,
+            r"draw of pairs\(batch_size=4, returns='numbers'\) must return an ewsg_jax\.rows\.Batch",
+        ),
+        ("too few", ValueError, r"must return 4 rows, shape \(4,\); got shape \(3,\)"),
+        ("weights", ValueError, "must say whether its batches have weights; got False and a batch with weights"),
+    ],
+)
+def test_a_law_of_ones_own_draws_what_it_says(returns, error, match):
+    model, data = ewsg.models.gaussian_location(), jnp.zeros((N, 1))
+    for kind in ("uniform", "svrg", "saga", "control_variate"):
+        estimator = getattr(ewsg.gradients, kind)(model, batch_size=4, rows=Pairs(batch_size=4, returns=returns))
+        with pytest.raises(error, match=match):
+            estimator.draw(jax.random.key(0), data)
+    with pytest.raises(ValueError, match="a law that says independent = True"):
+        ewsg.gradients.covariance_tracking(model, batch_size=4, rows=Pairs(batch_size=4))
+
+
+def test_batches_of_a_draw_of_ones_own_are_not_listed_by_another_class():
+    """Exact weights would be those of the batches that are listed, not of those that are drawn."""
+
+    @ewsg.module
+    class Doubled(type(ewsg.gradients.uniform(ewsg.models.gaussian_location(), batch_size=1))):
+        def draw(self, key, data, order=None):
+            return tuple(super(type(self), self).draw(k, data) for k in jax.random.split(key))
+
+    model = ewsg.models.gaussian_location()
+    estimator = Doubled(posterior=model, law=row_law(1, True, "random"))
+    with pytest.raises(
+        ValueError, match="chain_length must be finite for an estimator whose batches cannot be listed"
+    ):
+        ewsg.gradients.exponentially_weighted(estimator, chain_length=np.inf)
