@@ -35,6 +35,7 @@ from benchmarks import (
 )
 from benchmarks.pages import figures
 from benchmarks.pages import scaling as picture
+from ewsg_jax.rows import Batch
 
 pytestmark = pytest.mark.full
 
@@ -162,7 +163,7 @@ def test_svrg_by_hand_is_ours(little_data):
     randomness, evaluations = kernel.draw(key, ours, data), []
     for step_key in jax.random.split(key, 102):
         rows, noise = draw(step_key)
-        given = randomness._replace(batch=randomness.batch._replace(batch=ewsg.rows.Batch(rows)), noise=noise)
+        given = randomness._replace(batch=randomness.batch._replace(batch=Batch(rows)), noise=noise)
         ours, info = transition(given, ours, data)
         theirs = step(step_key, theirs, data)
         evaluations.append(int(info.gradient_evaluations))
