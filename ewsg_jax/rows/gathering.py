@@ -147,20 +147,20 @@ def gather_blocks(data: Data, starts: Array, size: int, *, in_pieces: bool = Tru
     """
     last = num_rows(data) - size
     place = jnp.arange(size, dtype=jnp.int32)
-    if isinstance(data, Spread):
-        first, wrapped = jnp.minimum(starts, last), jnp.maximum(0, starts - last)
-        return gather(data, jnp.where(place < wrapped[..., None], place, first[..., None] + place))
-    if not around:
+    if not around and not isinstance(data, Spread):
         return Batch(starts[..., None] + place, jax.tree.map(lambda x: _slices(x, starts, size, in_pieces), data))
     first, wrapped = jnp.minimum(starts, last), jnp.maximum(0, starts - last)
     chosen = place < wrapped[..., None]
+    indices = jnp.where(chosen, place, first[..., None] + place)
+    if isinstance(data, Spread):
+        return gather(data, indices)
 
     def pieces(leaf: Array) -> Array:
         blocks = _slices(leaf, first, size, in_pieces)
         begin = leaf[:size].reshape(size, *blocks.shape[chosen.ndim :])
         return jnp.where(chosen.reshape(*chosen.shape, *[1] * (begin.ndim - 1)), begin, blocks)
 
-    return Batch(jnp.where(chosen, place, first[..., None] + place), jax.tree.map(pieces, data))
+    return Batch(indices, jax.tree.map(pieces, data))
 
 
 def rows_of(batch: Batch, data: Data) -> Data:

@@ -60,7 +60,7 @@ class Rows(Part):
 
     @property
     def number_in_all(self) -> Array | int:
-        """N of all parts together."""
+        """The n of all parts together."""
         return self.number
 
     @property

@@ -301,9 +301,7 @@ def test_weighted_steps_are_those_of_the_oracle(x64, name):
     for t in range(STEPS):
         rows = jnp.asarray(ROWS[t])
         batches = rows if name == "uniform" else blank.batch.batches._replace(batch=rows)
-        draws.append(
-            Randomness(as_drawn(ChainDraw(as_drawn(batches), jnp.asarray(LOG_UNIFORMS[t]))), jnp.asarray(NOISE[t]))
-        )
+        draws.append(Randomness(as_drawn(ChainDraw(batches, jnp.asarray(LOG_UNIFORMS[t]))), jnp.asarray(NOISE[t])))
     _, found = trajectory(kernel, draws)
 
     chain, accepted = oracle.Chain(START, *ARGUMENTS), 0
