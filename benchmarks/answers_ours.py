@@ -9,6 +9,7 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks.answers_cases import Case
+from ewsg_jax.gradients.protocol import uses_batches
 
 NUM_CHAINS, ESS = 8, 1_000
 Data = dict[str, jax.Array]
@@ -96,7 +97,7 @@ def planned(case: Case, data: Data, limit: float) -> dict[str, Answer]:
         found["plan, no chain"] = Answer(*answer, spent, dict(clock.parts), plan.gaussian.verdict)
     passes = plan.data_passes(ess=ESS)
     # One batch for all chains: their noise is a small part of what moves them.
-    shared = plan.kernel.uses_batches
+    shared = uses_batches(plan.kernel)
     run: dict[str, Any] = {"num_chains": NUM_CHAINS, "burn_in": plan.burn_in, "data_passes": passes}
     samples = ewsg.sample(
         jax.random.key(2), plan.kernel, plan.start, data, shared_minibatch=shared, progress=False, **run

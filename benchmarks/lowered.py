@@ -14,6 +14,7 @@ import ewsg_jax as ewsg
 from benchmarks import record
 from benchmarks.lowering import DIMENSION, NUM_ROWS, built, data, of_find_mode, of_sample, of_step
 from benchmarks.timing import machine
+from ewsg_jax.gradients.protocol import uses_batches
 from ewsg_jax.rows.law import is_ordered
 
 PLATFORMS = ("cuda", "tpu")
@@ -100,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in options.only:
         kernel = built(name)
         cases: list[tuple[int, bool, dict[str, Any]]] = [(num_chains, False, {}) for num_chains in CHAINS]
-        cases += [(CHAINS[-1], True, {})] if kernel.uses_batches and not is_ordered(kernel) else []
+        cases += [(CHAINS[-1], True, {})] if uses_batches(kernel) and not is_ordered(kernel) else []
         cases += [(CHAINS[-1], False, more) for more in OPTIONS.get(name, [])]
         for num_chains, shared, more in cases:
             found = merged(

@@ -18,10 +18,10 @@ import numpy as np
 from ewsg_jax import _check
 from ewsg_jax._module import Constant, Part, module
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
-from ewsg_jax.gradients import Evaluations, GradientEstimator
-from ewsg_jax.gradients.protocol import Sharing
-from ewsg_jax.needs import EVERYTHING, parts_of
-from ewsg_jax.rows.gathering import all_rows, fetch
+from ewsg_jax.gradients import Evaluations
+from ewsg_jax.needs import EVERYTHING
+from ewsg_jax.rows.gathering import fetch
+from ewsg_jax.rows.view import all_rows
 
 
 @jax.tree_util.register_static
@@ -141,27 +141,6 @@ class Kernel(Part, abc.ABC, Generic[P]):
     def check(self, position: P, data: Data) -> None:
         """Raise what is wrong with a position and data, by type, shape and dtype."""
 
-    def check_numbers(self) -> None:
-        """Raise if the kernel's leaves are batched, as those of kernels made under `vmap` are."""
-        parts = jax.tree_util.tree_leaves_with_path(self, is_leaf=lambda part: isinstance(part, Constant))
-        for path, part in parts:
-            if isinstance(part, Constant) and np.ndim(part.value):
-                name = jax.tree_util.keystr(path[-1:], simple=True)
-                raise ValueError(
-                    f"kernel must be of one {name}, or a stack, ewsg_jax.stack(kernel); got one made under vmap, "
-                    f"with {name} of shape {np.shape(part.value)}"
-                )
-
-    @property
-    def uses_batches(self) -> bool:
-        """Whether steps differ by the rows they see, drawn as a batch."""
-        return any(isinstance(part, GradientEstimator) and part.uses_batches for part in parts_of(self))
-
-    @property
-    def sharing(self) -> Sharing:
-        """Whose the estimator's memory is."""
-        return Sharing()
-
     def fetch(self, randomness: Randomness, data: Data) -> Randomness:
         """Return the randomness of any number of steps and chains with its rows of the data."""
         return fetch(randomness, data)
@@ -217,6 +196,20 @@ def _start(kernel: Kernel, key: Key, position: Position, data: Data) -> KernelSt
     return kernel.init(key, position, data)
 
 
+def check_numbers(kernel: Kernel) -> None:
+    """Raise if a kernel's leaves are batched, as those of kernels made under `vmap` are."""
+    if hasattr(kernel, "differs"):
+        return  # a stack: its leaves are those of several kernels
+    parts = jax.tree_util.tree_leaves_with_path(kernel, is_leaf=lambda part: isinstance(part, Constant))
+    for path, part in parts:
+        if isinstance(part, Constant) and np.ndim(part.value):
+            name = jax.tree_util.keystr(path[-1:], simple=True)
+            raise ValueError(
+                f"kernel must be of one {name}, or a stack, ewsg_jax.stack(kernel); got one made under vmap, "
+                f"with {name} of shape {np.shape(part.value)}"
+            )
+
+
 def check_rows(state: KernelState, data: Data) -> None:
     """Check that data have as many rows as those that the state was made on."""
     _check.data(data)
@@ -231,7 +224,7 @@ def check_rows(state: KernelState, data: Data) -> None:
 
 def _check_step(kernel: Kernel, key: Key, state: KernelState, data: Data) -> None:
     """Check that a key is one, that the data go with the position, and that the state is as `init` makes it."""
-    kernel.check_numbers()
+    check_numbers(kernel)
     _check.key(key)
     made_by = "what init or step of this kernel returned"
     _check.instance("state", state, KernelState, made_by)
@@ -239,8 +232,8 @@ def _check_step(kernel: Kernel, key: Key, state: KernelState, data: Data) -> Non
         found = _check.describe(state.dynamics)
         raise TypeError(f"state must be a KernelState ({made_by}); got one whose dynamics is {found}")
     check_rows(state, data)
-    # Values were looked at by `init`: to look again in each step would take a pass over the data.
-    shapes = _check.shapes(data)
-    kernel.check(state.position, shapes)
-    expected = _start.eval_shape(kernel, jax.random.key(0), _check.shapes(state.position), shapes)
+    # `init` checks the position and the data, here by their shapes alone: to look at values in each step would take
+    # a pass over the data.
+    position = _check.shapes(_check.position(state.position))
+    expected = _start.eval_shape(kernel, jax.random.key(0), position, _check.shapes(data))
     _check.same_tree(f"state must be {made_by} on such data", "state", state, expected)

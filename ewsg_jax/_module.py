@@ -51,14 +51,12 @@ def module(cls: C) -> C:
     leaves = [field.name for field in fields if not field.metadata.get("static")]
     statics = [field.name for field in fields if field.metadata.get("static")]
 
-    def values(part: Any, names: list[str]) -> tuple[Any, ...]:
-        return tuple(getattr(part, name) for name in names)
-
     def flatten(part: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        return values(part, leaves), values(part, statics)
+        return tuple(getattr(part, name) for name in leaves), tuple(getattr(part, name) for name in statics)
 
     def flatten_with_keys(part: Any) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
-        return [(GetAttrKey(name), getattr(part, name)) for name in leaves], values(part, statics)
+        children, shape = flatten(part)
+        return [(GetAttrKey(name), child) for name, child in zip(leaves, children, strict=True)], shape
 
     def unflatten(shape: tuple[Any, ...], children: Iterable[Any]) -> Any:
         part = object.__new__(made)
@@ -75,9 +73,6 @@ def module(cls: C) -> C:
 class Part:
     """Equality, hash and text of a module: by its values."""
 
-    made_by: ClassVar[str | None] = None
-    """The public function that makes it; by default the class's name in small letters."""
-
     needs: ClassVar[frozenset[Need]] = frozenset()
     """What it needs of the data itself, without the parts that it is made of."""
 
@@ -93,23 +88,24 @@ class Part:
         return hash((type(self), jax.tree.structure(self)))
 
     def __repr__(self) -> str:
-        return written(made_by(self), self.arguments())
-
-    def arguments(self) -> dict[str, Any]:
-        """Return what the call that makes this part is given, by name, defaults of static arguments left out."""
-        shown = {}
-        # A part is a dataclass by the decorator of its class, which a type checker does not see here.
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            may_be_left_out = value is None or field.metadata.get("static")
-            if field.repr and not (may_be_left_out and value == field.default):
-                shown[field.name] = value
-        return shown
+        return written(made_by(self), arguments(self))
 
 
 def made_by(part: Part) -> str:
-    """Return the name of the function that makes a part."""
-    return part.made_by or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(part).__name__).lower()
+    """Return the name of the function that makes a part: its `made_by`, or its class's name in small letters."""
+    return getattr(part, "made_by", None) or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(part).__name__).lower()
+
+
+def arguments(part: Part) -> dict[str, Any]:
+    """Return what the call that makes a part is given, by name, defaults of static arguments left out."""
+    shown = {}
+    # A part is a dataclass by the decorator of its class, which a type checker does not see here.
+    for field in dataclasses.fields(part):  # type: ignore[arg-type]
+        value = getattr(part, field.name)
+        may_be_left_out = value is None or field.metadata.get("static")
+        if field.repr and not (may_be_left_out and value == field.default):
+            shown[field.name] = value
+    return shown
 
 
 def written(name: str, arguments: dict[str, Any]) -> str:

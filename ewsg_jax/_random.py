@@ -82,12 +82,7 @@ def rows(
 
 def index_words(key: Key, num_rows: int, batch_size: int, words: int | None = None) -> Array:
     """Draw the words that `scaled` makes row numbers from, shape (words per index, b); so many words if given."""
-    return jax.random.bits(key, (words or words_per_index(num_rows), batch_size), jnp.uint32)
-
-
-def words_per_index(num_rows: int) -> int:
-    """Return how many 32-bit words each index is made from."""
-    return 1 if num_rows <= ONE_WORD_LIMIT else 2
+    return jax.random.bits(key, (words or (1 if num_rows <= ONE_WORD_LIMIT else 2), batch_size), jnp.uint32)
 
 
 def scaled(words: Array, bound: Array) -> Array:

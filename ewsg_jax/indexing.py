@@ -12,7 +12,7 @@ import jax
 from jax.experimental import checkify
 
 from ewsg_jax._types import Array, Data, Position
-from ewsg_jax.rows.gathering import CHUNK_SIZE
+from ewsg_jax.rows.view import CHUNK_SIZE
 
 OfDatum = Callable[[Position, Data], Array]
 

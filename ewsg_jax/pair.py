@@ -14,12 +14,14 @@ from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
 from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key, P
 from ewsg_jax.dynamics import Dynamics
+from ewsg_jax.dynamics.protocol import needs_covariance
 from ewsg_jax.gradients import Evaluations, GradientEstimator
+from ewsg_jax.gradients._exponentially_weighted import ExponentiallyWeighted
 from ewsg_jax.gradients._svrg import SVRG
-from ewsg_jax.gradients.protocol import Sharing
+from ewsg_jax.gradients.protocol import reports_covariance
 from ewsg_jax.needs import parts_of
-from ewsg_jax.rows.gathering import all_rows
 from ewsg_jax.rows.law import Order, is_ordered
+from ewsg_jax.rows.view import all_rows
 
 
 @module
@@ -49,7 +51,7 @@ class Pair(Kernel[P]):
 
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
         batch, noise = jax.random.split(key)
-        order = Order(state.order, state.step)
+        order = Order(state.order, state.dynamics.step)
         return Randomness(self.estimator.draw(batch, data, order), self.dynamics.draw(noise, state.dynamics))
 
     def transition(self, randomness: Randomness, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
@@ -69,7 +71,7 @@ class Pair(Kernel[P]):
         info = Info(
             gradient_evaluations=spent if isinstance(spent, jax.Array) else np.int32(spent),
             is_finite=_tree.is_finite(moved),
-            step_size=jnp.asarray(dynamics.step_size_at(current.step)),
+            step_size=jnp.asarray(dynamics.step_size(current.step)),
             index_acceptance=estimate.acceptance,
         )
         return state._replace(dynamics=moved, memory=estimator.commit(update, memory)), info
@@ -77,7 +79,7 @@ class Pair(Kernel[P]):
     @property
     def step_size(self) -> Callable[[Array], Any]:
         """The step size used at step number `step`."""
-        return self.dynamics.step_size_at
+        return self.dynamics.step_size
 
     def evaluations(self, data: Data) -> Evaluations:
         cost = self.estimator.evaluations(data)
@@ -93,10 +95,6 @@ class Pair(Kernel[P]):
                 f"data must have so few rows that a step has at most {_check.MOST_ROWS:,} evaluations, which are "
                 f"counted in 32 bits; got {all_rows(data):,} rows, and {most:,} evaluations in a step"
             )
-
-    @property
-    def sharing(self) -> Sharing:
-        return self.estimator.sharing
 
 
 def kernel(dynamics: Dynamics[Any], estimator: GradientEstimator[P]) -> Kernel[P]:
@@ -127,14 +125,14 @@ def kernel(dynamics: Dynamics[Any], estimator: GradientEstimator[P]) -> Kernel[P
     """
     _check.instance("dynamics", dynamics, Dynamics, "one of ewsg_jax.dynamics")
     _check.instance("estimator", estimator, GradientEstimator, "one of ewsg_jax.gradients")
-    if dynamics.needs_covariance and not estimator.reports_covariance:
+    if needs_covariance(dynamics) and not reports_covariance(estimator):
         raise ValueError(
             "estimator must report the covariance of its gradient for this dynamics, as "
             "ewsg_jax.gradients.covariance_tracking does, alone or exponentially weighted; got one that does not"
         )
-    if estimator.frozen_noise is not None and not dynamics.frozen_noise:
-        raise ValueError(f"dynamics must have a weight for an exponentially weighted estimator; got {dynamics}")
-    if estimator.frozen_noise is not None:
+    if isinstance(estimator, ExponentiallyWeighted):
+        if not dynamics.frozen_noise:
+            raise ValueError(f"dynamics must have a weight for an exponentially weighted estimator; got {dynamics}")
         _check.one_of("frozen_noise of this dynamics", estimator.frozen_noise, dynamics.frozen_noise)
     restarts = any(isinstance(part, SVRG) and part.restarts for part in parts_of(estimator))
     if restarts and hasattr(dynamics, "friction"):

@@ -20,9 +20,8 @@ from ewsg_jax.bijectors.protocol import Transform, transform
 from ewsg_jax.bounds.protocol import Bound
 from ewsg_jax.constants import constant_part, varying_part
 from ewsg_jax.linear import LinearPredictor, OfDatum, Residual, checked_residual
-from ewsg_jax.rows import gathering
-from ewsg_jax.rows.gathering import CHUNK_SIZE, Batch, num_rows, sum_over_rows
-from ewsg_jax.rows.view import view
+from ewsg_jax.rows.gathering import Batch, rows_of
+from ewsg_jax.rows.view import CHUNK_SIZE, num_rows, sum_over_rows, view
 from ewsg_jax.transformed import CheckValues, LogLikelihood, LogPrior, linear_predictor
 
 HALF_PRECISION_ROWS = 256
@@ -245,9 +244,16 @@ class Posterior(Generic[P]):
         total = self.estimate(position, data, batch if weights is None else batch._replace(weights=weights))
         return _tree.in_dtypes_of(position, total)
 
+    def gradient_on(self, position: P, data: Data, batch: Batch) -> P:
+        """Return ∇V₀ + (n/b) Σ_{i∈I} ∇Vᵢ, or ∇V₀ + Σ wᵢ ∇Vᵢ of a batch with weights, at least in float32.
+
+        For estimators: of what `check` has found to be right, as all that follows.
+        """
+        return self.total(position, data, self.estimate(position, data, batch))
+
     def estimate(self, position: P, data: Data, batch: Batch) -> P:
-        """Return the same of what `check` has found to be right, at least in float32, to be added to other sums."""
-        total = self._sum_of_gradients(position, gathering.rows_of(batch, data), batch.weights)
+        """Return the sum over the batch alone, at least in float32, to be added to other sums by `total`."""
+        total = self._sum_of_gradients(position, rows_of(batch, data), batch.weights)
         return total if batch.weights is not None else _to_all_rows(total, batch.indices.shape[0], data)
 
     def row_gradients(self, position: P, rows: Data) -> PyTree:
@@ -259,8 +265,7 @@ class Posterior(Generic[P]):
         """
         seen = view(rows)
         if self.predictor is None:
-            of_row = jax.grad(lambda p, row: -self.log_likelihood(p, row))
-            return seen.only_counted(jax.vmap(of_row, (None, 0))(position, seen.tree))
+            return seen.each(jax.grad(lambda p, row: -self.log_likelihood(p, row)), position)
         predictors = products.matmul(jax.vmap(self.predictor.inputs)(seen.tree), position)
         return seen.only_counted(-checked_residual(self.predictor.residual, predictors, seen.tree))
 
@@ -361,8 +366,7 @@ class Posterior(Generic[P]):
 
     def log_likelihoods(self, position: P, rows: Data) -> Array:
         """Return the log likelihood of each row, shape (b,), at least in float32."""
-        seen = view(rows)
-        return seen.only_counted(_tree.widened(jax.vmap(self.log_likelihood, (None, 0))(position, seen.tree)))
+        return _tree.widened(view(rows).each(self.log_likelihood, position))
 
     def check(self, position: P, data: Data) -> None:
         """Check that both functions give scalars for this position and one datum, and the data by `check_values`.
@@ -444,27 +448,31 @@ class Posterior(Generic[P]):
 
     def _sum_of_gradients(self, position: P, rows: Data, weights: Array | None = None) -> P:
         """Σ wᵢ∇Vᵢ, at least in float32: the gradient of the sum, never a sum of per-datum gradients."""
-        wide = _tree.widened(position)
-
-        def weighted(values: Array, weights: Array | None) -> Array:
-            return values if weights is None else _tree.scaled_rows(_tree.widened(values), weights)
-
         if self.predictor is not None:
-            total = self.sum_of_rows(weighted(self.row_gradients(position, rows), weights), rows)
-            return _tree.in_dtypes_of(wide, total)
+            of_rows = self.row_gradients(position, rows)
+            if weights is not None:
+                of_rows = _tree.scaled_rows(_tree.widened(of_rows), weights)
+            return _tree.in_dtypes_of(_tree.widened(position), self.sum_of_rows(of_rows, rows))
+        if any(x.dtype.itemsize < 4 for x in jax.tree.leaves(position)):
+            return self._sum_in_parts(position, rows, weights)
+        return jax.grad(self._weighted_potential)(position, rows, weights)
 
-        def of_rows(part: tuple[Data, Array | None]) -> P:
-            rows, weights = part
-            gradient = jax.grad(lambda p: -jnp.sum(weighted(self.log_likelihoods(p, rows), weights)))(position)
-            return _tree.widened(gradient)
+    def _sum_in_parts(self, position: P, rows: Data, weights: Array | None) -> P:
+        """The same in half precision, where differentiation sums in the position's dtype: a few rows at a time."""
 
-        if _tree.dtypes(wide) == _tree.dtypes(position):
-            return of_rows((rows, weights))
-        # What differentiation sums, and what it multiplies gradients by, is in the position's own dtype.
+        def of_part(part: tuple[Data, Array | None]) -> P:
+            return _tree.widened(jax.grad(self._weighted_potential)(position, *part))
+
+        # So is what it multiplies gradients by.
         largest = 1.0 if weights is None else jnp.maximum(jnp.max(jnp.abs(weights)), 1e-30)
         part = rows, weights if weights is None else weights / largest
-        total = sum_over_rows(of_rows, part, HALF_PRECISION_ROWS)
+        total = sum_over_rows(of_part, part, HALF_PRECISION_ROWS)
         return total if weights is None else _tree.combine((largest, total))
+
+    def _weighted_potential(self, position: P, rows: Data, weights: Array | None) -> Array:
+        """Σ wᵢVᵢ over rows, without weights Σ Vᵢ."""
+        values = self.log_likelihoods(position, rows)
+        return -jnp.sum(values if weights is None else _tree.scaled_rows(values, weights))
 
 
 def _hash(value: object) -> int:

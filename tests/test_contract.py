@@ -14,6 +14,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import ewsg_jax as ewsg
 from ewsg_jax import _random
+from ewsg_jax.gradients.protocol import uses_batches
 from tests import contract
 from tests.parts import altered
 
@@ -128,7 +129,7 @@ def test_sample_is_stepping(x64, name, options):
         assert samples.gradient_evaluations == 3 * spent[3]
     # One chain in blocks of one step.
     close(samples.position[:1], run(num_chains=1, randomness_memory=1).position)
-    if kernel.uses_batches:
+    if uses_batches(kernel):
         shared = ewsg.sample(key, kernel, position, data, STEPS, num_chains=2, shared_minibatch=True)
         assert shared.is_finite.all()
 

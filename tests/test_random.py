@@ -17,10 +17,14 @@ ONE_WORD = [1, 2, 3, 7, 1000, 399_999, 400_000]
 TWO_WORDS = [400_001, 464_809, 2**31 - 1]
 
 
+def words_per_index(num_rows):
+    return 1 if num_rows <= 400_000 else 2
+
+
 def scaled(words, bound):
     """`_random.scaled` on Python integers of 32 or 64 bits (`bound` tells which) as NumPy int64."""
     words = np.asarray(words, dtype=object)
-    parts = [words] if _random.words_per_index(bound) == 1 else [words >> 32, words & 0xFFFFFFFF]
+    parts = [words] if words_per_index(bound) == 1 else [words >> 32, words & 0xFFFFFFFF]
     return np.asarray(_random.scaled(jnp.asarray(np.stack(parts).astype(np.uint32)), jnp.uint32(bound)), np.int64)
 
 
@@ -31,7 +35,7 @@ def first_word(row, bound, bits):
 
 def words_of(key, num_rows, batch_size):
     """The words `_random.rows` draws, as Python integers."""
-    words = np.asarray(jax.random.bits(key, (_random.words_per_index(num_rows), batch_size), jnp.uint32))
+    words = np.asarray(jax.random.bits(key, (words_per_index(num_rows), batch_size), jnp.uint32))
     return [sum(int(w) << 32 * k for k, w in enumerate(reversed(column))) for column in words.T]
 
 
@@ -94,7 +98,8 @@ def test_two_words_give_every_row_its_share(n):
 
 def test_the_second_word_starts_above_the_limit():
     assert _random.ONE_WORD_LIMIT == 400_000
-    assert [_random.words_per_index(n) for n in (1, 399_999, 400_000, 400_001, 2**31 - 1)] == [1, 1, 1, 2, 2]
+    words = [_random.index_words(jax.random.key(0), n, 3) for n in (1, 399_999, 400_000, 400_001, 2**31 - 1)]
+    assert [len(each) for each in words] == [1, 1, 1, 2, 2]
 
 
 # Batches of rows.
@@ -102,7 +107,7 @@ def test_the_second_word_starts_above_the_limit():
 
 @pytest.mark.parametrize("n", [1, 7, 400_000, 400_001, 2**31 - 1])
 def test_rows_with_replacement_are_scaled_words(n):
-    key, bits = jax.random.key(n), 32 * _random.words_per_index(n)
+    key, bits = jax.random.key(n), 32 * words_per_index(n)
     rows = _random.rows(key, n, 50)
     assert rows.dtype == jnp.int32
     assert rows.tolist() == [word * n >> bits for word in words_of(key, n, 50)]
@@ -118,7 +123,7 @@ def test_rows_without_replacement_are_floyds(n, batch_size):
     rows = jax.jit(jax.vmap(lambda key: _random.rows(key, n, batch_size, replace=False)))(keys)
     assert rows.dtype == jnp.int32
     for key, chosen in zip(keys, rows.tolist(), strict=True):
-        bits = 32 * _random.words_per_index(n)
+        bits = 32 * words_per_index(n)
         assert chosen == floyd(words_of(key, n, batch_size), n, bits)
         assert len(set(chosen)) == batch_size
         assert min(chosen) >= 0

@@ -20,6 +20,7 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks.pages import bias_forms, bias_galerkin, bias_laws, bias_page
+from ewsg_jax.gradients.protocol import sharing_of
 from ewsg_jax.methods import Method
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -157,7 +158,7 @@ def laws_of(case: bias_laws.Case, method: Method, d: int) -> tuple[str, dict[flo
         return "simulated", {2.4: bias_laws.simulated_law(case, 2.4, 1500, 2000, 200)}
     if d > 1 and case.step is not None:
         return "none", {}
-    has_memory = kernel.sharing.of == "chain" and not resets
+    has_memory = sharing_of(kernel).of == "chain" and not resets
     if case.batch_law is None:
         stages = cost.refresh_every if cost.per_refresh else 1
         maps = bias_laws.affine_maps(case, STEP_SIZES, stages, whole=has_memory)

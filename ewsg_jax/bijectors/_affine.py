@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _check, _tree
-from ewsg_jax._module import module
+from ewsg_jax._module import made_by, module, written
 from ewsg_jax._types import Array, Position
 from ewsg_jax.bijectors.protocol import Bijector
 from ewsg_jax.factors import Factor, factor_of
@@ -20,8 +20,8 @@ class Affine(Bijector):
     given: Any
     factor: Factor
 
-    def arguments(self) -> dict[str, Any]:
-        return {"shift": self.shift, "covariance": self.given}
+    def __repr__(self) -> str:
+        return written(made_by(self), {"shift": self.shift, "covariance": self.given})
 
     def forward(self, position: Position, /) -> Position:
         self._check(position)

@@ -16,7 +16,7 @@ from ewsg_jax._module import hashable, module, static
 from ewsg_jax._types import Array, Data
 from ewsg_jax.bounds.protocol import Bound, Inputs, row_x, row_y
 from ewsg_jax.bounds.remainders import log_partition
-from ewsg_jax.rows.gathering import sum_over_rows
+from ewsg_jax.rows.view import sum_over_rows
 
 
 @module

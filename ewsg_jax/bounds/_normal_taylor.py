@@ -24,7 +24,7 @@ from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data
 from ewsg_jax.bounds.protocol import Bound
 from ewsg_jax.bounds.remainders import exponential
-from ewsg_jax.rows.gathering import num_rows, sum_over_rows
+from ewsg_jax.rows.view import num_rows, sum_over_rows
 
 
 @module

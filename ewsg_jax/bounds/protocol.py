@@ -9,7 +9,7 @@ import jax
 from ewsg_jax import _check
 from ewsg_jax._module import Part, module
 from ewsg_jax._types import Array, Data, Position, PyTree
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.view import num_rows
 
 Summary = TypeVar("Summary")
 """What the sum of a bound over all data depends on: a tree of arrays whose size does not depend on n."""

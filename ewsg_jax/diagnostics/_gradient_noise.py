@@ -18,8 +18,10 @@ from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Kernel, KernelState, Randomness
 from ewsg_jax._module import Constant
 from ewsg_jax._types import Array, Data, Key
+from ewsg_jax.dynamics.protocol import needs_covariance
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.gradients import OfRows
+from ewsg_jax.gradients.protocol import uses_batches
 from ewsg_jax.pair import Pair
 from ewsg_jax.rows.law import is_ordered
 from ewsg_jax.sampling import Samples
@@ -86,7 +88,7 @@ def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> Gr
         raise ValueError("samples must have a chain that stayed finite; got none")
     data = jax.tree.map(jnp.asarray, data) if _check.data(data) else data
     kernel.check(jax.tree.map(lambda x: jnp.asarray(x)[0], state.position), data)
-    if not kernel.uses_batches:
+    if not uses_batches(kernel):
         return GradientNoise(0.0, 0.0)
     reason = _unknown(kernel, state, data)
     if reason:
@@ -115,7 +117,7 @@ def _unknown(kernel: Any, state: KernelState, data: Data) -> str:
     if not isinstance(kernel, Pair) or not isinstance(kernel.estimator, OfRows):
         return "weights choose the batch, and make up for a part of its noise"
     dynamics = kernel.dynamics
-    if dynamics.needs_covariance or getattr(dynamics, "covariance", None) is not None:
+    if needs_covariance(dynamics) or getattr(dynamics, "covariance", None) is not None:
         return "the dynamics allows for the noise of batches"
     if hasattr(state.dynamics, "thermostat"):
         return "a thermostat takes up the noise of batches"

@@ -86,7 +86,8 @@ class Preconditioned(Dynamics[PreconditionedState]):
     noise: NoiseLaw = static(default="gaussian")
 
     @property
-    def extra_gradients(self) -> int:
+    def extra_gradients(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """One where the correction needs it."""
         return int(self.correction)
 
     def init(self, key: Key, position: Position) -> PreconditionedState:

@@ -72,6 +72,21 @@ class Prepared(NamedTuple):
     factor: lbfgs.Factor
 
 
+@module
+class Held(Schedule):
+    """A schedule that is read every M steps, so that the points of a block have one step size."""
+
+    function: Any = static(default=None)
+    schedule: Schedule
+    every: int = static()
+
+    def __call__(self, step: Array) -> Any:
+        return self.schedule(step - step % self.every)
+
+    def __repr__(self) -> str:
+        return repr(self.schedule)
+
+
 class Coefficients(NamedTuple):
     """−h, √(2hT), and √(h/2T) of the weight."""
 
@@ -85,6 +100,7 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
     """The dynamics of `quasi_newton`."""
 
     frozen_noise: ClassVar = ("momentum", "zero", "one")
+    extra_gradients: ClassVar = 1
 
     step_size: Constant | Schedule
     memory_size: int = static(default=5)
@@ -93,10 +109,6 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
     curvature_threshold: Any
     temperature: Constant | Schedule
     noise: NoiseLaw = static(default="gaussian")
-
-    @property
-    def extra_gradients(self) -> int:
-        return 1
 
     def init(self, key: Key, position: Position) -> QuasiNewtonState:
         # The start stands for the points before it, which never were.
@@ -109,12 +121,9 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
     def evaluation_point(self, state: QuasiNewtonState) -> Position:
         return state.point
 
-    def step_size_at(self, step: Array) -> Any:
-        return self.step_size(step - step % self.memory_size)
-
     def coefficients(self, step: Array) -> Coefficients:
         """Return what the update and the weight multiply by at a step: scalars."""
-        h, t = self.step_size_at(step), self.temperature(step)
+        h, t = self.step_size(step), self.temperature(step)
         return Coefficients(-h, jnp.sqrt(2 * h * t), jnp.sqrt(h / (2 * t)))
 
     def prepare(self, state: QuasiNewtonState, prior_gradient: PriorGradient, data: Data) -> Prepared:
@@ -199,8 +208,10 @@ def quasi_newton(
     _check.positive("initial_scale", initial_scale)
     _check.positive("curvature_threshold", curvature_threshold)
     check_noise(noise)
+    h = given["step_size"]
     return QuasiNewton(
-        **given,
+        step_size=Held(schedule=h, every=int(memory_size)) if isinstance(h, Schedule) else h,
+        temperature=given["temperature"],
         memory_size=int(memory_size),
         trust_region=number(trust_region),
         initial_scale=number(initial_scale),

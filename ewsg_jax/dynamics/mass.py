@@ -11,9 +11,9 @@ import dataclasses
 from typing import Any
 
 from ewsg_jax import _check, _tree
-from ewsg_jax._module import Part, made_by, module, written
+from ewsg_jax._module import Part, arguments, made_by, module, written
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
-from ewsg_jax.dynamics.protocol import Dynamics, GradientAt, PriorGradient
+from ewsg_jax.dynamics.protocol import Dynamics, GradientAt, PriorGradient, needs_covariance
 from ewsg_jax.factors import Factor, factor_of
 from ewsg_jax.gradients.covariance import Congruent
 from ewsg_jax.gradients.protocol import Estimate
@@ -43,13 +43,13 @@ class InMetric(Dynamics[Any]):
     mass: Mass
 
     def __getattr__(self, name: str) -> Any:
-        # Its step size, friction, temperature, …; not before there is an inner one, as while it is unpickled.
+        # Its step size, friction, order of the bias, …; not before there is an inner one, as while it is unpickled.
         if name.startswith("__") or "dynamics" not in vars(self):
             raise AttributeError(name)
         return getattr(self.dynamics, name)
 
     def __repr__(self) -> str:
-        return written(made_by(self.dynamics), self.dynamics.arguments() | {"inverse_mass": self.mass.given})
+        return written(made_by(self.dynamics), arguments(self.dynamics) | {"inverse_mass": self.mass.given})
 
     @property
     def frozen_noise(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -57,21 +57,13 @@ class InMetric(Dynamics[Any]):
         return self.dynamics.frozen_noise
 
     @property
-    def bias_order(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The order of the inner dynamics' bias in the step size: a change of coordinates keeps it."""
-        return self.dynamics.bias_order
-
-    @property
     def translates(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether the inner dynamics sees the position through its gradient alone."""
         return self.dynamics.translates
 
     @property
-    def needs_covariance(self) -> bool:
-        return self.dynamics.needs_covariance
-
-    @property
-    def extra_gradients(self) -> int:
+    def extra_gradients(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """How often the inner dynamics asks for another gradient."""
         return self.dynamics.extra_gradients
 
     def init(self, key: Key, position: Position) -> Any:
@@ -98,9 +90,6 @@ class InMetric(Dynamics[Any]):
         end = self.dynamics.apply(noise, _at_origin(prepared), self._seen(estimate), gradient_at)
         return end._replace(position=self._displaced(prepared, end.position))
 
-    def step_size_at(self, step: Array) -> Any:
-        return self.dynamics.step_size_at(step)
-
     def _displaced(self, state: Any, displacement: Position) -> Position:
         """Return the position θ + L z."""
         return _tree.combine((1, state.position), (1, self.mass.factor.times(displacement)))
@@ -108,7 +97,7 @@ class InMetric(Dynamics[Any]):
     def _seen(self, estimate: Estimate) -> Estimate:
         """Return the estimate in z: the gradient Lᵀg, of covariance Lᵀ Cov L."""
         covariance = estimate.covariance
-        if self.dynamics.needs_covariance:
+        if needs_covariance(self.dynamics):
             covariance = Congruent(covariance, self.mass.factor)
         return estimate._replace(gradient=self.mass.factor.transposed(estimate.gradient), covariance=covariance)
 

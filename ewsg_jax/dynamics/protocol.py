@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar, Generic, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol
 
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import Part, module
@@ -38,8 +38,8 @@ class Dynamics(Part, abc.ABC, Generic[State]):
     frozen_noise: ClassVar[tuple[str, ...]] = ()
     """The names of x that `log_weight` takes."""
 
-    bias_order: ClassVar[int | None] = None
-    """Of which order in h the bias of the position's law is with exact gradients; None where it is not known."""
+    extra_gradients: ClassVar[int] = 0
+    """How often `apply` calls `gradient_at`."""
 
     @abc.abstractmethod
     def init(self, key: Key, position: Position) -> State:
@@ -48,16 +48,6 @@ class Dynamics(Part, abc.ABC, Generic[State]):
     @abc.abstractmethod
     def apply(self, noise: PyTree, prepared: Any, estimate: Estimate, gradient_at: GradientAt) -> State:
         """Return the state after a step with this noise and this estimate of the gradient."""
-
-    @property
-    def needs_covariance(self) -> bool:
-        """Whether it asks for estimates with their covariance."""
-        return False
-
-    @property
-    def extra_gradients(self) -> int:
-        """How often `apply` calls `gradient_at`."""
-        return 0
 
     def draw(self, key: Key, state: State) -> PyTree:
         """Return the noise of a step, from shapes and the step counter alone."""
@@ -85,9 +75,17 @@ class Dynamics(Part, abc.ABC, Generic[State]):
     def check(self, position: Position) -> None:
         """Raise ValueError where the dynamics does not go with a position."""
 
-    def step_size_at(self, step: Array) -> Any:
-        """Return the step size used at step number `step`."""
-        return self.step_size(step)  # type: ignore[attr-defined] - a field of each dynamics
+    if TYPE_CHECKING:  # a field of each dynamics
+
+        @property
+        def step_size(self) -> Callable[[Array], Any]:
+            """The step size used at step number `step`."""
+            ...
+
+
+def needs_covariance(dynamics: Dynamics[Any]) -> bool:
+    """Return whether a dynamics asks for estimates with their covariance: whether it says `needs_covariance`."""
+    return getattr(dynamics, "needs_covariance", False)
 
 
 def check_noise(noise: NoiseLaw) -> None:

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
-from ewsg_jax._module import Constant, Schedule, hyperparameters, module, static
+from ewsg_jax._module import Constant, Schedule, arguments, hyperparameters, module, static, written
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, P, Position, PyTree
 from ewsg_jax.bounds import Bound
 from ewsg_jax.bounds.protocol import check_bound
@@ -45,8 +45,8 @@ from ewsg_jax.gradients.period import Period, checked_period, period_at
 from ewsg_jax.gradients.protocol import Sharing
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
-from ewsg_jax.rows import gathering
-from ewsg_jax.rows.gathering import CHUNK_SIZE, Batch, num_rows
+from ewsg_jax.rows.gathering import Batch, rows_of
+from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
 
 
 class FireflyState(NamedTuple):
@@ -102,11 +102,11 @@ class FireflyMonteCarlo(Kernel[P]):
     temperature: Constant | Schedule
     chunk_size: int = static(default=CHUNK_SIZE)
 
-    def arguments(self) -> dict[str, Any]:
-        named = super().arguments()
+    def __repr__(self) -> str:
+        named = arguments(self)
         if self.bound == self.posterior.bound:
             del named["bound"]
-        return named
+        return written(self.made_by, named)
 
     def room(self, n: int) -> int:
         """Return how many data may be selected in a step."""
@@ -171,7 +171,7 @@ class FireflyMonteCarlo(Kernel[P]):
 
         proposed = _tree.combine((1, position), (h, walk.direction))
         is_bright = bright.rows >= 0
-        bright_rows = gathering.rows_of(Batch(jnp.maximum(bright.rows, 0)), data)
+        bright_rows = rows_of(Batch(jnp.maximum(bright.rows, 0)), data)
         gaps = self.bound.gaps(proposed, memory.center, bright_rows)
         gaps = jnp.where(is_bright, gaps, 0).astype(bright.gaps.dtype)
         change = log_odds(gaps / temperature) - log_odds(bright.gaps / temperature)
@@ -183,7 +183,7 @@ class FireflyMonteCarlo(Kernel[P]):
         position, dark, gaps = _tree.where(accepted, (proposed, there, gaps), (position, dark, bright.gaps))
 
         selected = randomness.batch
-        proposal_gaps = self.bound.gaps(position, memory.center, gathering.rows_of(selected.rows, data))
+        proposal_gaps = self.bound.gaps(position, memory.center, rows_of(selected.rows, data))
         lit = BrightSet(bright.rows, gaps)
         if isinstance(resampling, Redrawing):
             moved, num_dark, fits = redraw(lit, selected, proposal_gaps, resampling, temperature)

@@ -20,7 +20,7 @@ from ewsg_jax.gradients import Evaluations
 from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
-from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
 
 
 class RandomWalkState(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 import ewsg_jax as ewsg
 from ewsg_jax._types import Data, Key, Position
 from ewsg_jax.experiments.config import MOST_STEPS
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.view import num_rows
 from ewsg_jax.sampling.budget import steps_reaching, steps_within
 
 CLOSE = 0.01

@@ -15,6 +15,7 @@ from ewsg_jax.experiments import processes
 from ewsg_jax.experiments.budget import least_steps, steps_of_passes
 from ewsg_jax.experiments.config import MOST_STEPS, REFERENCE, Config, ConfigError, MethodConfig
 from ewsg_jax.experiments.problem import Regression
+from ewsg_jax.gradients.protocol import uses_batches
 
 T = TypeVar("T")
 CHECKPOINT_EVERY = 30.0
@@ -92,7 +93,7 @@ def plans_of(config: Config, problem: Regression) -> list[Plan]:
             steps = least_steps(kernel, problem.train, run.data_passes, run.burn_in_passes)
         except ValueError as error:
             raise ConfigError(f"{method.label}: {error}") from error
-        shared = run.shared_minibatch and kernel.uses_batches
+        shared = run.shared_minibatch and uses_batches(kernel)
         plans.append(Plan(number, method, kernel, run.num_chains, run.num_draws, *steps, shared))
     return plans
 

@@ -11,6 +11,7 @@ from ewsg_jax.experiments.config import Config
 from ewsg_jax.experiments.plan import Result
 from ewsg_jax.experiments.problem import Regression
 from ewsg_jax.experiments.results import aligned, device, versions
+from ewsg_jax.gradients.protocol import uses_batches
 
 Numbers = dict[str, Any]
 HELD_OUT = {
@@ -149,7 +150,7 @@ def section(result: Result) -> str:
     lines += [f"  {words}: {_both(numbers['held_out'], which, 100)}" for which, words in HELD_OUT.items()]
     if "published" in numbers:
         lines.append(f"  published: {_both(numbers['published'], '', 1)}")
-    if plan.kernel.uses_batches:
+    if uses_batches(plan.kernel):
         median, largest = result.noise.median, result.noise.largest
         adds = f"{median:.3g} of it (median coordinate), at most {largest:.3g}" if median is not None else "unknown"
         why = f": {result.noise.reason}" if result.noise.reason else ""

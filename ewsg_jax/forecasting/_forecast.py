@@ -28,7 +28,7 @@ from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.curvature import Curvature
 from ewsg_jax.preparation.spectrum import CurvatureOfMany
 from ewsg_jax.rows import spread
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.view import num_rows
 
 
 @reads_now("kernel")

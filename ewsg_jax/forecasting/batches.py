@@ -13,9 +13,9 @@ from ewsg_jax.compiling import QUICK
 from ewsg_jax.forecasting.step import Weight
 from ewsg_jax.gradients._svrg import SVRG, SVRGMemory
 from ewsg_jax.gradients.protocol import GradientEstimator, OfRows, no_weight
-from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.rows.law import lists_batches
 from ewsg_jax.rows.spread import Spread
+from ewsg_jax.rows.view import num_rows
 
 SURE = 2.0
 """Standard errors above which a shift is taken to be one."""

@@ -20,7 +20,8 @@ from ewsg_jax.gradients._uniform import Uniform
 from ewsg_jax.gradients.covariance import Structure
 from ewsg_jax.gradients.protocol import GradientEstimator, OfRows
 from ewsg_jax.gradients.with_covariance import WithCovariance
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.named import name_of
+from ewsg_jax.rows.view import num_rows
 
 NUM_LAGS = 16
 """Distances in time that stand for all."""
@@ -90,7 +91,7 @@ def known(estimator: GradientEstimator, data: Data) -> Known:
     if isinstance(estimator, Full):
         return Known(None, "the step alone: there are no batches")
     if isinstance(estimator, OfRows) and estimator.law.ordered:
-        raise _unknown(estimator, f"{estimator.law.name}, whose batches depend on each other")
+        raise _unknown(estimator, f"{name_of(estimator.law)}, whose batches depend on each other")
     drawn = "batches drawn around the mode"
     if isinstance(estimator, SVRG):
         if estimator.restarts:

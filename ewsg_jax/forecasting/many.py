@@ -12,6 +12,7 @@ import numpy as np
 from ewsg_jax._module import Constant
 from ewsg_jax._types import Data, Position
 from ewsg_jax.dynamics.mass import without_metric
+from ewsg_jax.dynamics.protocol import needs_covariance
 from ewsg_jax.factors import Diagonal, Factor, Number, factor_of
 from ewsg_jax.forecasting import batches, law, stability
 from ewsg_jax.forecasting.known import known
@@ -22,7 +23,7 @@ from ewsg_jax.gradients.protocol import GradientEstimator
 from ewsg_jax.pair import Pair
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import Layout, Of, vector
-from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
 
 NUM_POINTS, ROUNDS = 64, 3
 """Points at which two batches are compared, and rounds of noise and law."""
@@ -36,7 +37,7 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
     """
     dynamics, mass = without_metric(kernel.dynamics)
     told, layout = known(kernel.estimator, data), Layout.of(mode.position)
-    has_matrix = dynamics.needs_covariance or getattr(dynamics, "covariance", None) is not None
+    has_matrix = needs_covariance(dynamics) or getattr(dynamics, "covariance", None) is not None
     if not dynamics.translates or has_matrix or "thermostat" in at_rest(dynamics, step)._fields:
         raise _too_many(f"the dynamics {type(dynamics).__name__}")
     if told.lags is not None or told.chain_length is not None:
@@ -74,7 +75,7 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
         target=None,
         direction_ratios=(float(ratio.min()), float(ratio.max())),
         curvature_seen=(np.nan, np.nan),
-        step_size=float(dynamics.step_size_at(jnp.int32(step))),
+        step_size=float(dynamics.step_size(jnp.int32(step))),
         largest_step=stability.largest_step(dynamics, at_rest(dynamics, step), steepest, 0.0),
         passes_per_step=evaluations.per_step / n,
         passes_at_start=evaluations.at_init / n,

@@ -10,6 +10,7 @@ import numpy as np
 from ewsg_jax._module import Constant
 from ewsg_jax._types import Data
 from ewsg_jax.dynamics.mass import with_step_size, without_metric
+from ewsg_jax.dynamics.protocol import needs_covariance
 from ewsg_jax.forecasting import batches, law, stability
 from ewsg_jax.forecasting.batches import Noise, Weighing
 from ewsg_jax.forecasting.known import Known, known
@@ -30,7 +31,7 @@ from ewsg_jax.pair import Pair
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.curvature import Curvature
 from ewsg_jax.preparation.programs import Layout, vector
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.view import num_rows
 
 MOST_EVALUATIONS = 2**20
 """∇Vᵢ that batches may take, at each round."""
@@ -56,7 +57,7 @@ class Near:
         self.fixed_steps: dict[float | None, list[AffineStep]] = {}
         self.target = Target(kernel.estimator.posterior, mode, curvature, self.temperature, data)
         self.unit, self.hessian, self.d = self.target.unit, self.target.hessian, len(self.target.unit)
-        self.step_size = float(self.dynamics.step_size_at(jnp.int32(step)))
+        self.step_size = float(self.dynamics.step_size(jnp.int32(step)))
         self.state = state_at(self.dynamics, mode.position, step, None)
         self.parts = len([name for name in MOVING if name in self.state._fields])
         self.scale = np.concatenate([self.unit, np.ones((self.parts - 1) * self.d)])
@@ -158,7 +159,7 @@ class Near:
 
     def reported(self, noise: Noise) -> Any:
         """Return what estimates report of their covariance."""
-        if not self.dynamics.needs_covariance:
+        if not needs_covariance(self.dynamics):
             return ()
         return as_reported(self.unit[:, None] * noise.covariance * self.unit, self.known.structure)
 
@@ -168,7 +169,7 @@ class Near:
 
     def steps(self, noise: Noise, draws: np.ndarray | None, thermostat: float | None) -> list[AffineStep]:
         """Return the step at the mode, or at points of the law; where nothing changes it, worked out once."""
-        is_fixed = draws is None and not self.dynamics.needs_covariance
+        is_fixed = draws is None and not needs_covariance(self.dynamics)
         if is_fixed and thermostat in self.fixed_steps:
             return self.fixed_steps[thermostat]
         points = np.zeros((1, len(self.scale) + self.d))
@@ -242,7 +243,7 @@ class Near:
             plain = dataclasses.replace(plain, covariance=None)  # pyright: ignore[reportCallIssue]
             own = given.covariance if isinstance(given, Congruent) else given
             matrix = np.asarray(self.layout.mapped(own.times, jnp.eye(self.d)), float)
-        if plain.needs_covariance:
+        if needs_covariance(plain):
             # The largest of it beside the largest curvature, though their directions may differ: on the safe side.
             heat = stability.in_mass(mass, matrix, self.layout)
         state = state_at(plain, jnp.zeros(1), self.step, None)

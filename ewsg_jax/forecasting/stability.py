@@ -17,6 +17,7 @@ from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.compiling import UNOPTIMISED
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics.mass import Mass, with_step_size
+from ewsg_jax.dynamics.protocol import needs_covariance
 from ewsg_jax.factors import Number
 from ewsg_jax.forecasting.step import at, names_of
 from ewsg_jax.gradients.covariance import Covariance
@@ -87,13 +88,13 @@ def largest_step(dynamics: Dynamics, state: Any, curvature: float, noise: float)
     plain = dynamics
     if getattr(dynamics, "covariance", None) is not None:
         plain = dataclasses.replace(dynamics, covariance=None)  # pyright: ignore[reportCallIssue]
-    covariance = Covariance(jnp.array([noise])) if plain.needs_covariance else ()
+    covariance = Covariance(jnp.array([noise])) if needs_covariance(plain) else ()
     step = int(state.step)
 
     def is_stable(h: float) -> bool:
         return float(_radius(plain, state, curvature, covariance, h)) < 1
 
-    low = high = float(dynamics.step_size_at(jnp.int32(step)))
+    low = high = float(dynamics.step_size(jnp.int32(step)))
     while is_stable(high) and high < 1e30:
         low, high = high, 4 * high
     while not is_stable(low) and low > 1e-30:

@@ -17,8 +17,9 @@ from ewsg_jax.gradients import center as centers
 from ewsg_jax.gradients.anchored import anchored_estimate, anchored_gradient_at
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Sharing, Weight
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows, fetched
+from ewsg_jax.rows.gathering import fetched
 from ewsg_jax.rows.named import Rows, row_law
+from ewsg_jax.rows.view import CHUNK_SIZE, all_rows
 
 
 class ControlVariateMemory(NamedTuple):
@@ -49,9 +50,6 @@ class ControlVariate(OfRows[P]):
         chosen = centers.or_start(self.center, position)
         gradient = self.posterior.likelihood_gradient(chosen, data, self.chunk_size, widened=True)
         return ControlVariateMemory(chosen, gradient)
-
-    def bias_order(self, data: Data) -> float | None:
-        return self.law.bias_order(data)
 
     def propose(
         self, randomness: PyTree, memory: ControlVariateMemory, point: Position, data: Data, weight: Weight

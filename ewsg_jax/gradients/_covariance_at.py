@@ -11,10 +11,9 @@ from ewsg_jax.freshness import reads_now
 from ewsg_jax.gradients.covariance import STRUCTURES, Covariance, Structure, clipped
 from ewsg_jax.gradients.spread import like_row, share, some_basis, spread, turned
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import CHUNK_SIZE
 from ewsg_jax.rows.law import RowLaw
 from ewsg_jax.rows.named import row_law
-from ewsg_jax.rows.view import view
+from ewsg_jax.rows.view import CHUNK_SIZE, view
 
 
 def exact_covariance(

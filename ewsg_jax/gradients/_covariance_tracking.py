@@ -32,10 +32,9 @@ from ewsg_jax.gradients.protocol import Estimate, Evaluations, Weight
 from ewsg_jax.gradients.spread import like_row, number_of, outer, share, some_basis, spread, turned
 from ewsg_jax.gradients.with_covariance import WithCovariance, checked
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows import gathering
-from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows
+from ewsg_jax.rows.gathering import fetched, rows_of
 from ewsg_jax.rows.named import Rows
-from ewsg_jax.rows.view import view
+from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, view
 
 
 class Moments(NamedTuple):
@@ -137,8 +136,8 @@ class CovarianceTracking(WithCovariance[P]):
         self, randomness: PyTree, memory: TrackingMemory, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, TrackingUpdate]:
         n = view(data).counted
-        batch = gathering.fetched(randomness, data)
-        part = gathering.rows_of(batch, data)
+        batch = fetched(randomness, data)
+        part = rows_of(batch, data)
         seen = self.posterior.row_gradients(point, part)
         gradient = self.posterior.total(point, data, self.posterior.estimate_from_rows(seen, part, data))
         covariance, was_clipped = self.covariance_of(memory, data)

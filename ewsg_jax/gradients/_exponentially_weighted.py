@@ -26,14 +26,15 @@ from typing import Any
 import jax
 
 from ewsg_jax import _check, _random, _tree
-from ewsg_jax._module import module, static
+from ewsg_jax._module import made_by, module, static, written
 from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
 from ewsg_jax.gradients.index_chain import ChainDraw, Proposal, exactly, together
-from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
+from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Weight, uses_batches
 from ewsg_jax.gradients.remembering import Remembering
 from ewsg_jax.needs import Need
 from ewsg_jax.rows.gathering import AsDrawn
 from ewsg_jax.rows.law import Order, laws_of, lists_batches
+from ewsg_jax.rows.named import name_of
 
 FROZEN_NOISE = ("momentum", "zero", "one", "rest")
 """The names of x."""
@@ -47,12 +48,12 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         estimator: the wrapped one, whose posterior and memory are this one's; one that remembers where the index
             is carried.
         chain_length: M, or infinity for exact weights.
-        name: that of the frozen noise.
+        frozen_noise: the name of x.
     """
 
     estimator: GradientEstimator[P]
     chain_length: int | float = static(default=1)
-    name: str = static(default="momentum")
+    frozen_noise: str = static(default="momentum")
 
     @property
     def is_exact(self) -> bool:
@@ -65,21 +66,9 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         return isinstance(self.estimator, Remembering)
 
     @property
-    def frozen_noise(self) -> str:
-        return self.name
-
-    @property
     def needs(self) -> frozenset[Need]:  # pyright: ignore[reportIncompatibleVariableOverride]
         # The weights of all batches need them all listed.
         return frozenset({Need.ONE_N, Need.ONE_PLACE}) if self.is_exact else frozenset()
-
-    @property
-    def reports_covariance(self) -> bool:
-        return self.estimator.reports_covariance
-
-    @property
-    def sharing(self) -> Sharing:
-        return self.estimator.sharing
 
     def check(self, position: Position, data: Data) -> None:
         self.estimator.check(position, data)
@@ -112,7 +101,7 @@ class ExponentiallyWeighted(GradientEstimator[P]):
             return self.estimator.propose(batch, memory, point, data, weight)
 
         def log_weight(estimate: Estimate) -> Array:
-            return weight(estimate, self.name)
+            return weight(estimate, self.frozen_noise)
 
         if self.is_exact:
             return exactly(of_batch, log_weight, self.estimator.batches(data), randomness.log_uniforms[0])
@@ -134,17 +123,17 @@ class ExponentiallyWeighted(GradientEstimator[P]):
             count = int(self.chain_length) + 1
         return self.estimator.evaluations(data).of_candidates(count)
 
-    def arguments(self) -> dict[str, Any]:
+    def __repr__(self) -> str:
         inner = self.estimator
-        named = {
+        named: dict[str, Any] = {
             "estimator": inner.estimator if isinstance(inner, Remembering) else inner,
             "chain_length": self.chain_length,
         }
-        if self.name != "momentum":
-            named["frozen_noise"] = self.name
+        if self.frozen_noise != "momentum":
+            named["frozen_noise"] = self.frozen_noise
         if self.carries_index:
             named["carry_index"] = True
-        return named
+        return written(made_by(self), named)
 
 
 def exponentially_weighted(
@@ -180,14 +169,14 @@ def exponentially_weighted(
         >>> kernel = ewsg.kernel(ewsg.dynamics.euler(5e-2, friction=10.0), weighted)
     """
     _check.instance("estimator", estimator, GradientEstimator, "one of ewsg_jax.gradients")
-    if not estimator.uses_batches:
+    if not uses_batches(estimator):
         raise ValueError("estimator must draw batches to be weighted; got the full gradient")
     if laws := [law for law in laws_of(estimator) if law.ordered]:
         raise ValueError(
-            f"estimator must draw exchangeable batches to be weighted; got {laws[0].name}, where choosing among "
-            "the next rows of an epoch would change which rows are left; take rows='random' or 'blocks'"
+            f"estimator must draw exchangeable batches to be weighted; got {name_of(laws[0])}, where choosing "
+            "among the next rows of an epoch would change which rows are left; take rows='random' or 'blocks'"
         )
-    if estimator.frozen_noise is not None:
+    if isinstance(estimator, ExponentiallyWeighted):
         raise ValueError(
             "estimator must not be exponentially weighted already; got one with the frozen noise "
             f"{_check.describe(estimator.frozen_noise)}"
@@ -209,5 +198,5 @@ def exponentially_weighted(
         posterior=estimator.posterior,
         estimator=Remembering(posterior=estimator.posterior, estimator=estimator) if carry_index else estimator,
         chain_length=math.inf if is_exact else int(chain_length),
-        name=frozen_noise,
+        frozen_noise=frozen_noise,
     )

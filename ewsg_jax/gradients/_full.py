@@ -1,14 +1,12 @@
 """The full gradient: ∇V = ∇V₀ + Σᵢ ∇Vᵢ. Exact, n evaluations a step, no memory."""
 
-import math
-
 from ewsg_jax import _check
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Data, Key, P, Position
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Weight
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows
 from ewsg_jax.rows.law import Order
+from ewsg_jax.rows.view import CHUNK_SIZE, all_rows
 
 
 @module
@@ -20,9 +18,6 @@ class Full(GradientEstimator[P]):
     uses_batches = False
 
     chunk_size: int = static(default=CHUNK_SIZE)
-
-    def bias_order(self, data: Data) -> float | None:
-        return math.inf
 
     def draw(self, key: Key, data: Data, order: Order | None = None) -> tuple[()]:
         return ()

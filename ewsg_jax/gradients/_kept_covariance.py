@@ -28,9 +28,9 @@ from ewsg_jax.gradients.protocol import Estimate, Evaluations, Weight
 from ewsg_jax.gradients.spread import like_row, some_basis, turned
 from ewsg_jax.gradients.with_covariance import WithCovariance, checked
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows, fetched
+from ewsg_jax.rows.gathering import fetched
 from ewsg_jax.rows.named import Rows
-from ewsg_jax.rows.view import view
+from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, view
 
 
 class KeptMemory(NamedTuple):
@@ -72,7 +72,8 @@ class KeptCovariance(WithCovariance[P]):
         self, randomness: PyTree, memory: KeptMemory, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, tuple[()]]:
         batch = fetched(randomness, data)
-        gradient, covariance = self.gradient_on(batch, point, data), view(data).same(memory.covariance)
+        gradient = self.posterior.gradient_on(point, data, batch)
+        covariance = view(data).same(memory.covariance)
         return Estimate(gradient, batch.without_rows(), covariance=covariance), ()
 
     def evaluations(self, data: Data) -> Evaluations:

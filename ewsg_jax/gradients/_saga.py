@@ -29,9 +29,9 @@ from ewsg_jax.gradients.anchored import anchored_gradient_at
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Sharing, Weight
 from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows import gathering
-from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.gathering import fetched, rows_of
 from ewsg_jax.rows.named import Rows, row_law
+from ewsg_jax.rows.view import CHUNK_SIZE, fold_over_rows, map_over_rows, num_rows
 
 MEMORY_LIMIT = 4 * 2**30
 """Bytes that the tables of all chains may take."""
@@ -76,9 +76,7 @@ class SAGA(OfRows[P]):
 
     def first_table(self, position: Position, data: Data) -> PyTree:
         """Return the table at the first point."""
-        return gathering.map_over_rows(
-            lambda part: self.posterior.row_gradients(position, part), data, self.chunk_size
-        )
+        return map_over_rows(lambda part: self.posterior.row_gradients(position, part), data, self.chunk_size)
 
     def check(self, position: Position, data: Data) -> None:
         super().check(position, data)
@@ -95,14 +93,14 @@ class SAGA(OfRows[P]):
             return _tree.add_with_error(*total, self.posterior.sum_of_rows(*rows))
 
         # Of the table as it is stored, not of the gradients before they are rounded to it.
-        gradient, error = gathering.fold_over_rows(add, (zero, zero), (table, data), ROWS_PER_SUM)
+        gradient, error = fold_over_rows(add, (zero, zero), (table, data), ROWS_PER_SUM)
         return SAGAMemory(table, gradient, error)
 
     def propose(
         self, randomness: PyTree, memory: SAGAMemory, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, SAGAUpdate]:
-        posterior, batch = self.posterior, gathering.fetched(randomness, data)
-        part = gathering.rows_of(batch, data)
+        posterior, batch = self.posterior, fetched(randomness, data)
+        part = rows_of(batch, data)
         new, old = posterior.row_gradients(point, part), _tree.take(memory.table, batch.indices)
         differences, weights = _tree.combine((1, new), (-1, old)), batch.weights
         estimated = posterior.estimate_from_rows(differences, part, data, weights)

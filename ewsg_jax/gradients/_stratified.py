@@ -20,9 +20,10 @@ from ewsg_jax._module import hashable, module, static
 from ewsg_jax._types import Array, Data, Key, P, Position
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import Batch, fetched, num_rows
+from ewsg_jax.rows.gathering import Batch, fetched
 from ewsg_jax.rows.law import Order
 from ewsg_jax.rows.strata import allocate
+from ewsg_jax.rows.view import num_rows
 
 
 class Strata(NamedTuple):
@@ -53,9 +54,6 @@ class Stratified(GradientEstimator[P]):
     def sharing(self) -> Sharing:
         return Sharing("data")
 
-    def bias_order(self, data: Data) -> float | None:
-        return 1
-
     def check(self, position: Position, data: Data) -> None:
         super().check(position, data)
         _check_labels(lambda data: _labels(self.labels, data), data, self.num_strata)
@@ -78,10 +76,10 @@ class Stratified(GradientEstimator[P]):
     ) -> tuple[Estimate, tuple[()]]:
         place = _random.scaled(randomness, memory.size.astype(jnp.uint32))
         batch = fetched(Batch(_tree.take(memory.order, memory.first + place), weights=memory.weight), data)
-        return Estimate(self.gradient_on(batch, point, data), batch.without_rows()), ()
+        return Estimate(self.posterior.gradient_on(point, data, batch), batch.without_rows()), ()
 
     def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        return self.gradient_on(estimate.batch, position, data)
+        return self.posterior.gradient_on(position, data, estimate.batch)
 
     def evaluations(self, data: Data) -> Evaluations:
         return Evaluations(self.batch_size, self.batch_size)

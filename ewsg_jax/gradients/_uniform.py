@@ -21,14 +21,11 @@ class Uniform(OfRows[P]):
 
     needs = frozenset()
 
-    def bias_order(self, data: Data) -> float | None:
-        return self.law.bias_order(data)
-
     def propose(
         self, randomness: PyTree, memory: Any, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, tuple[()]]:
         batch = fetched(randomness, data)
-        return Estimate(self.gradient_on(batch, point, data), batch.without_rows()), ()
+        return Estimate(self.posterior.gradient_on(point, data, batch), batch.without_rows()), ()
 
     def evaluations(self, data: Data) -> Evaluations:
         return Evaluations(self.batch_size, self.batch_size)

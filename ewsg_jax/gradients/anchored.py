@@ -7,8 +7,7 @@ from ewsg_jax import _tree
 from ewsg_jax._types import Data, Position
 from ewsg_jax.gradients.protocol import Estimate
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows import gathering
-from ewsg_jax.rows.gathering import Batch
+from ewsg_jax.rows.gathering import Batch, rows_of
 
 
 def anchored_estimate(
@@ -22,7 +21,7 @@ def anchored_estimate(
         return Estimate(gradient, (identified, constant))
     # Two numbers a row are subtracted before the rows are summed: one sum, not two, and one without the rounding of
     # two of the size of n, which moves the mean where the posterior is wide (Covertype: by 0.06 sd).
-    part = gathering.rows_of(batch, data)
+    part = rows_of(batch, data)
     there, at_anchor = (_tree.widened(posterior.row_gradients(place, part)) for place in (point, anchor))
     differences = _tree.combine((1, there), (-1, at_anchor))
     estimated = posterior.estimate_from_rows(differences, part, data, batch.weights)

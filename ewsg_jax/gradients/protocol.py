@@ -6,12 +6,13 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._module import Part, module, static
+from ewsg_jax._module import Part, arguments, made_by, module, static, written
 from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
-from ewsg_jax.needs import EVERYTHING, Need
+from ewsg_jax.needs import EVERYTHING, Need, parts_of
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import Batch
-from ewsg_jax.rows.law import Order, RowLaw, check_drawn
+from ewsg_jax.rows.gathering import check_drawn
+from ewsg_jax.rows.law import Order, RowLaw
+from ewsg_jax.rows.named import chosen_by
 
 
 class Estimate(NamedTuple):
@@ -76,7 +77,7 @@ class Evaluations(NamedTuple):
 
 
 class Sharing(NamedTuple):
-    """Whose a memory is, and how large it may grow.
+    """Whose a memory is, and how large it may grow: the `sharing` of an estimator whose memory is no chain's own.
 
     Attributes:
         of: each "chain"'s; or never changed, and a function of the "start" and the data or of the "data" alone, so
@@ -105,8 +106,6 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
     One that needs nothing asks for rows by its law alone, for sums over all of them by `Posterior` alone, and
     counts evaluations by `ewsg_jax.rows.all_rows`.
     """
-    uses_batches: ClassVar[bool] = True
-    """Whether steps differ by the rows they see."""
     posterior: Posterior[P] = static()
 
     @abc.abstractmethod
@@ -134,30 +133,6 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
     @abc.abstractmethod
     def evaluations(self, data: Data) -> Evaluations:
         """Return how many ∇Vᵢ are evaluated."""
-
-    @property
-    def reports_covariance(self) -> bool:
-        """Whether estimates hold their covariance."""
-        return False
-
-    @property
-    def frozen_noise(self) -> str | None:
-        """The x of an exponential weight, None for an estimator that does not ask for one."""
-        return None
-
-    @property
-    def sharing(self) -> Sharing:
-        """Whose the memory is."""
-        return Sharing()
-
-    def bias_order(self, data: Data) -> float | None:
-        """Return of which order in h the bias is that its noise adds to a law: ∞ without any; None: not known."""
-        return None
-
-    def gradient_on(self, batch: Batch, position: P, data: Data) -> P:
-        """Return ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ), or Σ wᵢ ∇Vᵢ of a batch with weights, at least in float32."""
-        posterior = self.posterior
-        return posterior.total(position, data, posterior.estimate(position, data, batch))
 
     def check(self, position: P, data: Data) -> None:
         """Raise what is wrong with a position and data, by type, shape and dtype."""
@@ -206,7 +181,7 @@ class OfRows(GradientEstimator[P]):
         self.law.check(data)
 
     def gradient_at(self, estimate: Estimate, position: P, data: Data) -> P:
-        return self.gradient_on(estimate.batch, position, data)
+        return self.posterior.gradient_on(position, data, estimate.batch)
 
     def draw(self, key: Key, data: Data, order: Order | None = None) -> PyTree:
         law = self.law
@@ -217,7 +192,27 @@ class OfRows(GradientEstimator[P]):
     def batches(self, data: Data) -> PyTree:
         return self.law.batches(data)
 
-    def arguments(self) -> dict[str, Any]:
-        named = super().arguments()
+    def __repr__(self) -> str:
+        named = arguments(self)
         law = named.pop("law")
-        return {"posterior": named.pop("posterior"), "batch_size": law.batch_size} | named | law.named()
+        first = {"posterior": named.pop("posterior"), "batch_size": law.batch_size}
+        return written(made_by(self), first | named | chosen_by(law))
+
+
+def sharing_of(part: Any) -> Sharing:
+    """Return whose the memory of an estimator or a kernel is: what the outermost part with a `sharing` says."""
+    return next((each.sharing for each in parts_of(part) if hasattr(each, "sharing")), Sharing())
+
+
+def uses_batches(part: Any) -> bool:
+    """Return whether steps of a kernel differ by the rows they see, drawn as a batch.
+
+    Those of an estimator do, if it does not say `uses_batches = False`.
+    """
+    estimators = (each for each in parts_of(part) if isinstance(each, GradientEstimator))
+    return any(getattr(each, "uses_batches", True) for each in estimators)
+
+
+def reports_covariance(estimator: GradientEstimator[Any]) -> bool:
+    """Return whether estimates hold their covariance: those of an estimator in it that says so."""
+    return any(getattr(each, "reports_covariance", False) for each in parts_of(estimator))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
-from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
+from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight, sharing_of
 from ewsg_jax.needs import Need
 from ewsg_jax.rows.gathering import AsDrawn, fetch
 from ewsg_jax.rows.law import Order
@@ -40,12 +40,8 @@ class Remembering(GradientEstimator[P]):
     estimator: GradientEstimator[P]
 
     @property
-    def reports_covariance(self) -> bool:
-        return self.estimator.reports_covariance
-
-    @property
     def sharing(self) -> Sharing:
-        return self.estimator.sharing._replace(of="chain")
+        return sharing_of(self.estimator)._replace(of="chain")
 
     def check(self, position: P, data: Data) -> None:
         self.estimator.check(position, data)

@@ -11,10 +11,9 @@ from ewsg_jax import _random, _tree, products
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.gradients.covariance import Structure
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows import gathering
 from ewsg_jax.rows.law import RowLaw
 from ewsg_jax.rows.shards import Shard
-from ewsg_jax.rows.view import view
+from ewsg_jax.rows.view import fold_over_rows, view
 
 ROWS_PER_GUESS = 16
 """Rows whose mean gradient is a guess at that of all."""
@@ -57,7 +56,7 @@ def spread(
     row = like_row(posterior, point, data)
     zero = jnp.zeros(row.shape, row.dtype)
     start = zero, zero, jnp.zeros(row.shape if structure == "diagonal" else row.shape * 2, row.dtype)
-    guess, first, second = gathering.fold_over_rows(add, start, data, chunk_size)
+    guess, first, second = fold_over_rows(add, start, data, chunk_size)
     return guess + first / n, n * second - outer(first[None], structure)
 
 
@@ -118,7 +117,7 @@ def _through(
 
     zero = jnp.zeros_like(basis)
     start = _Sums(zero[0], zero[:, 0], jnp.zeros(size, basis.dtype), zero[0])
-    return gathering.fold_over_rows(add, start, data, chunk_size)
+    return fold_over_rows(add, start, data, chunk_size)
 
 
 def some_basis(key: Key, rank: int, row: jax.ShapeDtypeStruct) -> Array:

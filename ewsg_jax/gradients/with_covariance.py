@@ -12,9 +12,9 @@ from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.blocks import Blocks
 from ewsg_jax.rows.epochs import Epochs
-from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows
 from ewsg_jax.rows.independent import Subset
 from ewsg_jax.rows.named import Rows, row_law
+from ewsg_jax.rows.view import CHUNK_SIZE, all_rows
 
 
 @module
@@ -29,15 +29,12 @@ class WithCovariance(OfRows[P]):
     """
 
     needs = frozenset({Need.ONE_N, Need.ALL_ROWS})
+    reports_covariance = True
 
     refresh_every: Period = static(default=None)
     structure: Structure = static(default="dense")
     rank: int = static(default=10)
     chunk_size: int = static(default=CHUNK_SIZE)
-
-    @property
-    def reports_covariance(self) -> bool:
-        return True
 
     @property
     def passes(self) -> int:

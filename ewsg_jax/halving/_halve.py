@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax._kernel import Kernel
+from ewsg_jax._kernel import Kernel, check_numbers
 from ewsg_jax._types import Data, Key, P, Position
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.halving.coupled import coupled, doubled
@@ -101,7 +101,7 @@ def halve(
     _check.data(data)
     order = order_of(kernel, data)
     assert isinstance(kernel, Pair)
-    kernel.check_numbers()
+    check_numbers(kernel)
     _check.integer("num_chains", num_chains, minimum=FEWEST_PAIRS)
     burn_in = _check.integer("num_steps", num_steps) // 4 if burn_in is None else burn_in
     num_kept = num_steps - _check.integer("burn_in", burn_in, minimum=0)

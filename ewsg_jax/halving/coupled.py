@@ -19,10 +19,10 @@ from ewsg_jax._module import Constant, module
 from ewsg_jax._types import Array, Data, Key, P, Position
 from ewsg_jax.dynamics.mass import with_step_size
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.gradients.protocol import Sharing
+from ewsg_jax.gradients.protocol import Sharing, sharing_of
 from ewsg_jax.halving.normals import Weights, joined, shared
 from ewsg_jax.pair import Pair
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.view import num_rows
 
 
 class CoupledState(NamedTuple):
@@ -99,7 +99,7 @@ class Coupled(Kernel[P]):
     @property
     def sharing(self) -> Sharing:
         # Whether chains share that of a start is told by its axes, which are as many as those of one position.
-        own = self.whole.sharing
+        own = sharing_of(self.whole)
         return own if own.of == "data" else own._replace(of="chain")
 
 

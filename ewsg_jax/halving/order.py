@@ -1,5 +1,6 @@
 """Of which order in the step size the bias of a kernel is."""
 
+import math
 from typing import Any
 
 import jax
@@ -7,7 +8,13 @@ import jax
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._module import Schedule
 from ewsg_jax._types import Data
+from ewsg_jax.gradients import GradientEstimator
+from ewsg_jax.gradients._control_variate import ControlVariate
+from ewsg_jax.gradients._full import Full
+from ewsg_jax.gradients._stratified import Stratified
+from ewsg_jax.gradients._uniform import Uniform
 from ewsg_jax.pair import Pair
+from ewsg_jax.rows.view import view
 
 KERNELS = (
     "kernel must be one whose bias has a known order in a constant step size: full gradients, or independent "
@@ -30,11 +37,27 @@ def order_of(kernel: Kernel, data: Data) -> int:
     noise = getattr(dynamics, "noise", "gaussian")
     if noise != "gaussian":
         raise ValueError(f"{KERNELS}; got noise={noise!r}")
-    orders = {dynamics: dynamics.bias_order, kernel.estimator: kernel.estimator.bias_order(data)}
+    orders = {
+        dynamics: getattr(dynamics, "bias_order", None),
+        kernel.estimator: order_of_noise(kernel.estimator, data),
+    }
     for part, order in orders.items():
         if order is None:
             raise ValueError(f"{KERNELS}; got {text_of(part)}")
     return int(min(order for order in orders.values() if order is not None))
+
+
+def order_of_noise(estimator: GradientEstimator[Any], data: Data) -> float | None:
+    """Return of which order in h the bias is that an estimator's noise adds: ∞ without any, None: not known."""
+    if isinstance(estimator, Full):
+        return math.inf
+    if isinstance(estimator, Stratified):
+        return 1
+    # Independent of earlier batches, and unbiased whatever the memory.
+    if not isinstance(estimator, Uniform | ControlVariate) or estimator.law.ordered:
+        return None
+    law = estimator.law
+    return math.inf if law.distinct and law.batch_size >= view(data).fewest else 1
 
 
 def text_of(part: Any) -> str:

@@ -8,8 +8,8 @@ from ewsg_jax.dynamics.mass import InverseMass
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
-from ewsg_jax.rows.gathering import CHUNK_SIZE
 from ewsg_jax.rows.named import Rows
+from ewsg_jax.rows.view import CHUNK_SIZE
 
 
 @method(

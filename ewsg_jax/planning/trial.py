@@ -14,6 +14,7 @@ from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.checking import Report, check
 from ewsg_jax.checking.draws import draws_of
+from ewsg_jax.gradients.protocol import uses_batches
 from ewsg_jax.planning.candidate import burn_in_of, steps_of
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import vector
@@ -184,7 +185,7 @@ def _judged(
             thin=max(1, (steps - burn_in) // MOST_DRAWS),
             state=state,
             # Their noise is a small part of what moves them: all chains may have it in common, nearly independent.
-            shared_minibatch=kernel.uses_batches and not is_ordered(kernel),
+            shared_minibatch=uses_batches(kernel) and not is_ordered(kernel),
             progress=False,
             check_data=False,
             mesh=mesh,

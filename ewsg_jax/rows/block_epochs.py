@@ -8,8 +8,6 @@ batch is then a block from a uniform start and each row stands for n/b: the esti
 no row is left out, and all epochs have the blocks that begin at row 0.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 
 from ewsg_jax import _random
@@ -17,8 +15,9 @@ from ewsg_jax._module import module, static
 from ewsg_jax._types import Data, Key
 from ewsg_jax.rows.blocks import Blocks
 from ewsg_jax.rows.epochs import place_in_epoch
-from ewsg_jax.rows.gathering import Block, num_rows
-from ewsg_jax.rows.law import Order, RowLaw
+from ewsg_jax.rows.gathering import Block
+from ewsg_jax.rows.law import Order, RowLaw, check_fits
+from ewsg_jax.rows.view import num_rows
 
 
 @module
@@ -51,5 +50,10 @@ class BlockEpochs(Blocks):
 
     batches = RowLaw.batches
 
-    def named(self) -> dict[str, Any]:
-        return {"rows": "block_sweeps" if self.mirrored else "block_epochs"}
+    @property
+    def rows(self) -> str:
+        """Its name."""
+        return "block_sweeps" if self.mirrored else "block_epochs"
+
+    def check(self, data: Data) -> None:
+        check_fits(self.batch_size, data, f"rows={self.rows!r}")

@@ -1,15 +1,14 @@
 """A block of rows: b consecutive ones from a uniform start, the first row following on the last."""
 
-from typing import Any
-
 import jax.numpy as jnp
 
 from ewsg_jax import _random
 from ewsg_jax._module import module
 from ewsg_jax._types import Data, Key
 from ewsg_jax.needs import Need
-from ewsg_jax.rows.gathering import Batch, Block, num_rows
+from ewsg_jax.rows.gathering import Batch, Block
 from ewsg_jax.rows.law import Order, RowLaw, check_fits
+from ewsg_jax.rows.view import num_rows
 
 
 @module
@@ -24,10 +23,7 @@ class Blocks(RowLaw):
         return Block(start=_random.rows(key, num_rows(data), 1)[0], size=self.batch_size)
 
     def check(self, data: Data) -> None:
-        check_fits(self.batch_size, data, self.name)
+        check_fits(self.batch_size, data, "rows='blocks'")
 
     def batches(self, data: Data) -> Batch | Block:
         return Block(start=jnp.arange(num_rows(data), dtype=jnp.int32), size=self.batch_size)
-
-    def named(self) -> dict[str, Any]:
-        return {"rows": "blocks"}

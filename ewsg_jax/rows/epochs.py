@@ -4,16 +4,15 @@ An epoch is a function of the words that a chain keeps and of the number of the 
 made. The n mod b rows that it leaves out are others in each epoch, all as probable: estimates are unbiased.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 
 from ewsg_jax import _random
 from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key
 from ewsg_jax.needs import Need
-from ewsg_jax.rows.gathering import Batch, num_rows
+from ewsg_jax.rows.gathering import Batch
 from ewsg_jax.rows.law import Order, RowLaw, check_fits
+from ewsg_jax.rows.view import num_rows
 
 
 @module
@@ -33,9 +32,6 @@ class Epochs(RowLaw):
 
     def check(self, data: Data) -> None:
         check_fits(self.batch_size, data, "rows='epochs'")
-
-    def named(self) -> dict[str, Any]:
-        return {"rows": "epochs"}
 
 
 def place_in_epoch(order: Order, num_batches: int) -> tuple[Array, Array]:

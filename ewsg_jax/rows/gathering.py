@@ -1,28 +1,20 @@
-"""Rows of the data: how many there are, sums over all of them, and some gathered by their numbers.
+"""Batches: which rows of the data each has, and the rows themselves, once they are fetched."""
 
-Gathering is the costliest part of a step on a CPU.
-XLA's CPU backend copies a gathered row number by number; where the last axis is seen as pieces of 16 bytes it
-copies piece by piece (measured with 50 random rows of 54 float32: 7.4 against 3.0 µs). So rows are gathered as
-pieces, ahead of the step where there is a run that can do so, and put together where they are used.
-"""
-
-import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, _tree
+from ewsg_jax import _check
 from ewsg_jax._module import Part, module, static
 from ewsg_jax._types import Array, Data, PyTree
 from ewsg_jax.rows.spread import Spread
 from ewsg_jax.rows.view import CHUNK_SIZE as CHUNK_SIZE
+from ewsg_jax.rows.view import all_rows as all_rows
 from ewsg_jax.rows.view import fold_over_rows as fold_over_rows
+from ewsg_jax.rows.view import in_pieces, view
 from ewsg_jax.rows.view import num_rows as num_rows
-from ewsg_jax.rows.view import view
-
-BYTES_PER_PIECE = 16
+from ewsg_jax.rows.view import sum_over_rows as sum_over_rows
 
 
 class Batch(NamedTuple):
@@ -65,26 +57,6 @@ class AsDrawn(NamedTuple):
     randomness: PyTree
 
 
-def all_rows(data: Data) -> int:
-    """Return how many rows there are in all: of a window of a stream or a part of the data, more than are here."""
-    return view(data).in_all
-
-
-def sum_over_rows(function: Callable[[Data], PyTree], data: Data, chunk_size: int = CHUNK_SIZE) -> PyTree:
-    """Return the sum over all rows of what a function makes of at most `chunk_size` of them."""
-    return view(data).sum(function, chunk_size)
-
-
-def map_over_rows(function: Callable[[Data], PyTree], data: Data, chunk_size: int = CHUNK_SIZE) -> PyTree:
-    """Return `function(data)` for a function of each row apart, at most `chunk_size` rows at a time."""
-    n = num_rows(data)
-    if n <= chunk_size:
-        return function(data)
-    return jax.lax.map(
-        lambda row: _tree.take(function(jax.tree.map(lambda x: x[None], row)), 0), data, batch_size=chunk_size
-    )
-
-
 def fetch(randomness: PyTree, data: Data) -> PyTree:
     """Return what was drawn with the rows of each batch in it: the second and last stage of randomness.
 
@@ -114,13 +86,39 @@ def fetched(batch: Batch | Block, data: Data, *, ahead: bool = False) -> Batch:
         TypeError: it is neither: row numbers alone do not say what each row stands for.
     """
     if isinstance(batch, Block):
-        return gather_blocks(data, batch.start, batch.size, in_pieces=ahead, around=batch.around)
+        return gather_blocks(data, batch.start, batch.size, ahead=ahead, around=batch.around)
     if not isinstance(batch, Batch):
-        raise TypeError(
-            "draw of a law of rows must return an ewsg_jax.rows.Batch, of row numbers and perhaps weights, or a "
-            f"Block; got {_check.describe(batch)}"
+        raise no_batch(batch)
+    return batch if batch.pieces is not None else batch._replace(pieces=view(data).take(batch.indices))
+
+
+def check_drawn(law: Any, drawn: Any, data: Data) -> None:
+    """Check, while tracing, that a law has drawn what it says.
+
+    Raises:
+        TypeError, ValueError: it is no batch; it has another number of rows than the law's share of a batch; or
+            it has weights and the law does not say so, or the other way round.
+    """
+    if not isinstance(drawn, Batch | Block):
+        raise no_batch(drawn, law)
+    size = view(data).share(law.batch_size)
+    shape = (drawn.size,) if isinstance(drawn, Block) else drawn.indices.shape
+    if shape != (size,):
+        raise ValueError(f"draw of {law!r} must return {size} rows, shape ({size},); got shape {shape}")
+    has_weights = isinstance(drawn, Batch) and drawn.weights is not None
+    if has_weights != law.weighted:
+        found = "a batch with weights" if has_weights else "a batch without weights"
+        raise ValueError(
+            f"weighted of {law!r} must say whether its batches have weights; got {law.weighted} and {found}"
         )
-    return batch if batch.pieces is not None else gather(data, batch.indices)._replace(weights=batch.weights)
+
+
+def no_batch(drawn: object, law: object = "a law of rows") -> TypeError:
+    """Return the error that something drawn is no batch: row numbers alone do not say what each row stands for."""
+    return TypeError(
+        f"draw of {law} must return an ewsg_jax.rows.Batch, of row numbers and perhaps weights, or a Block; got "
+        f"{_check.describe(drawn)}"
+    )
 
 
 def gather(data: Data, indices: Array) -> Batch:
@@ -130,10 +128,10 @@ def gather(data: Data, indices: Array) -> Batch:
         data: a tree of arrays with the leading axis n.
         indices: row numbers known to be in bounds, int32, any shape.
     """
-    return Batch(indices, view(data).take(indices, _gather))
+    return fetched(Batch(indices), data)
 
 
-def gather_blocks(data: Data, starts: Array, size: int, *, in_pieces: bool = True, around: bool = True) -> Batch:
+def gather_blocks(data: Data, starts: Array, size: int, *, ahead: bool = True, around: bool = True) -> Batch:
     """Gather blocks of consecutive rows, the first row following on the last.
 
     A block that reaches beyond the end has the first rows in front of the last ones.
@@ -142,13 +140,13 @@ def gather_blocks(data: Data, starts: Array, size: int, *, in_pieces: bool = Tru
         data: a tree of arrays with the leading axis n.
         starts: where the blocks begin, int32, any shape.
         size: how many rows each has, at most n.
-        in_pieces: whether this is ahead of the use. A step reads whole rows that it slices itself sooner.
+        ahead: whether this is ahead of the use. A step reads whole rows that it slices itself sooner.
         around: whether a block may reach beyond the end.
     """
     last = num_rows(data) - size
     place = jnp.arange(size, dtype=jnp.int32)
     if not around and not isinstance(data, Spread):
-        return Batch(starts[..., None] + place, jax.tree.map(lambda x: _slices(x, starts, size, in_pieces), data))
+        return Batch(starts[..., None] + place, jax.tree.map(lambda x: _slices(x, starts, size, ahead), data))
     first, wrapped = jnp.minimum(starts, last), jnp.maximum(0, starts - last)
     chosen = place < wrapped[..., None]
     indices = jnp.where(chosen, place, first[..., None] + place)
@@ -156,7 +154,7 @@ def gather_blocks(data: Data, starts: Array, size: int, *, in_pieces: bool = Tru
         return gather(data, indices)
 
     def pieces(leaf: Array) -> Array:
-        blocks = _slices(leaf, first, size, in_pieces)
+        blocks = _slices(leaf, first, size, ahead)
         begin = leaf[:size].reshape(size, *blocks.shape[chosen.ndim :])
         return jnp.where(chosen.reshape(*chosen.shape, *[1] * (begin.ndim - 1)), begin, blocks)
 
@@ -170,11 +168,7 @@ def rows_of(batch: Batch, data: Data) -> Data:
     return jax.tree.map(lambda x, leaf: x.reshape(*shape, *leaf.shape[1:]), gathered.pieces, view(data).cut)
 
 
-def _gather(leaf: Array, indices: Array) -> Array:
-    return _in_pieces(leaf, indices, _tree.take)
-
-
-def _slices(leaf: Array, starts: Array, size: int, in_pieces: bool) -> Array:
+def _slices(leaf: Array, starts: Array, size: int, ahead: bool) -> Array:
     """Return `size` rows from each start on, at most n − size."""
 
     def take(x: Array, first: Array) -> Array:
@@ -183,26 +177,4 @@ def _slices(leaf: Array, starts: Array, size: int, in_pieces: bool) -> Array:
         numbers = jax.lax.GatherDimensionNumbers(axes, collapsed_slice_dims=(), start_index_map=(0,))
         return jax.lax.gather(x, first[..., None], numbers, sizes, mode="promise_in_bounds")
 
-    return _in_pieces(leaf, starts, take) if in_pieces else take(leaf, starts)
-
-
-def _in_pieces(leaf: Array, where: Array, take: Callable[[Array, Array], Array]) -> Array:
-    """Return what `take(leaf, where)` does, its last axis in pieces."""
-    width = _width(leaf)
-    if width == 1:
-        return take(leaf, where)
-    shape = leaf.shape[-1] // width, width
-
-    # Elsewhere than on a CPU such a view of all the data may be a copy.
-    def after(x: Array, i: Array) -> Array:
-        found = take(x, i)
-        return found.reshape(*found.shape[:-1], *shape)
-
-    return jax.lax.platform_dependent(
-        leaf, where, cpu=lambda x, i: take(x.reshape(*x.shape[:-1], *shape), i), default=after
-    )
-
-
-def _width(leaf: Array) -> int:
-    """Return how many numbers make a piece: a power of two that divides the last axis."""
-    return math.gcd(leaf.shape[-1], BYTES_PER_PIECE // leaf.dtype.itemsize) if leaf.ndim > 1 else 1
+    return in_pieces(leaf, starts, take) if ahead else take(leaf, starts)

@@ -3,17 +3,15 @@
 import itertools
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _random
 from ewsg_jax._module import module
 from ewsg_jax._types import Data, Key
-from ewsg_jax.rows.gathering import Batch, Block, num_rows
+from ewsg_jax.rows.gathering import Batch, Block
 from ewsg_jax.rows.law import Order, RowLaw, check_fits
-from ewsg_jax.rows.view import view
+from ewsg_jax.rows.view import num_rows, view
 
 MOST_BATCHES = 100_000
 """How many batches `batches` lists at the most."""
@@ -27,19 +25,11 @@ class Independent(RowLaw):
     independent = True
 
     def draw(self, key: Key, data: Data, order: Order | None = None) -> Batch:
-        return self._drawn(key, data, replace=True)
-
-    def _drawn(self, key: Key, data: Data, replace: bool) -> Batch:
-        rows = view(data)
-        size, most = rows.share(self.batch_size), rows.length
-        return Batch(_random.rows(rows.key(key), rows.counted, size, replace, most=most))
+        return Batch(view(data).draw(key, self.batch_size))
 
     def batches(self, data: Data) -> Batch | Block:
         n, b = num_rows(data), self.batch_size
         return _listed(n**b, n, b, itertools.product(range(n), repeat=b))
-
-    def named(self) -> dict[str, Any]:
-        return {}
 
 
 @module
@@ -50,7 +40,7 @@ class Subset(Independent):
     distinct = True
 
     def draw(self, key: Key, data: Data, order: Order | None = None) -> Batch:
-        return self._drawn(key, data, replace=False)
+        return Batch(view(data).draw(key, self.batch_size, replace=False))
 
     def check(self, data: Data) -> None:
         check_fits(view(data).share(self.batch_size), data, "replace=False")
@@ -58,9 +48,6 @@ class Subset(Independent):
     def batches(self, data: Data) -> Batch | Block:
         n, b = num_rows(data), self.batch_size
         return _listed(math.comb(n, b), n, b, itertools.combinations(range(n), b))
-
-    def named(self) -> dict[str, Any]:
-        return {"replace": False}
 
 
 def _listed(count: int, n: int, batch_size: int, batches: Iterable[tuple[int, ...]]) -> Batch:

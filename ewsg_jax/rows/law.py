@@ -1,10 +1,8 @@
 """What a law of rows is: how the b rows of each step are chosen."""
 
 import abc
-import math
 from typing import Any, ClassVar, NamedTuple
 
-from ewsg_jax import _check
 from ewsg_jax._module import Part, module, static
 from ewsg_jax._types import Array, Data, Key
 from ewsg_jax.needs import EVERYTHING, Need, parts_of
@@ -46,17 +44,6 @@ class RowLaw(Part, abc.ABC):
     """Whether rows stand for unlike numbers of rows."""
     batch_size: int = static()
 
-    def bias_order(self, data: Data) -> float | None:
-        """Return of which order in h the heat of unbiased batches is; None where they depend on earlier ones."""
-        if self.ordered:
-            return None
-        return math.inf if self.distinct and self.batch_size >= view(data).fewest else 1
-
-    @property
-    def name(self) -> str:
-        """What chooses it, as in `rows='epochs'`."""
-        return f"rows={self.named().get('rows', 'random')!r}"
-
     @abc.abstractmethod
     def draw(self, key: Key, data: Data, order: Order | None = None) -> Batch | Block:
         """Return which rows a batch has, as row numbers or as a block, from n alone.
@@ -73,10 +60,6 @@ class RowLaw(Part, abc.ABC):
     def batches(self, data: Data) -> Batch | Block:
         """Return all equally probable batches on a leading axis."""
         raise NotImplementedError(f"the batches of {self!r} cannot be listed")
-
-    def named(self) -> dict[str, Any]:
-        """Return what chooses this law in the call of an estimator, but for `batch_size`."""
-        return {"rows": self}
 
 
 def laws_of(part: Any) -> list[RowLaw]:
@@ -104,29 +87,6 @@ def lists_batches(estimator: Any) -> bool:
 def _depth(part: Any, name: str) -> int:
     """Return how many classes a method of a part is inherited through."""
     return next(i for i, cls in enumerate(type(part).__mro__) if name in vars(cls))
-
-
-def check_drawn(law: RowLaw, drawn: Any, data: Data) -> None:
-    """Check, while tracing, that a law has drawn what it says.
-
-    Raises:
-        TypeError, ValueError: it is no batch; it has another number of rows than the law's share of a batch; or
-            it has weights and the law does not say so, or the other way round.
-    """
-    if not isinstance(drawn, Batch | Block):
-        raise TypeError(
-            f"draw of {law!r} must return an ewsg_jax.rows.Batch or Block; got {_check.describe(drawn)}"
-        )
-    size = view(data).share(law.batch_size)
-    shape = (drawn.size,) if isinstance(drawn, Block) else drawn.indices.shape
-    if shape != (size,):
-        raise ValueError(f"draw of {law!r} must return {size} rows, shape ({size},); got shape {shape}")
-    has_weights = isinstance(drawn, Batch) and drawn.weights is not None
-    if has_weights != law.weighted:
-        found = "a batch with weights" if has_weights else "a batch without weights"
-        raise ValueError(
-            f"weighted of {law!r} must say whether its batches have weights; got {law.weighted} and {found}"
-        )
 
 
 def check_fits(batch_size: int, data: Data, why: str) -> None:

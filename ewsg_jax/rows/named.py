@@ -1,6 +1,6 @@
 """The laws of rows by their names."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from ewsg_jax import _check
 from ewsg_jax.rows.block_epochs import BlockEpochs
@@ -8,7 +8,8 @@ from ewsg_jax.rows.blocks import Blocks
 from ewsg_jax.rows.epochs import Epochs
 from ewsg_jax.rows.independent import Independent, Subset
 from ewsg_jax.rows.law import RowLaw
-from ewsg_jax.rows.probability import RowProbabilities
+from ewsg_jax.rows.probability import ByProbability, RowProbabilities
+from ewsg_jax.rows.probability_parts import ProbabilityInParts
 
 Rows = Literal["random", "blocks", "epochs", "block_epochs", "block_sweeps"] | RowLaw | RowProbabilities
 """A law of rows by its name, by probabilities, or one of your own."""
@@ -49,3 +50,18 @@ def row_law(batch_size: int, replace: bool, rows: Rows) -> RowLaw:
     if rows in ("block_epochs", "block_sweeps"):
         return BlockEpochs(batch_size=batch_size, mirrored=rows == "block_sweeps")
     return (Blocks if rows == "blocks" else Epochs)(batch_size=batch_size)
+
+
+def chosen_by(law: RowLaw) -> dict[str, Any]:
+    """Return what chooses a law in the call of an estimator, but for `batch_size`: the inverse of `row_law`."""
+    if isinstance(law, ByProbability | ProbabilityInParts):
+        return {"rows": law.given}
+    if isinstance(law, BlockEpochs):
+        return {"rows": law.rows}
+    of_class = {Independent: {}, Subset: {"replace": False}, Blocks: {"rows": "blocks"}, Epochs: {"rows": "epochs"}}
+    return of_class.get(type(law), {"rows": law})
+
+
+def name_of(law: RowLaw) -> str:
+    """Return what chooses a law, as in `rows='epochs'`."""
+    return f"rows={chosen_by(law).get('rows', 'random')!r}"

@@ -1,11 +1,14 @@
 """A data set made as long as others by rows that do not count, so that one program serves them all."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import numpy as np
 
-from ewsg_jax import _check, _tree
+from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module
-from ewsg_jax._types import Array, PyTree
+from ewsg_jax._types import Array, Key, PyTree
 from ewsg_jax.rows.view import Rows
 
 
@@ -26,6 +29,12 @@ class PartlyCounted(Rows):
     @property
     def number(self) -> Array:
         return self.counted.astype(float)
+
+    def draw(self, key: Key, batch_size: int, replace: bool = True) -> Array:
+        return _random.rows(key, self.counted, batch_size, replace, most=self.length)
+
+    def each(self, function: Callable[..., PyTree], *shared: Any) -> PyTree:
+        return self.only_counted(super().each(function, *shared))
 
     def only_counted(self, of_rows: PyTree) -> PyTree:
         return _tree.scaled_rows(of_rows, self.size > 0)

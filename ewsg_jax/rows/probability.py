@@ -20,11 +20,12 @@ from ewsg_jax._module import Part, module
 from ewsg_jax._types import Array, Data, Key
 from ewsg_jax.needs import Need
 from ewsg_jax.rows.alias import alias_table, certain_rows
-from ewsg_jax.rows.gathering import Batch, num_rows
+from ewsg_jax.rows.gathering import Batch
 from ewsg_jax.rows.independent import Independent
 from ewsg_jax.rows.law import Order, RowLaw
 from ewsg_jax.rows.probability_parts import ProbabilityInParts, in_parts
 from ewsg_jax.rows.strata import allocate
+from ewsg_jax.rows.view import num_rows
 
 
 class Places(NamedTuple):
@@ -169,9 +170,6 @@ class ByProbability(Independent):
 
     def over_parts(self, parts: int) -> ProbabilityInParts:
         return in_parts(self.given, self.batch_size, parts)
-
-    def named(self) -> dict[str, Any]:
-        return {"rows": self.given}
 
 
 def by_probability(weights: Array, *, strata: Array | None = None) -> RowProbabilities:

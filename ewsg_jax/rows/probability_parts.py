@@ -13,14 +13,13 @@ import numpy as np
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key
-from ewsg_jax.rows import gathering
 from ewsg_jax.rows.gathering import Batch
 from ewsg_jax.rows.independent import Independent
 from ewsg_jax.rows.law import Order, RowLaw
 from ewsg_jax.rows.padded import Padded
 from ewsg_jax.rows.shards import Shard
 from ewsg_jax.rows.spread import ends
-from ewsg_jax.rows.view import view
+from ewsg_jax.rows.view import all_rows, view
 
 
 @module
@@ -59,14 +58,10 @@ class ProbabilityInParts(Independent):
     def check(self, data: Data) -> None:
         n = self.given.probabilities.shape[0]
         # One part by itself is asked for its shapes alone.
-        if not isinstance(data, Padded) and gathering.all_rows(data) != n:
+        if not isinstance(data, Padded) and all_rows(data) != n:
             raise ValueError(
-                f"rows must have a probability for each of the {gathering.all_rows(data)} rows of data; got {n} "
-                "probabilities"
+                f"rows must have a probability for each of the {all_rows(data)} rows of data; got {n} probabilities"
             )
-
-    def named(self) -> dict[str, Any]:
-        return {"rows": self.given}
 
     def _of(self, parts: Array, data: Data, other: int | None = None) -> Array:
         """Return this part's; of data that know of no parts, of which shapes are asked, all or one of them."""

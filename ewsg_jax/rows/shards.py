@@ -52,6 +52,9 @@ class Shard(PartlyCounted):
             number = number * jax.lax.axis_size(axis) + jax.lax.axis_index(axis)
         return number
 
+    def draw(self, key: Key, batch_size: int, replace: bool = True) -> Array:
+        return super().draw(self.key(key), self.share(batch_size), replace)
+
     def across(self, of_part: PyTree) -> PyTree:
         return jax.lax.psum(of_part, self.axes)
 

@@ -50,8 +50,8 @@ class Spread(Rows):
         """Return the sum of what a function makes of the rows of each part, on all devices."""
         return self.alike(lambda part: jax.lax.psum(part.sum(function, chunk_size), DATA))
 
-    def take(self, indices: Array, of_leaf: Callable[[Array, Array], Array]) -> Data:
-        """Return rows by their numbers, any shape, on all devices: each gives those that it has."""
+    def take(self, indices: Array) -> Data:
+        """Return rows by their numbers, any shape, on all devices: each gives those that it has, whole."""
         first = jnp.asarray(ends(self.total, self.mesh.shape[DATA]), jnp.int32)
 
         def of_part(part: Shard) -> Data:

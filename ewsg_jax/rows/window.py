@@ -51,6 +51,10 @@ class Window(Rows):
     def in_all(self) -> int:
         return self.whole.num_rows
 
+    @property
+    def number(self) -> int:
+        return self.in_all
+
     def sum(self, function: Callable[[Data], PyTree], chunk_size: int) -> PyTree:
         """Return the sum over all rows of the stream, as many of them at a time as a window has.
 

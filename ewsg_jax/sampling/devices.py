@@ -20,11 +20,11 @@ from ewsg_jax._types import Array, Data, Key, PyTree
 from ewsg_jax.compiling import QUICK
 from ewsg_jax.needs import Need, parts_of, who_needs
 from ewsg_jax.rows import spread
-from ewsg_jax.rows.gathering import all_rows, num_rows
 from ewsg_jax.rows.padded import Padded
 from ewsg_jax.rows.probability import ByProbability
 from ewsg_jax.rows.shards import PARTS, Shard
 from ewsg_jax.rows.spread import CHAINS, DATA
+from ewsg_jax.rows.view import all_rows, num_rows
 from ewsg_jax.sampling import chunks
 from ewsg_jax.sampling.chunks import Call, Health
 from ewsg_jax.sampling.keeping import Plan, Record

@@ -15,8 +15,7 @@ from ewsg_jax._module import Schedule
 from ewsg_jax._types import Array, Data, Position, PyTree
 from ewsg_jax.pair import Pair
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import num_rows
-from ewsg_jax.rows.view import view
+from ewsg_jax.rows.view import num_rows, view
 from ewsg_jax.sampling.host import on_host
 from ewsg_jax.stacking.kernels import Stack
 from ewsg_jax.support import evenly, take_rows

@@ -12,7 +12,7 @@ import numpy as np
 from ewsg_jax import _tree
 from ewsg_jax._kernel import KernelState
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.rows.gathering import all_rows
+from ewsg_jax.rows.view import all_rows
 from ewsg_jax.rows.window import Window
 from ewsg_jax.sampling import chunks, consistency, memory
 from ewsg_jax.sampling import devices as on

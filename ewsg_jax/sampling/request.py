@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _check
-from ewsg_jax._kernel import Kernel, KernelState
+from ewsg_jax._kernel import Kernel, KernelState, check_numbers
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax.gradients.protocol import uses_batches
 from ewsg_jax.needs import Need, who_needs
 from ewsg_jax.rows import spread
 from ewsg_jax.rows.law import is_ordered
@@ -76,7 +77,7 @@ def check(request: Request) -> Request:
     kernel, data = request.kernel, request.data
     _check.key(request.key)
     _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
-    kernel.check_numbers()
+    check_numbers(kernel)
     _check.boolean("check_data", request.check_data)
     devices = None
     if isinstance(data, Stream):
@@ -99,8 +100,8 @@ def check(request: Request) -> Request:
         )
     _check.boolean("stacked", request.stacked)
     shared = _check.boolean("shared_minibatch", request.shared_minibatch)
-    if shared and not (kernel.uses_batches and not is_ordered(kernel)):
-        what = "whose chains have epochs of their own" if kernel.uses_batches else "that draws no batches"
+    if shared and not (uses_batches(kernel) and not is_ordered(kernel)):
+        what = "whose chains have epochs of their own" if uses_batches(kernel) else "that draws no batches"
         raise ValueError(f"shared_minibatch must be False for a kernel {what}; got True")
     _check.boolean("progress", request.progress)
     if request.seconds is not None:

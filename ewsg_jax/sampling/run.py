@@ -14,7 +14,7 @@ from ewsg_jax._types import Array
 from ewsg_jax.files import path_of
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.progress import Progress
-from ewsg_jax.rows.gathering import all_rows
+from ewsg_jax.rows.view import all_rows
 from ewsg_jax.sampling import batches, consistency, loop, states
 from ewsg_jax.sampling._moments import finish, positions
 from ewsg_jax.sampling.afterwards import Look

@@ -12,6 +12,7 @@ from ewsg_jax import _check, _tree, seen
 from ewsg_jax._kernel import Kernel, KernelState, check_rows
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.compiling import QUICK
+from ewsg_jax.gradients.protocol import sharing_of
 from ewsg_jax.sampling import devices as on
 from ewsg_jax.sampling.chunks import start
 from ewsg_jax.sampling.devices import Devices
@@ -48,11 +49,14 @@ def first_state(
     shapes = check_starts(key, position, num_chains, stacked)
     num_chains = jax.tree.leaves(shapes)[0].shape[0]
     common = not stacked and not is_function(position)
-    shared_memory = kernel.sharing.of == "data" or (kernel.sharing.of == "start" and common)
+    sharing = sharing_of(kernel)
+    shared_memory = sharing.of == "data" or (sharing.of == "start" and common)
     states = state_shapes(kernel, data, shapes, shared_memory, devices, placed, key.dtype)
-    if kernel.sharing.limit is not None:
+    if sharing.limit is not None:
         needed = _tree.num_bytes(states.memory)
-        _check.fits("memory_limit", kernel.sharing.limit, needed, f"the estimator's memory for {num_chains} chains")
+        _check.fits(
+            "memory_limit", sharing_of(kernel).limit, needed, f"the estimator's memory for {num_chains} chains"
+        )
 
     def make() -> KernelState:
         positions = make_starts(key, position, num_chains, stacked, first)
@@ -125,8 +129,9 @@ def shares_memory(kernel: Kernel, state: KernelState) -> bool:
 
     One that chains share where they have one start is a tree like the position.
     """
-    if kernel.sharing.of != "start":
-        return kernel.sharing.of == "data"
+    sharing = sharing_of(kernel)
+    if sharing.of != "start":
+        return sharing.of == "data"
     return jnp.ndim(jax.tree.leaves(state.memory)[0]) < jnp.ndim(jax.tree.leaves(state.position)[0])
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Array, Data, Key
+from ewsg_jax.gradients.protocol import uses_batches
 from ewsg_jax.rows.window import Window
 from ewsg_jax.sampling.chunks import Call
 from ewsg_jax.sampling.starts import split
@@ -161,7 +162,7 @@ class Windows:
 
 def steps_of(kernel: Kernel, stream: Stream) -> int | None:
     """Return how many steps have one window, None for all."""
-    if stream.num_windows == 1 or not kernel.uses_batches:
+    if stream.num_windows == 1 or not uses_batches(kernel):
         return None
     cost = kernel.evaluations(stream.shapes()).per_step
     return max(1, round(stream.passes * stream.window / cost))

@@ -10,8 +10,8 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._types import Array, Data, PyTree
-from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.rows.padded import Padded
+from ewsg_jax.rows.view import num_rows
 
 TAKES = "data_sets must be a list of trees of arrays, alike but for their numbers of rows"
 TAKES_MASKED = "data_sets must be a tree of arrays with axes (data set, row, …) where weights are given"

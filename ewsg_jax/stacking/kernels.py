@@ -18,7 +18,7 @@ from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.degenerate import reads_data
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.gradients.protocol import Sharing
+from ewsg_jax.gradients.protocol import sharing_of
 from ewsg_jax.needs import Need, who_needs
 from ewsg_jax.rows.padded import Padded
 from ewsg_jax.stacking.members import apart, first_along, first_of, merged, name_of
@@ -86,6 +86,7 @@ class Stack(Kernel[P]):
         position = _check.position(position)
         self._check_members(position)
         if isinstance(data, Padded):
+            self._check_lengths()
             self._check_metric(first_of(position), jax.tree.map(lambda x: x[:, 0], data.rows))
         axes = KernelState(0, self.memory_axis, None, self._order_axis)
         keys, key_axis = self._keys(key)
@@ -159,14 +160,20 @@ class Stack(Kernel[P]):
         if not self.of_data:
             self[0].check(first, data)
             return
-        if isinstance(data, Padded) and (part := who_needs(self.kernel, Need.ONE_N)) is not None:
+        if isinstance(data, Padded):
+            self._check_lengths()
+        # All rows of all data sets, one after the other: what is wrong with one is wrong there.
+        self[0].check(first, merged(data))
+
+    def _check_lengths(self) -> None:
+        """Raise that a part needs one number of rows."""
+        part = who_needs(self.kernel, Need.ONE_N)
+        if part is not None:
             raise ValueError(
                 "kernel must tell the rows that count from others, for data sets of several lengths, as the "
                 "estimators uniform, control_variate, svrg, saga, full and their exponential weights do with "
                 f"rows='random'; got {self.kernel!r}, of which {part!r} needs {Need.ONE_N.value}"
             )
-        # All rows of all data sets, one after the other: what is wrong with one is wrong there.
-        self[0].check(first, merged(data))
 
     def _check_metric(self, position: Position, rows: Data) -> None:
         """Raise that a metric would see copies of rows that do not count."""
@@ -177,13 +184,6 @@ class Stack(Kernel[P]):
                 f"made as long as the longest by copies of rows; got {metric!r}, which reads them. Sample each "
                 "data set by itself, or stack those of one length"
             )
-
-    def check_numbers(self) -> None:
-        """Raise nothing: its numbers are those of several kernels."""
-
-    @property
-    def sharing(self) -> Sharing:
-        return self.kernel.sharing
 
     @property
     def _one_batch(self) -> bool:
@@ -210,7 +210,7 @@ class Stack(Kernel[P]):
     @property
     def memory_axis(self) -> int | None:
         """Where a memory has its axis of members: it has none if it is a function of the data, and that of all."""
-        return None if self._one_batch and self.kernel.sharing.of == "data" else 0
+        return None if self._one_batch and sharing_of(self.kernel).of == "data" else 0
 
     @property
     def _order_axis(self) -> int | None:

@@ -19,6 +19,7 @@ from ewsg_jax.gradients._control_variate import ControlVariateMemory
 from ewsg_jax.gradients._saga import SAGAMemory
 from ewsg_jax.gradients._svrg import SVRGDraw, SVRGMemory
 from ewsg_jax.gradients.index_chain import ChainDraw
+from ewsg_jax.gradients.protocol import reports_covariance
 from ewsg_jax.rows import Batch, Block
 from tests.gradients.test_enumeration import as_jax, close
 from tests.gradients.test_index_chain import Outcome, law_of_the_chain, thresholds
@@ -58,7 +59,7 @@ class Wrapped(NamedTuple):
     @property
     def dynamics(self):
         build = ewsg.dynamics.semi_implicit
-        if self.estimator.reports_covariance:
+        if reports_covariance(self.estimator):
             build = ewsg.dynamics.noise_corrected
         return build(STEP_SIZE, friction=FRICTION, temperature=TEMPERATURE)
 

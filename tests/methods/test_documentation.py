@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from ewsg_jax._module import arguments as shown
 
 SECTIONS = ["Update", "Target", "Cost", "When", "Source", "Args", "Raises", "Example"]
 EVERY_METHOD = pytest.mark.parametrize("method", ewsg.METHODS.values(), ids=list(ewsg.METHODS))
@@ -106,7 +107,10 @@ def test_the_step_of_the_example_goes_with_its_rows(method):
     if not method.dynamics:
         assert 0.5 < h / (2.4 / np.sqrt(n * one)) < 2
         return
-    of = {**kernel.dynamics.arguments(), **getattr(kernel.estimator, "estimator", kernel.estimator).arguments()}
+    estimator = getattr(kernel.estimator, "estimator", kernel.estimator)
+    of = shown(kernel.dynamics) | shown(estimator)
+    if hasattr(estimator, "batch_size"):
+        of["batch_size"] = estimator.batch_size
     gamma = float(of["friction"](jnp.int32(0))) if "friction" in of else 1.0
 
     def worst(n):

@@ -130,7 +130,7 @@ def test_estimates_are_unbiased_over_windows_and_batches(pieces):
     assert stream.window * stream.num_windows < 7
     point, estimator = jnp.array([0.3, -0.2]), ewsg.gradients.uniform(MODEL, batch_size=1)
     found = [
-        estimator.gradient_on(ewsg.rows.Batch(jnp.array([row])), point, window)
+        estimator.posterior.gradient_on(point, window, ewsg.rows.Batch(jnp.array([row])))
         for first in range(7)
         for window in windows_from(first, stream)
         for row in range(stream.window)
