@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _check, _tree, freshness, indexing, products, seen
+from ewsg_jax import _check, _tree, freshness, half_precision, indexing, products, seen
 from ewsg_jax._module import text
 from ewsg_jax._types import Array, Data, P, Position, PyTree
 from ewsg_jax.bijectors.protocol import Transform, transform
@@ -23,9 +23,6 @@ from ewsg_jax.linear import LinearPredictor, OfDatum, Residual, checked_residual
 from ewsg_jax.rows.gathering import Batch, rows_of
 from ewsg_jax.rows.view import CHUNK_SIZE, num_rows, sum_over_rows, view
 from ewsg_jax.transformed import CheckValues, LogLikelihood, LogPrior, linear_predictor
-
-HALF_PRECISION_ROWS = 256
-"""Rows whose gradients in half precision differentiation may add up: as far as bfloat16 can count."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -453,21 +450,9 @@ class Posterior(Generic[P]):
             if weights is not None:
                 of_rows = _tree.scaled_rows(_tree.widened(of_rows), weights)
             return _tree.in_dtypes_of(_tree.widened(position), self.sum_of_rows(of_rows, rows))
-        if any(x.dtype.itemsize < 4 for x in jax.tree.leaves(position)):
-            return self._sum_in_parts(position, rows, weights)
-        return jax.grad(self._weighted_potential)(position, rows, weights)
-
-    def _sum_in_parts(self, position: P, rows: Data, weights: Array | None) -> P:
-        """The same in half precision, where differentiation sums in the position's dtype: a few rows at a time."""
-
-        def of_part(part: tuple[Data, Array | None]) -> P:
-            return _tree.widened(jax.grad(self._weighted_potential)(position, *part))
-
-        # So is what it multiplies gradients by.
-        largest = 1.0 if weights is None else jnp.maximum(jnp.max(jnp.abs(weights)), 1e-30)
-        part = rows, weights if weights is None else weights / largest
-        total = sum_over_rows(of_part, part, HALF_PRECISION_ROWS)
-        return total if weights is None else _tree.combine((largest, total))
+        gradient = functools.partial(jax.grad(self._weighted_potential), position)
+        is_half = any(x.dtype.itemsize < 4 for x in jax.tree.leaves(position))
+        return half_precision.in_parts(gradient, rows, weights) if is_half else gradient(rows, weights)
 
     def _weighted_potential(self, position: P, rows: Data, weights: Array | None) -> Array:
         """Σ wᵢVᵢ over rows, without weights Σ Vᵢ."""

@@ -20,7 +20,7 @@ ORDER = [
     ["factors", "pictures", "datasets"],
     ["rows", "bijectors"],
     ["streams"],
-    ["bounds", "indexing", "transformed"],
+    ["bounds", "half_precision", "indexing", "transformed"],
     ["posterior"],
     ["support"],
     ["degenerate"],

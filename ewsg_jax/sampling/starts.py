@@ -54,9 +54,7 @@ def first_state(
     states = state_shapes(kernel, data, shapes, shared_memory, devices, placed, key.dtype)
     if sharing.limit is not None:
         needed = _tree.num_bytes(states.memory)
-        _check.fits(
-            "memory_limit", sharing_of(kernel).limit, needed, f"the estimator's memory for {num_chains} chains"
-        )
+        _check.fits("memory_limit", sharing.limit, needed, f"the estimator's memory for {num_chains} chains")
 
     def make() -> KernelState:
         positions = make_starts(key, position, num_chains, stacked, first)
