@@ -29,7 +29,9 @@ class Dynamics(Part, abc.ABC, Generic[State]):
     """What a gradient and a noise do to the state. Write `init` and `apply`; the rest has a default.
 
     It has a field `step_size`: h, a number or a schedule of the step. With a `log_weight` it may go under
-    exponential weights, and says by `frozen_noise` which x it knows.
+    exponential weights, and says by `frozen_noise` which x it knows. One that reads the estimate's covariance says
+    `needs_covariance = True`; `bias_order`, that of the bias of the position's law in h with exact gradients, is
+    asked for by `halve`.
     """
 
     translates: ClassVar[bool] = False

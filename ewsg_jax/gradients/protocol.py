@@ -77,7 +77,7 @@ class Evaluations(NamedTuple):
 
 
 class Sharing(NamedTuple):
-    """Whose a memory is, and how large it may grow: the `sharing` of an estimator whose memory is no chain's own.
+    """Whose a memory is, and how large it may grow.
 
     Attributes:
         of: each "chain"'s; or never changed, and a function of the "start" and the data or of the "data" alone, so
@@ -94,7 +94,8 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
     """An estimator of ∇V, composed with any dynamics by `ewsg_jax.kernel`.
 
     Write `draw`, `propose`, `gradient_at` and `evaluations`; the rest has the defaults of an estimator without a
-    memory.
+    memory. One whose estimates hold their covariance says `reports_covariance = True`; one that draws no rows
+    `uses_batches = False`; one whose memory chains may share has a `sharing`.
 
     Attributes:
         posterior: what is sampled.
