@@ -1,6 +1,7 @@
 """What a dynamics is, and the parts that all of them share."""
 
 import abc
+import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol
 
@@ -43,6 +44,9 @@ class Dynamics(Part, abc.ABC, Generic[State]):
     extra_gradients: ClassVar[int] = 0
     """How often `apply` calls `gradient_at`."""
 
+    if TYPE_CHECKING:  # a field of each dynamics: of one in a metric, that of the inner one
+        step_size: Any = dataclasses.field(init=False)
+
     @abc.abstractmethod
     def init(self, key: Key, position: Position) -> State:
         """Return the first state of a chain."""
@@ -76,13 +80,6 @@ class Dynamics(Part, abc.ABC, Generic[State]):
 
     def check(self, position: Position) -> None:
         """Raise ValueError where the dynamics does not go with a position."""
-
-    if TYPE_CHECKING:  # a field of each dynamics
-
-        @property
-        def step_size(self) -> Callable[[Array], Any]:
-            """The step size used at step number `step`."""
-            ...
 
 
 def needs_covariance(dynamics: Dynamics[Any]) -> bool:

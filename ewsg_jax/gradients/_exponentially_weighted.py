@@ -29,7 +29,16 @@ from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import made_by, module, static, written
 from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
 from ewsg_jax.gradients.index_chain import ChainDraw, Proposal, exactly, together
-from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Weight, uses_batches
+from ewsg_jax.gradients.protocol import (
+    Estimate,
+    Evaluations,
+    GradientEstimator,
+    Sharing,
+    Weight,
+    reports_covariance,
+    sharing_of,
+    uses_batches,
+)
 from ewsg_jax.gradients.remembering import Remembering
 from ewsg_jax.needs import Need
 from ewsg_jax.rows.gathering import AsDrawn
@@ -69,6 +78,16 @@ class ExponentiallyWeighted(GradientEstimator[P]):
     def needs(self) -> frozenset[Need]:  # pyright: ignore[reportIncompatibleVariableOverride]
         # The weights of all batches need them all listed.
         return frozenset({Need.ONE_N, Need.ONE_PLACE}) if self.is_exact else frozenset()
+
+    @property
+    def reports_covariance(self) -> bool:
+        """Whether candidates hold their covariance."""
+        return reports_covariance(self.estimator)
+
+    @property
+    def sharing(self) -> Sharing:
+        """Whose the memory of the wrapped one is."""
+        return sharing_of(self.estimator)
 
     def check(self, position: Position, data: Data) -> None:
         self.estimator.check(position, data)

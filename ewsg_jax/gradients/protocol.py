@@ -201,8 +201,12 @@ class OfRows(GradientEstimator[P]):
 
 
 def sharing_of(part: Any) -> Sharing:
-    """Return whose the memory of an estimator or a kernel is: what the outermost part with a `sharing` says."""
-    return next((each.sharing for each in parts_of(part) if hasattr(each, "sharing")), Sharing())
+    """Return whose the memory of a kernel or an estimator is: each chain's, where it does not say otherwise."""
+    for each in parts_of(part):
+        # The outermost estimator: it may change what the memory of one that it wraps is part of.
+        if hasattr(each, "sharing") or isinstance(each, GradientEstimator):
+            return getattr(each, "sharing", Sharing())
+    return Sharing()
 
 
 def uses_batches(part: Any) -> bool:
@@ -215,5 +219,5 @@ def uses_batches(part: Any) -> bool:
 
 
 def reports_covariance(estimator: GradientEstimator[Any]) -> bool:
-    """Return whether estimates hold their covariance: those of an estimator in it that says so."""
-    return any(getattr(each, "reports_covariance", False) for each in parts_of(estimator))
+    """Return whether estimates hold their covariance: those of an estimator that says `reports_covariance`."""
+    return getattr(estimator, "reports_covariance", False)

@@ -7,7 +7,15 @@ import jax.numpy as jnp
 
 from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
-from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight, sharing_of
+from ewsg_jax.gradients.protocol import (
+    Estimate,
+    Evaluations,
+    GradientEstimator,
+    Sharing,
+    Weight,
+    reports_covariance,
+    sharing_of,
+)
 from ewsg_jax.needs import Need
 from ewsg_jax.rows.gathering import AsDrawn, fetch
 from ewsg_jax.rows.law import Order
@@ -38,6 +46,11 @@ class Remembering(GradientEstimator[P]):
     needs = frozenset({Need.ALL_ROWS})  # a row number means nothing in the next window
 
     estimator: GradientEstimator[P]
+
+    @property
+    def reports_covariance(self) -> bool:
+        """Whether those of the other one hold their covariance."""
+        return reports_covariance(self.estimator)
 
     @property
     def sharing(self) -> Sharing:

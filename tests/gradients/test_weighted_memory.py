@@ -19,7 +19,7 @@ from ewsg_jax.gradients._control_variate import ControlVariateMemory
 from ewsg_jax.gradients._saga import SAGAMemory
 from ewsg_jax.gradients._svrg import SVRGDraw, SVRGMemory
 from ewsg_jax.gradients.index_chain import ChainDraw
-from ewsg_jax.gradients.protocol import reports_covariance
+from ewsg_jax.gradients.protocol import reports_covariance, sharing_of
 from ewsg_jax.rows import Batch, Block
 from tests.gradients.test_enumeration import as_jax, close
 from tests.gradients.test_index_chain import Outcome, law_of_the_chain, thresholds
@@ -295,3 +295,37 @@ def test_a_step_commits_once_and_counts_every_candidate(x64, name):
     expected = {"svrg": 3 * 2 * 1, "saga": 3 * 2, "covariance_tracking": 3 * 2 + 2}[name]
     np.testing.assert_array_equal(info.gradient_evaluations, expected)
     np.testing.assert_allclose(info.index_acceptance, [0, 0.5, 0.5, 1], rtol=1e-6)
+
+
+@ewsg.module
+class Wrapper(GradientEstimator):
+    """An estimator of one's own around another, of which it says nothing."""
+
+    estimator: GradientEstimator
+    draw = propose = gradient_at = evaluations = lambda self, *arguments: None
+
+
+def test_a_memory_is_each_chains_own_unless_its_estimator_says_otherwise():
+    weighted = functools.partial(ewsg.gradients.exponentially_weighted, chain_length=1)
+    anchored = functools.partial(ewsg.gradients.control_variate, POSTERIOR, batch_size=2)
+    saga = ewsg.gradients.saga(POSTERIOR, batch_size=2, memory_limit=10_000)
+    for estimator, of, limit in (
+        (anchored(), "start", None),
+        (anchored(center=jnp.zeros(2)), "data", None),
+        (weighted(anchored(center=jnp.zeros(2))), "data", None),
+        (weighted(anchored(), carry_index=True), "chain", None),
+        (Wrapper(posterior=POSTERIOR, estimator=anchored()), "chain", None),
+        (weighted(saga), "chain", 10_000),
+        (weighted(saga, carry_index=True), "chain", 10_000),
+    ):
+        kernel = ewsg.kernel(ewsg.dynamics.langevin(0.1), estimator)
+        assert sharing_of(kernel) == (of, limit)
+        assert sharing_of(ewsg.stack([kernel, kernel])) == (of, limit)
+
+
+def test_estimates_hold_a_covariance_where_their_estimator_says_so():
+    tracked = ewsg.gradients.covariance_tracking(POSTERIOR, batch_size=2)
+    weighted = functools.partial(ewsg.gradients.exponentially_weighted, tracked, chain_length=1)
+    assert all(map(reports_covariance, (tracked, weighted(), weighted(carry_index=True))))
+    assert not reports_covariance(Wrapper(posterior=POSTERIOR, estimator=tracked))
+    assert not reports_covariance(ewsg.gradients.uniform(POSTERIOR, batch_size=2))
