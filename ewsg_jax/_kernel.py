@@ -232,8 +232,9 @@ def _check_step(kernel: Kernel, key: Key, state: KernelState, data: Data) -> Non
         found = _check.describe(state.dynamics)
         raise TypeError(f"state must be a KernelState ({made_by}); got one whose dynamics is {found}")
     check_rows(state, data)
-    # `init` checks the position and the data, here by their shapes alone: to look at values in each step would take
-    # a pass over the data.
-    position = _check.shapes(_check.position(state.position))
-    expected = _start.eval_shape(kernel, jax.random.key(0), position, _check.shapes(data))
+    # Values were looked at by `init`: to look again in each step would take a pass over the data.
+    shapes = _check.shapes(data)
+    # Not by the `init` that is traced below, whose errors would come out of JAX.
+    kernel.check(state.position, shapes)
+    expected = _start.eval_shape(kernel, jax.random.key(0), _check.shapes(state.position), shapes)
     _check.same_tree(f"state must be {made_by} on such data", "state", state, expected)

@@ -86,7 +86,6 @@ class Stack(Kernel[P]):
         position = _check.position(position)
         self._check_members(position)
         if isinstance(data, Padded):
-            self._check_lengths()
             self._check_metric(first_of(position), jax.tree.map(lambda x: x[:, 0], data.rows))
         axes = KernelState(0, self.memory_axis, None, self._order_axis)
         keys, key_axis = self._keys(key)
@@ -160,20 +159,14 @@ class Stack(Kernel[P]):
         if not self.of_data:
             self[0].check(first, data)
             return
-        if isinstance(data, Padded):
-            self._check_lengths()
-        # All rows of all data sets, one after the other: what is wrong with one is wrong there.
-        self[0].check(first, merged(data))
-
-    def _check_lengths(self) -> None:
-        """Raise that a part needs one number of rows."""
-        part = who_needs(self.kernel, Need.ONE_N)
-        if part is not None:
+        if isinstance(data, Padded) and (part := who_needs(self.kernel, Need.ONE_N)) is not None:
             raise ValueError(
                 "kernel must tell the rows that count from others, for data sets of several lengths, as the "
                 "estimators uniform, control_variate, svrg, saga, full and their exponential weights do with "
                 f"rows='random'; got {self.kernel!r}, of which {part!r} needs {Need.ONE_N.value}"
             )
+        # All rows of all data sets, one after the other: what is wrong with one is wrong there.
+        self[0].check(first, merged(data))
 
     def _check_metric(self, position: Position, rows: Data) -> None:
         """Raise that a metric would see copies of rows that do not count."""
