@@ -119,9 +119,6 @@ class LeastVariance(GradientEstimator):
         count = jax.tree.leaves(self.estimator.batches(data))[0].shape[0]
         return self.estimator.evaluations(data).of_candidates(count)
 
-    def arguments(self) -> dict[str, Any]:
-        return {"estimator": self.estimator}
-
 
 def least_variance(estimator: OfRows) -> LeastVariance:
     """Draw the batch from the unbiased law of the least variance (EWSG, Theorem 4.1): for small n.

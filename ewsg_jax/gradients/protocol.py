@@ -161,6 +161,13 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
         """Return the randomness of all equally probable batches on a leading axis."""
         raise NotImplementedError(f"the batches of {self!r} cannot be listed")
 
+    def __repr__(self) -> str:
+        named = arguments(self)
+        # The posterior of one around another is that of the other.
+        if any(isinstance(each, GradientEstimator) for each in named.values()):
+            del named["posterior"]
+        return written(made_by(self), named)
+
 
 @module
 class OfRows(GradientEstimator[P]):
