@@ -4,7 +4,7 @@ A kernel is a dynamics that asks an estimator for a gradient: `kernel(dynamics, 
 (`sgld`, `sghmc`, `ewsg`, …: all of `METHODS`) are such pairs; `sample` runs them.
 
 Posterior, models, bounds, bijectors: what is sampled.
-METHODS, kernel, dynamics, gradients, rows: named methods, and parts to make kernels of.
+METHODS, nuts, kernel, dynamics, gradients, rows: named methods, and parts to make kernels of.
 stack, stack_data: many kernels, or many data sets, in one run.
 stream, Stream: data that are larger than memory.
 sample, moments, resume, load: run, go on with a run, and read runs from files.
@@ -40,6 +40,7 @@ from ewsg_jax._module import module as module
 from ewsg_jax._module import static as static
 from ewsg_jax.checking import Report as Report
 from ewsg_jax.checking import check as check
+from ewsg_jax.exact import nuts as nuts
 from ewsg_jax.forecasting import Forecast as Forecast
 from ewsg_jax.forecasting import forecast as forecast
 from ewsg_jax.halving import Halved as Halved

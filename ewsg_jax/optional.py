@@ -10,6 +10,7 @@ EXTRAS = {
     "sklearn": ("scikit-learn", "data"),
     "pyarrow": ("pyarrow", "parquet"),
     "flax": ("flax", "networks"),
+    "blackjax": ("BlackJAX", "nuts"),
 }
 """What each is called, and the extra that brings it. (tqdm, of the extra progress, is used where it is there.)"""
 

@@ -1,0 +1,238 @@
+"""The no-U-turn sampler (Hoffman & Gelman 2014) on all data, made of BlackJAX's building blocks.
+
+A step draws a momentum p ~ N(0, I) and doubles a path of leapfrog steps,
+
+    p' = p − (h/2T) Lᵀ∇V(θ);   θ' = θ + h L p';   p'' = p' − (h/2T) Lᵀ∇V(θ'),   C = L Lᵀ the inverse mass,
+
+forward or backward, until it turns back on itself or has 2^max_depth − 1 steps. It goes to one of the path's points,
+drawn by exp(−H), H = V/T + |p|²/2. p is the momentum of the coordinates L⁻¹θ, in which the mass is 1, so any inverse
+mass with a factor will do. How paths grow, end and are drawn from is BlackJAX's; V, ∇V and L are ours.
+
+Which point is drawn rests on differences of V (`energy`), which BlackJAX sees relative to the start of the path.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check, _tree, optional
+from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
+from ewsg_jax._module import Constant, Schedule, hyperparameters, module, static
+from ewsg_jax._types import Array, Data, Hyperparameter, Key, P, Position
+from ewsg_jax.dynamics.mass import InverseMass, Mass, is_one
+from ewsg_jax.exact.energy import Potential, potential_and_gradient
+from ewsg_jax.factors import Factor, factor_of
+from ewsg_jax.gradients import Evaluations
+from ewsg_jax.needs import Need
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+
+DIVERGENCE = 1000.0
+"""How far the energy may rise before a path is cut off, as in Stan and BlackJAX: such points are never drawn."""
+COUNTED = 2**31
+"""Evaluations of a step are counted in 32 bits."""
+
+
+class NutsState(NamedTuple):
+    """What a chain of NUTS is.
+
+    Attributes:
+        position: θ.
+        step: the number of steps made.
+        potential: V(θ), up to a constant.
+        gradient: ∇V(θ), shaped like the position: a path begins with it.
+    """
+
+    position: Position
+    step: Array
+    potential: Potential
+    gradient: Position
+
+
+@module
+class Nuts(Kernel[P]):
+    """The kernel of `nuts`."""
+
+    made_by = "nuts"
+    # The rounding errors of V are not carried from one device to another.
+    needs = frozenset({Need.ONE_PLACE, Need.ALL_ROWS})
+
+    posterior: Posterior[P] = static()
+    step_size: Constant | Schedule  # pyright: ignore[reportIncompatibleMethodOverride]
+    mass: Mass
+    max_depth: int = static(default=10)
+    temperature: Constant | Schedule
+    chunk_size: int = static(default=CHUNK_SIZE)
+
+    def arguments(self) -> dict[str, Any]:
+        named = super().arguments()
+        mass = named.pop("mass")
+        return named if is_one(mass.given) else named | {"inverse_mass": mass.given}
+
+    def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
+        _check.key(key)
+        position = _tree.copy(_check.position(position))
+        _check.finite("position", position)
+        self.check(position, data)
+        potential, gradient = potential_and_gradient(self.posterior, position, data, self.chunk_size)
+        if not _check.is_traced(potential.value):
+            if not np.isfinite(potential.value):
+                raise ValueError(
+                    f"position must be where the posterior's potential is finite; it is {potential.value} there"
+                )
+            if not _tree.is_finite(gradient):
+                raise ValueError("position must be where the posterior's gradient is finite; it is not there")
+        return KernelState(NutsState(position, jnp.int32(0), potential, gradient), (), RowsSeen(num_rows(data)))
+
+    def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
+        # Words, which a run keeps by the block as it does other numbers: how long the path is nobody knows yet.
+        return Randomness((), jax.random.bits(key, (2,), jnp.uint32))
+
+    def transition(self, randomness: Randomness, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
+        current: NutsState = state.dynamics
+        h, temperature = self.step_size(current.step), self.temperature(current.step)
+        hmc, nuts = _blackjax("hmc"), _blackjax("nuts")
+
+        def log_density(position: P) -> tuple[Array, P]:
+            """Return −V/T, which is 0 where the path begins, and −∇V."""
+            potential, gradient = potential_and_gradient(self.posterior, position, data, self.chunk_size)
+            return -potential.above(current.potential) / temperature, _negative(gradient)
+
+        # BlackJAX's own leapfrog has a mass of its own too; in these coordinates it is 1.
+        step = nuts.build_kernel(functools.partial(_leapfrog, self.mass.factor, temperature), DIVERGENCE)
+        here = jnp.zeros_like(current.potential.value)
+        start = hmc.HMCState(current.position, here, _negative(current.gradient))
+        masses = jnp.ones(sum(x.size for x in jax.tree.leaves(current.position)), here.dtype)
+        key = jax.random.wrap_key_data(randomness.noise, impl="threefry2x32")
+        end, path = step(key, start, log_density, jnp.asarray(h, here.dtype), masses, self.max_depth)
+
+        moved = NutsState(
+            end.position,
+            current.step + 1,
+            current.potential.raised(-temperature * end.logdensity),
+            _negative(end.logdensity_grad),
+        )
+        info = Info(
+            gradient_evaluations=(path.num_integration_steps * num_rows(data)).astype(jnp.int32),
+            is_finite=_tree.is_finite(moved),
+            step_size=jnp.asarray(h),
+            acceptance=path.acceptance_rate.astype(jnp.float32),
+        )
+        return state._replace(dynamics=moved), info
+
+    def evaluations(self, data: Data) -> Evaluations:
+        n = num_rows(data)
+        return Evaluations((2**self.max_depth - 1) * n, 0, at_init=n, counted=True)
+
+    def check(self, position: P, data: Data) -> None:
+        self.posterior.check(position, data)
+        self.posterior.check_gradient(position, data)
+        self.mass.factor.check("inverse_mass", position)
+        narrow = [str(dtype) for dtype in _tree.dtypes(position) if jnp.finfo(dtype).bits < 32]
+        if narrow:
+            raise ValueError(
+                f"position must be of float32 or float64 for nuts, which goes by differences of densities; got "
+                f"{narrow[0]}"
+            )
+        n = num_rows(data)
+        most = (COUNTED // n + 1).bit_length() - 1
+        if self.max_depth > most:
+            raise ValueError(
+                f"max_depth must be at most {most} for n = {n:,}, whose evaluations of a step are counted in 32 "
+                f"bits; got {self.max_depth}"
+            )
+
+
+def nuts(
+    posterior: Posterior[P],
+    step_size: Hyperparameter,
+    *,
+    inverse_mass: InverseMass = 1.0,
+    max_depth: int = 10,
+    temperature: Hyperparameter = 1.0,
+    chunk_size: int = CHUNK_SIZE,
+) -> Kernel[P]:
+    """The no-U-turn sampler (NUTS): Hamiltonian paths on all data, as long as they lead away from their start.
+
+    Update: a momentum is drawn, and a path of leapfrog steps of length h doubled forward or backward until it turns
+        back or has 2^`max_depth` − 1 steps. θ' is a point of the path, drawn by exp(−V/T − |p|²/2), and rather a
+        far one. BlackJAX does it (`pip install 'ewsg_jax[nuts]'`); V and its gradient are this library's.
+    Target: exp(−V/T) exactly, whatever the step size. V is summed with its rounding errors: at 10⁶ rows in float32
+        the energy is right to some 10⁻³.
+    Cost: n evaluations for each leapfrog step and n at the start: 3 to 31 data passes a step where the inverse mass
+        is near the posterior's covariance, up to 1,023 where it is not. Steps report what they took. Memory of
+        2 `max_depth` + 20 positions a chain. Chains side by side wait for the longest path of all; with many rows
+        and chains give `sample` a `chain_batch_size=1`.
+    When: few data (below some 10⁴ rows) and a posterior far from normal, where minibatches gain little and their
+        noise costs most. Not with many data: a step of a minibatch method takes a thousandth of one of these.
+        `step_size` is in units of the inverse mass: 0.3 to 1 where that is near the covariance, such that
+        `samples.acceptance` is about 0.8.
+    Source: M. D. Hoffman and A. Gelman, The No-U-Turn Sampler, JMLR 15, 2014; M. Betancourt, A conceptual
+        introduction to Hamiltonian Monte Carlo, arXiv:1701.02434, 2017, for how a point is drawn; A. Cabezas et
+        al., BlackJAX: composable Bayesian inference in JAX, arXiv:2402.10797, 2024.
+
+    Args:
+        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0 of a leapfrog step; a number, a traced scalar or a schedule.
+        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.langevin`. Default 1.
+        max_depth: how often a path is doubled at the most. Default 10.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
+        chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default 4,096.
+
+    Raises:
+        ImportError: BlackJAX is not installed.
+        TypeError, ValueError: an argument has the wrong type or value; at `init`, a start where the density is 0,
+            an inverse mass that does not fit the position, or more evaluations a step than 32 bits count.
+
+    Example: for about 20 rows of unit scale; with more rows, take shorter steps.
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> kernel = ewsg.nuts(ewsg.models.gaussian_location(), 0.3, max_depth=5)
+        >>> state = kernel.init(jax.random.key(0), jnp.zeros(1), jnp.ones((20, 1)))
+        >>> state, info = kernel.step(jax.random.key(1), state, jnp.ones((20, 1)))
+        >>> int(info.gradient_evaluations) % 20, bool(info.acceptance > 0.5)
+        (0, True)
+    """
+    _blackjax("nuts")
+    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    return Nuts(
+        posterior=posterior,
+        **hyperparameters(step_size=step_size, temperature=temperature),
+        mass=Mass(given=inverse_mass, factor=factor_of(inverse_mass, "inverse_mass")),
+        max_depth=_check.integer("max_depth", max_depth),
+        chunk_size=_check.integer("chunk_size", chunk_size),
+    )
+
+
+def _leapfrog(factor: Factor, temperature: Any, log_density: Any, kinetic_energy: Any) -> Any:
+    """Return one step along a path, in BlackJAX's form, in the coordinates L⁻¹θ.
+
+    Args:
+        factor: L.
+        temperature: T.
+        log_density: −V/T and −∇V at a position.
+        kinetic_energy: of a momentum in these coordinates; its gradient is the momentum.
+    """
+    integrators = _blackjax("integrators")
+
+    def kicked(momentum: Position, force: Position, time: Array) -> Position:
+        return _tree.combine((1, momentum), (time / (2 * temperature), factor.transposed(force)))
+
+    def one_step(point: Any, time: Array) -> Any:
+        halfway = kicked(point.momentum, point.logdensity_grad, time)
+        position = _tree.combine((1, point.position), (time, factor.times(halfway)))
+        value, force = log_density(position)
+        return integrators.IntegratorState(position, kicked(halfway, force, time), value, force)
+
+    return one_step
+
+
+def _blackjax(module: str) -> Any:
+    """Return a module of BlackJAX's samplers, which may not be installed."""
+    return optional.module(f"blackjax.mcmc.{module}", "ewsg_jax.nuts")
+
+
+def _negative(tree: Position) -> Position:
+    return jax.tree.map(jnp.negative, tree)
