@@ -12,11 +12,13 @@ Which point is drawn rests on differences of V (`energy`), which BlackJAX sees r
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import _check, _tree, optional
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
@@ -96,24 +98,28 @@ class Nuts(Kernel[P]):
         h, temperature = self.step_size(current.step), self.temperature(current.step)
         hmc, nuts = _blackjax("hmc"), _blackjax("nuts")
 
-        def log_density(position: P) -> tuple[Array, P]:
-            """Return −V/T, which is 0 where the path begins, and −∇V."""
-            potential, gradient = potential_and_gradient(self.posterior, position, data, self.chunk_size)
-            return -potential.above(current.potential) / temperature, _negative(gradient)
+        # BlackJAX sees vectors, of which it makes a smaller program than of trees.
+        flat, as_tree = ravel_pytree(current.position)
 
-        # BlackJAX's own leapfrog has a mass of its own too; in these coordinates it is 1.
-        step = nuts.build_kernel(functools.partial(_leapfrog, self.mass.factor, temperature), DIVERGENCE)
-        here = jnp.zeros_like(current.potential.value)
-        start = hmc.HMCState(current.position, here, _negative(current.gradient))
-        masses = jnp.ones(sum(x.size for x in jax.tree.leaves(current.position)), here.dtype)
+        def log_density(flat: Array) -> tuple[Array, Array]:
+            """Return −V/T, which is 0 where the path begins, and −∇V."""
+            potential, gradient = potential_and_gradient(self.posterior, as_tree(flat), data, self.chunk_size)
+            return -potential.above(current.potential) / temperature, -ravel_pytree(gradient)[0]
+
+        # Its own leapfrog has a mass of its own too; in these coordinates it is 1.
+        leapfrog = functools.partial(_leapfrog, self.mass.factor, temperature, as_tree)
+        start = hmc.HMCState(flat, jnp.zeros_like(flat[0]), -ravel_pytree(current.gradient)[0])
         key = jax.random.wrap_key_data(randomness.noise, impl="threefry2x32")
-        end, path = step(key, start, log_density, jnp.asarray(h, here.dtype), masses, self.max_depth)
+        step = nuts.build_kernel(leapfrog, DIVERGENCE)
+        end, path = step(
+            key, start, log_density, jnp.asarray(h, flat.dtype), jnp.ones_like(flat), self.max_depth
+        )
 
         moved = NutsState(
-            end.position,
+            as_tree(end.position),
             current.step + 1,
             current.potential.raised(-temperature * end.logdensity),
-            _negative(end.logdensity_grad),
+            as_tree(-end.logdensity_grad),
         )
         info = Info(
             gradient_evaluations=(path.num_integration_steps * num_rows(data)).astype(jnp.int32),
@@ -206,23 +212,26 @@ def nuts(
     )
 
 
-def _leapfrog(factor: Factor, temperature: Any, log_density: Any, kinetic_energy: Any) -> Any:
+def _leapfrog(
+    factor: Factor, temperature: Any, as_tree: Callable[[Array], Position], log_density: Any, kinetic_energy: Any
+) -> Callable[[Any, Array], Any]:
     """Return one step along a path, in BlackJAX's form, in the coordinates L⁻¹θ.
 
     Args:
         factor: L.
         temperature: T.
+        as_tree: of a vector a tree like the position.
         log_density: −V/T and −∇V at a position.
         kinetic_energy: of a momentum in these coordinates; its gradient is the momentum.
     """
     integrators = _blackjax("integrators")
 
-    def kicked(momentum: Position, force: Position, time: Array) -> Position:
-        return _tree.combine((1, momentum), (time / (2 * temperature), factor.transposed(force)))
+    def kicked(momentum: Array, force: Array, time: Array) -> Array:
+        return momentum + time / (2 * temperature) * ravel_pytree(factor.transposed(as_tree(force)))[0]
 
     def one_step(point: Any, time: Array) -> Any:
         halfway = kicked(point.momentum, point.logdensity_grad, time)
-        position = _tree.combine((1, point.position), (time, factor.times(halfway)))
+        position = point.position + time * ravel_pytree(factor.times(as_tree(halfway)))[0]
         value, force = log_density(position)
         return integrators.IntegratorState(position, kicked(halfway, force, time), value, force)
 
@@ -233,6 +242,3 @@ def _blackjax(module: str) -> Any:
     """Return a module of BlackJAX's samplers, which may not be installed."""
     return optional.module(f"blackjax.mcmc.{module}", "ewsg_jax.nuts")
 
-
-def _negative(tree: Position) -> Position:
-    return jax.tree.map(jnp.negative, tree)
