@@ -98,28 +98,27 @@ class Nuts(Kernel[P]):
         h, temperature = self.step_size(current.step), self.temperature(current.step)
         hmc, nuts = _blackjax("hmc"), _blackjax("nuts")
 
-        # BlackJAX sees vectors, of which it makes a smaller program than of trees.
-        flat, as_tree = ravel_pytree(current.position)
+        vectors = _Vectors(current.position)
 
-        def log_density(flat: Array) -> tuple[Array, Array]:
+        def log_density(position: Array) -> tuple[Array, Array]:
             """Return −V/T, which is 0 where the path begins, and −∇V."""
-            potential, gradient = potential_and_gradient(self.posterior, as_tree(flat), data, self.chunk_size)
-            return -potential.above(current.potential) / temperature, -ravel_pytree(gradient)[0]
+            at = vectors.tree(position)
+            potential, gradient = potential_and_gradient(self.posterior, at, data, self.chunk_size)
+            density = -potential.above(current.potential) / temperature
+            return density.astype(vectors.dtype), -vectors.flat(gradient)
 
-        # Its own leapfrog has a mass of its own too; in these coordinates it is 1.
-        leapfrog = functools.partial(_leapfrog, self.mass.factor, temperature, as_tree)
-        start = hmc.HMCState(flat, jnp.zeros_like(flat[0]), -ravel_pytree(current.gradient)[0])
+        # BlackJAX's own leapfrog has a mass of its own too; in these coordinates it is 1.
+        step = nuts.build_kernel(functools.partial(_leapfrog, self.mass.factor, temperature, vectors), DIVERGENCE)
+        here = vectors.flat(current.position)
+        start = hmc.HMCState(here, jnp.zeros_like(here[0]), -vectors.flat(current.gradient))
         key = jax.random.wrap_key_data(randomness.noise, impl="threefry2x32")
-        step = nuts.build_kernel(leapfrog, DIVERGENCE)
-        end, path = step(
-            key, start, log_density, jnp.asarray(h, flat.dtype), jnp.ones_like(flat), self.max_depth
-        )
+        end, path = step(key, start, log_density, jnp.asarray(h, here.dtype), jnp.ones_like(here), self.max_depth)
 
         moved = NutsState(
-            as_tree(end.position),
+            vectors.tree(end.position),
             current.step + 1,
             current.potential.raised(-temperature * end.logdensity),
-            as_tree(-end.logdensity_grad),
+            vectors.tree(-end.logdensity_grad),
         )
         info = Info(
             gradient_evaluations=(path.num_integration_steps * num_rows(data)).astype(jnp.int32),
@@ -212,26 +211,42 @@ def nuts(
     )
 
 
+class _Vectors:
+    """Trees like a position as vectors, of which BlackJAX makes smaller programs; of the dtype of its own numbers."""
+
+    def __init__(self, position: Position) -> None:
+        vector, self._unravel = ravel_pytree(position)
+        self._narrow = vector.dtype
+        self.dtype = jnp.promote_types(jnp.result_type(float), vector.dtype)
+
+    def flat(self, tree: Position) -> Array:
+        return ravel_pytree(tree)[0].astype(self.dtype)
+
+    def tree(self, vector: Array) -> Position:
+        return self._unravel(vector.astype(self._narrow))
+
+
 def _leapfrog(
-    factor: Factor, temperature: Any, as_tree: Callable[[Array], Position], log_density: Any, kinetic_energy: Any
+    factor: Factor, temperature: Any, vectors: _Vectors, log_density: Any, kinetic_energy: Any
 ) -> Callable[[Any, Array], Any]:
     """Return one step along a path, in BlackJAX's form, in the coordinates L⁻¹θ.
 
     Args:
         factor: L.
         temperature: T.
-        as_tree: of a vector a tree like the position.
+        vectors: between vectors and trees like the position.
         log_density: −V/T and −∇V at a position.
         kinetic_energy: of a momentum in these coordinates; its gradient is the momentum.
     """
     integrators = _blackjax("integrators")
 
     def kicked(momentum: Array, force: Array, time: Array) -> Array:
-        return momentum + time / (2 * temperature) * ravel_pytree(factor.transposed(as_tree(force)))[0]
+        whitened = vectors.flat(factor.transposed(vectors.tree(force)))
+        return momentum + (time / (2 * temperature)).astype(momentum.dtype) * whitened
 
     def one_step(point: Any, time: Array) -> Any:
         halfway = kicked(point.momentum, point.logdensity_grad, time)
-        position = point.position + time * ravel_pytree(factor.times(as_tree(halfway)))[0]
+        position = point.position + time * vectors.flat(factor.times(vectors.tree(halfway)))
         value, force = log_density(position)
         return integrators.IntegratorState(position, kicked(halfway, force, time), value, force)
 

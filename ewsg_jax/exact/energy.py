@@ -36,7 +36,7 @@ class Potential(NamedTuple):
 
     def raised(self, rise: Array) -> "Potential":
         """Return a potential that is above this one by so much."""
-        total, lost = _tree.add_with_error(self.value, jnp.zeros_like(self.error), rise)
+        total, lost = _tree.add_with_error(self.value, jnp.zeros_like(self.value), rise)
         lost = lost + self.error
         value = total + lost
         return Potential(value, lost - (value - total))
