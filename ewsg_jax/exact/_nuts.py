@@ -12,6 +12,7 @@ Which point is drawn rests on differences of V (`energy`), which BlackJAX sees r
 """
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,12 +21,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _check, _tree, optional
+from ewsg_jax import _check, _tree, optional, seen
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
 from ewsg_jax._module import Constant, Schedule, hyperparameters, module, static
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, P, Position
 from ewsg_jax.dynamics.mass import InverseMass, Mass, is_one
-from ewsg_jax.exact.energy import Potential, potential_and_gradient
+from ewsg_jax.exact.energy import Potential, potential_and_gradient, rounding_noise
 from ewsg_jax.factors import Factor, factor_of
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.needs import Need
@@ -36,6 +37,10 @@ DIVERGENCE = 1000.0
 """How far the energy may rise before a path is cut off, as in Stan and BlackJAX: such points are never drawn."""
 COUNTED = 2**31
 """Evaluations of a step are counted in 32 bits."""
+MANY_ROWS = 10_000
+"""From which on a run looks at the roundings of V: of fewer they matter where a row's V is in the thousands."""
+NOISE = 0.3
+"""Of V, from which on a tenth and more of what should be accepted is not."""
 
 
 class NutsState(NamedTuple):
@@ -149,6 +154,22 @@ class Nuts(Kernel[P]):
                 f"max_depth must be at most {most} for n = {n:,}, whose evaluations of a step are counted in 32 "
                 f"bits; got {self.max_depth}"
             )
+        if n >= MANY_ROWS and all(map(_is_known, jax.tree.leaves((position, data)))):
+            look = functools.partial(self._check_rounding, position, data)
+            seen.once((self.posterior, "rounding", self.chunk_size), look, data)
+
+    def _check_rounding(self, position: P, data: Data) -> None:
+        """Warn where float32 does not know differences of V as an acceptance needs them."""
+        narrow = jnp.result_type(*_tree.dtypes(position)) == jnp.float32
+        noise = float(rounding_noise(self.posterior, position, data, self.chunk_size)) if narrow else 0.0
+        if noise > NOISE:
+            warnings.warn(
+                f"float32 knows the potential of these {num_rows(data):,} rows to {noise:.2g} only, so nuts accepts "
+                "less than its step size would have it: it needs a position and data of float64 "
+                "(jax.config.update('jax_enable_x64', True)), or a log_likelihood that is smaller by a constant",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
 def nuts(
@@ -209,6 +230,10 @@ def nuts(
         max_depth=_check.integer("max_depth", max_depth),
         chunk_size=_check.integer("chunk_size", chunk_size),
     )
+
+
+def _is_known(leaf: Any) -> bool:
+    return not isinstance(leaf, jax.ShapeDtypeStruct) and not _check.is_traced(leaf)
 
 
 class _Vectors:

@@ -7,16 +7,21 @@ are added with their rounding errors. V is the pair of a rounded sum and what it
 roundings of each Vᵢ, by chance up and down.
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import _tree
 from ewsg_jax._types import Array, Data, P, Position, PyTree
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import fold_over_rows
 from ewsg_jax.rows.view import view
+
+NEIGHBOURS = 8
+"""At which the roundings of V are looked at."""
 
 
 class Potential(NamedTuple):
@@ -65,6 +70,28 @@ def potential_and_gradient(
     potential, gradient = fold_over_rows(add, nothing, view(data).cut, chunk_size)
     of_prior = -jnp.asarray(posterior.log_prior(position))
     return potential.raised(of_prior), posterior.total(position, data, gradient)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 3))
+def rounding_noise(posterior: Posterior[P], position: P, data: Data, chunk_size: int) -> Array:
+    """Return by how much differences of V are off by chance, as far as the roundings of each Vᵢ go.
+
+    It is the standard deviation over a few positions, some roundings away, of what V differs by and its gradient does
+    not explain.
+    """
+    flat, as_tree = ravel_pytree(position)
+    scale = 32 * jnp.finfo(flat.dtype).eps * (1 + jnp.abs(flat))
+    steps = scale * jax.random.normal(jax.random.key(0), (NEIGHBOURS, flat.size), flat.dtype)
+    points = jnp.concatenate([flat[None], flat + steps])
+
+    def energy(point: Array) -> tuple[Potential, Array]:
+        potential, gradient = potential_and_gradient(posterior, as_tree(point), data, chunk_size)
+        return potential, ravel_pytree(gradient)[0]
+
+    # One program for all points: it is compiled once.
+    potentials, slopes = jax.lax.map(energy, points)
+    rises = potentials.above(_tree.take(potentials, 0))
+    return jnp.std((rises - jnp.sum((slopes + slopes[0]) / 2 * (points - flat), axis=1))[1:])
 
 
 def _of_rows(posterior: Posterior[P], position: P, rows: Data) -> tuple[tuple[Array, Array], Position]:
