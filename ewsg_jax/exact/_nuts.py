@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _check, _tree, optional, seen
+from ewsg_jax import _check, _random, _tree, optional, seen
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
 from ewsg_jax._module import Constant, Schedule, hyperparameters, module, static
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, P, Position
@@ -39,6 +39,8 @@ COUNTED = 2**31
 """Evaluations of a step are counted in 32 bits."""
 MANY_ROWS = 10_000
 """From which on a run looks at the roundings of V: of fewer they matter where a row's V is in the thousands."""
+NEIGHBOURS = 8
+"""At which they are looked at."""
 NOISE = 0.3
 """Of V, from which on a tenth and more of what should be accepted is not."""
 
@@ -156,12 +158,16 @@ class Nuts(Kernel[P]):
             )
         if n >= MANY_ROWS and all(map(_is_known, jax.tree.leaves((position, data)))):
             look = functools.partial(self._check_rounding, position, data)
-            seen.once((self.posterior, "rounding", self.chunk_size), look, data)
+            seen.once((self.posterior, "rounding"), look, data)
 
     def _check_rounding(self, position: P, data: Data) -> None:
         """Warn where float32 does not know differences of V as an acceptance needs them."""
-        narrow = jnp.result_type(*_tree.dtypes(position)) == jnp.float32
-        noise = float(rounding_noise(self.posterior, position, data, self.chunk_size)) if narrow else 0.0
+        if jnp.result_type(*_tree.dtypes(position)) != jnp.float32:
+            return
+        like = jax.tree.map(lambda x: jnp.zeros((NEIGHBOURS, *jnp.shape(x)), jnp.asarray(x).dtype), position)
+        directions = jax.vmap(self.mass.factor.times)(_random.noise(jax.random.key(0), like))
+        moves = _tree.combine((self.step_size(jnp.int32(0)) / 2, directions))
+        noise = float(rounding_noise(self.posterior, position, moves, data, self.chunk_size))
         if noise > NOISE:
             warnings.warn(
                 f"float32 knows the potential of these {num_rows(data):,} rows to {noise:.2g} only, so nuts accepts "

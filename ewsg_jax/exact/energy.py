@@ -20,9 +20,6 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import fold_over_rows
 from ewsg_jax.rows.view import view
 
-NEIGHBOURS = 8
-"""At which the roundings of V are looked at."""
-
 
 class Potential(NamedTuple):
     """V at a position, up to a constant.
@@ -72,17 +69,26 @@ def potential_and_gradient(
     return potential.raised(of_prior), posterior.total(position, data, gradient)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 3))
-def rounding_noise(posterior: Posterior[P], position: P, data: Data, chunk_size: int) -> Array:
+@functools.partial(jax.jit, static_argnums=(0, 4))
+def rounding_noise(
+    posterior: Posterior[P], position: P, moves: Position, data: Data, chunk_size: int
+) -> Array:
     """Return by how much differences of V are off by chance, as far as the roundings of each Vᵢ go.
 
-    It is the standard deviation over a few positions, some roundings away, of what V differs by and its gradient does
-    not explain.
+    It is the standard deviation of what V differs by and its gradient does not explain: over moves as long as a step
+    of the chain, which change the roundings, or over an eighth of them, where that is less, for what is not explained
+    because a move is too long falls with its third power.
+
+    Args:
+        posterior: the target.
+        position: from where.
+        moves: trees like the position, leading axis move.
+        data: all rows.
+        chunk_size: as for `potential_and_gradient`.
     """
     flat, as_tree = ravel_pytree(position)
-    scale = 32 * jnp.finfo(flat.dtype).eps * (1 + jnp.abs(flat))
-    steps = scale * jax.random.normal(jax.random.key(0), (NEIGHBOURS, flat.size), flat.dtype)
-    points = jnp.concatenate([flat[None], flat + steps])
+    along = jax.vmap(lambda tree: ravel_pytree(tree)[0])(moves)
+    points = flat + jnp.concatenate([0 * along[:1], along, along / 8])
 
     def energy(point: Array) -> tuple[Potential, Array]:
         potential, gradient = potential_and_gradient(posterior, as_tree(point), data, chunk_size)
@@ -91,7 +97,8 @@ def rounding_noise(posterior: Posterior[P], position: P, data: Data, chunk_size:
     # One program for all points: it is compiled once.
     potentials, slopes = jax.lax.map(energy, points)
     rises = potentials.above(_tree.take(potentials, 0))
-    return jnp.std((rises - jnp.sum((slopes + slopes[0]) / 2 * (points - flat), axis=1))[1:])
+    unexplained = rises - jnp.sum((slopes + slopes[0]) / 2 * (points - flat), axis=1)
+    return jnp.min(jnp.std(unexplained[1:].reshape(2, -1), axis=1))
 
 
 def _of_rows(posterior: Posterior[P], position: P, rows: Data) -> tuple[tuple[Array, Array], Position]:

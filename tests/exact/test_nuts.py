@@ -1,0 +1,312 @@
+"""NUTS goes where BlackJAX's own kernel goes in every metric, keeps its law, counts its gradients, and is a kernel."""
+
+import dataclasses
+import pickle
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+import ewsg_jax as ewsg
+from ewsg_jax.dynamics import LowRank
+from ewsg_jax.exact import _nuts
+from tests.exact import laws
+from tests.oracles import flymc
+
+blackjax = pytest.importorskip("blackjax")
+
+KEY = jax.random.key(0)
+RNG = np.random.default_rng(1)
+X = RNG.normal(size=(12, 2))
+Y = (RNG.uniform(size=12) < 0.5).astype(float)
+DATA = {"x": jnp.asarray(X, jnp.float32), "y": jnp.asarray(Y, jnp.float32)}
+PRIOR_SCALE = 1.5
+LOGISTIC = ewsg.models.logistic_regression(prior_scale=PRIOR_SCALE)
+START = {"a": jnp.array([0.3, -0.2]), "b": jnp.float32(0.5)}
+
+
+def likelihood(position, row):
+    """Skewed, of two leaves, through no linear predictor."""
+    return row["y"] * (row["x"] @ position["a"] + position["b"]) - jnp.exp(row["x"] @ position["a"] / 2 + position["b"])
+
+
+def prior(position):
+    return -0.5 * (jnp.sum(position["a"] ** 2) + position["b"] ** 2)
+
+
+SKEWED = ewsg.Posterior(likelihood, prior)
+BASIS = np.linalg.qr(np.random.default_rng(2).normal(size=(3, 1)))[0]
+DENSE = np.array([[0.5, 0.2, 0.0], [0.2, 0.3, -0.1], [0.0, -0.1, 0.2]])
+MASSES = {
+    "one": 1.0,
+    "number": 0.4,
+    "diagonal": {"a": np.array([0.5, 0.2]), "b": np.array(0.1)},
+    "dense": DENSE,
+    "low rank": LowRank(np.array([0.5, 0.2, 0.1]), BASIS, np.array([3.0])),
+}
+
+
+def in_float64():
+    return jax.tree.map(lambda x: jnp.asarray(np.asarray(x), jnp.float64), (START, DATA))
+
+
+def theirs(key_words, log_density, position, step_size, inverse_mass, depth):
+    """A step of BlackJAX's own kernel, with its own leapfrog and its own sums."""
+    state = blackjax.nuts.init(position, log_density)
+    key = jax.random.wrap_key_data(key_words, impl="threefry2x32")
+    return blackjax.nuts.build_kernel()(key, state, log_density, step_size, inverse_mass, depth)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.5])
+def test_a_step_is_that_of_blackjax_with_a_dense_mass(x64, temperature):
+    """The same key leads to the same point, for paths of every length up to 31 steps."""
+    start, data = in_float64()
+    inverse_mass = jnp.asarray(DENSE)
+    density = lambda p: -SKEWED.potential(p, data) / temperature
+    lengths = set()
+    for depth in (1, 2, 5):
+        kernel = ewsg.nuts(SKEWED, 0.35, inverse_mass=DENSE, max_depth=depth, temperature=temperature, chunk_size=5)
+        step = jax.jit(lambda words, state, kernel=kernel: kernel.transition(ewsg.Randomness((), words), state, data))
+        other = jax.jit(lambda words, p, depth=depth: theirs(words, density, p, 0.35, inverse_mass, depth))
+        state = kernel.init(KEY, start, data)
+        for words in np.random.default_rng(depth).integers(0, 2**32, size=(12, 2), dtype=np.uint32):
+            expected, path = other(words, state.position)
+            state, info = step(words, state)
+            for name, leaf in state.position.items():
+                np.testing.assert_allclose(leaf, expected.position[name], rtol=1e-9, atol=1e-11)
+            gradient = jax.tree.map(lambda g: -temperature * g, expected.logdensity_grad)
+            np.testing.assert_allclose(*(ravel_pytree(g)[0] for g in (state.dynamics.gradient, gradient)), atol=1e-8)
+            np.testing.assert_allclose(info.acceptance, path.acceptance_rate, rtol=1e-6)
+            assert int(info.gradient_evaluations) == len(Y) * int(path.num_integration_steps)
+            lengths.add(int(path.num_integration_steps))
+    assert {1, 3, 7} < lengths
+
+
+@pytest.mark.usual_parameters("low rank")
+@pytest.mark.parametrize("mass", MASSES)
+def test_any_inverse_mass_is_a_change_of_coordinates(x64, mass):
+    """BlackJAX with the mass 1 on the density of y, where θ = L y."""
+    start, data = in_float64()
+    kernel = ewsg.nuts(SKEWED, 0.5, inverse_mass=MASSES[mass])
+    factor = kernel.mass.factor
+    step = jax.jit(lambda words, state: kernel.transition(ewsg.Randomness((), words), state, data))
+    density = lambda y: -SKEWED.potential(factor.times(y), data)
+    other = jax.jit(lambda words, y: theirs(words, density, y, 0.5, jnp.ones(3), 10))
+    state = kernel.init(KEY, start, data)
+    for words in np.random.default_rng(3).integers(0, 2**32, size=(12, 2), dtype=np.uint32):
+        expected, path = other(words, factor.solved(state.position))
+        state, info = step(words, state)
+        ours, there = ravel_pytree(state.position)[0], ravel_pytree(factor.times(expected.position))[0]
+        np.testing.assert_allclose(ours, there, rtol=1e-9, atol=1e-11)
+        assert int(info.gradient_evaluations) == len(Y) * int(path.num_integration_steps)
+
+
+def logistic_potential(theta):
+    return 0.5 * np.sum(np.square(theta)) / PRIOR_SCALE**2 - flymc.logistic_regression(X, Y)[0](theta).sum()
+
+
+@pytest.mark.parametrize("temperature", [1.0, pytest.param(2.0, marks=pytest.mark.full)])
+def test_it_stays_in_the_posterior(temperature):
+    """From draws of a grid, steps as long as they may be, in a metric that is not the posterior's."""
+    starts, mean, covariance = laws.draws_and_moments(
+        lambda theta: -logistic_potential(theta) / temperature, 2, num_chains=4_000, seed=2
+    )
+    mass = np.array([[0.5, 0.3], [0.3, 0.6]])
+    kernel = ewsg.nuts(LOGISTIC, 1.1, inverse_mass=mass, max_depth=4, temperature=temperature)
+    samples = ewsg.sample(
+        KEY, kernel, jnp.asarray(starts, jnp.float32), DATA, 4, burn_in=3, stacked=True, progress=False
+    )
+    assert 0.5 < samples.acceptance.mean() < 0.97
+    laws.assert_moments(samples.position[:, 0], mean, covariance)
+
+
+def test_it_stays_in_a_skewed_density():
+    """θ of five Poisson counts, its density far from normal on the left: by quadrature."""
+    counts = np.array([0.0, 0, 1, 0, 1], np.float32)
+    poisson = ewsg.Posterior(lambda p, y: y * p[0] - jnp.exp(p[0]), lambda p: -p[0] ** 2 / 50)
+    log_density = lambda theta: counts.sum() * theta[0] - len(counts) * np.exp(theta[0]) - theta[0] ** 2 / 50
+    starts, mean, covariance = laws.draws_and_moments(log_density, 1, num_chains=6_000, seed=4)
+    kernel = ewsg.nuts(poisson, 1.2, max_depth=3)
+    samples = ewsg.sample(
+        KEY, kernel, jnp.asarray(starts, jnp.float32), jnp.asarray(counts), 4, burn_in=3, stacked=True, progress=False
+    )
+    laws.assert_moments(samples.position[:, 0], mean, covariance)
+
+
+def test_every_gradient_is_counted(monkeypatch):
+    """By a potential that says when it is evaluated; most paths end before their last doubling is whole."""
+    seen = []
+    real = _nuts.potential_and_gradient
+
+    def watched(*arguments):
+        jax.debug.callback(lambda: seen.append(1))
+        return real(*arguments)
+
+    monkeypatch.setattr(_nuts, "potential_and_gradient", watched)
+    kernel = ewsg.nuts(LOGISTIC, 0.25)
+    state = kernel.init(KEY, jnp.array([0.1, 0.2]), DATA)
+    jax.effects_barrier()
+    assert len(seen) == 1
+    assert kernel.evaluations(DATA).at_init == len(Y)
+    step = jax.jit(kernel.step)
+    told = set()
+    for key in jax.random.split(jax.random.key(5), 12):
+        before = len(seen)
+        state, info = step(key, state, DATA)
+        jax.effects_barrier()
+        assert int(info.gradient_evaluations) == len(Y) * (len(seen) - before)
+        told.add(len(seen) - before)
+    assert len(told) > 2
+    assert kernel.evaluations(DATA).counted
+    assert max(told) <= kernel.evaluations(DATA).per_step / len(Y) == 1023
+
+
+def test_one_chain_whichever_way_it_is_run(tmp_path):
+    """A loop, a scan, chains side by side or one after the other, resumed, saved and loaded."""
+    kernel, start = ewsg.nuts(LOGISTIC, 0.5, inverse_mass=0.3, max_depth=6), jnp.array([0.1, -0.3])
+    keys = jax.random.split(jax.random.key(7), 6)
+    step = jax.jit(kernel.step)
+    state, looped = kernel.init(KEY, start, DATA), []
+    for key in keys:
+        state, _ = step(key, state, DATA)
+        looped.append(state.position)
+    advance = lambda state, key: (lambda new: (new[0], new[0].position))(kernel.step(key, state, DATA))
+    scanned = jax.jit(lambda state: jax.lax.scan(advance, state, keys)[1])(kernel.init(KEY, start, DATA))
+    np.testing.assert_array_equal(np.stack(looped), scanned)
+
+    run = lambda steps, **how: ewsg.sample(KEY, kernel, start, DATA, steps, num_chains=3, progress=False, **how)
+    together = run(20)
+    apart = run(20, chain_batch_size=1)
+    np.testing.assert_allclose(together.position, apart.position, rtol=2e-5, atol=2e-6)
+    assert together.gradient_evaluations == apart.gradient_evaluations
+    np.testing.assert_array_equal(run(20).position, together.position)
+
+    whole = run(20, checkpoint=tmp_path / "run")
+    resumed = ewsg.resume(tmp_path / "run", DATA, kernel=kernel)
+    np.testing.assert_array_equal(whole.position, resumed.position)
+    together.save(tmp_path / "saved.npz")
+    loaded = ewsg.load(tmp_path / "saved.npz", kernel=kernel, data=DATA)
+    np.testing.assert_array_equal(loaded.position, together.position)
+    jax.tree.map(np.testing.assert_array_equal, loaded.state, together.state)
+    further = ewsg.sample(KEY, kernel, None, DATA, 5, state=together.state, progress=False)
+    assert further.step[0] == 21
+
+
+def test_another_metric_goes_on_from_the_state_of_one():
+    """The gradient that is kept is that of the position, in no metric."""
+    first, second = (ewsg.nuts(LOGISTIC, 0.3, inverse_mass=c, max_depth=3) for c in (0.2, 2.0))
+    state, _ = first.step(KEY, first.init(KEY, jnp.array([0.1, -0.3]), DATA), DATA)
+    fresh = second.init(KEY, state.position, DATA)
+    ours, expected = (second.step(jax.random.key(3), s, DATA)[0] for s in (state, fresh))
+    np.testing.assert_allclose(ours.position, expected.position, rtol=1e-5)
+
+
+def test_a_far_start_in_float32():
+    """A thousand standard deviations away, where V is 10⁶ higher: it arrives, and its law is right there."""
+    data = jnp.asarray(np.random.default_rng(0).normal(3.0, 1.0, (400, 2)), jnp.float32)
+    kernel = ewsg.nuts(ewsg.models.gaussian_location(), 0.5, inverse_mass=1 / 400)
+    samples = ewsg.sample(
+        KEY, kernel, jnp.array([60.0, -50.0]), data, 1_200, num_chains=4, burn_in=200, progress=False
+    )
+    assert not (samples.diverged_at >= 0).any()
+    np.testing.assert_allclose(samples.sd, 1 / 20, rtol=0.1)
+    np.testing.assert_allclose(samples.mean, data.mean(0), atol=0.01)
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 1), pytest.param(30, 300, marks=pytest.mark.full)])
+def test_few_rows_and_many_numbers(n, d):
+    data = jnp.asarray(np.random.default_rng(0).normal(size=(n, d)), jnp.float32)
+    kernel = ewsg.nuts(ewsg.models.gaussian_location(prior_scale=1.0), 0.4, inverse_mass=1 / (n + 1))
+    samples = ewsg.sample(KEY, kernel, jnp.zeros(d), data, 600, num_chains=4, burn_in=50, progress=False)
+    width = (n + 1) ** -0.5
+    np.testing.assert_allclose(samples.mean, data.sum(0) / (n + 1), atol=0.3 * width)
+    np.testing.assert_allclose(samples.sd, width, rtol=0.15)
+
+
+def test_paths_that_fail_leave_the_chain_where_it_is():
+    """Steps that are far too long, and a density that ends: nothing is accepted, nothing is lost."""
+    kernel = ewsg.nuts(LOGISTIC, 1e4, max_depth=3)
+    start = kernel.init(KEY, jnp.array([0.1, -0.3]), DATA)
+    state, info = kernel.step(KEY, start, DATA)
+    np.testing.assert_array_equal(state.position, start.position)
+    assert float(info.acceptance) < 1e-6
+    assert bool(info.is_finite)
+    assert int(info.gradient_evaluations) == len(Y)
+    for outside in (-jnp.inf, jnp.nan):
+        half = ewsg.Posterior(
+            lambda p, x: -0.5 * jnp.sum((x - p) ** 2),
+            lambda p, outside=outside: jnp.where(jnp.all(p > 0), 0.0, outside),
+        )
+        kernel = ewsg.nuts(half, 0.7, max_depth=4)
+        samples = ewsg.sample(KEY, kernel, jnp.ones(1), jnp.zeros((3, 1)), 300, num_chains=4, progress=False)
+        assert (samples.position > 0).all()
+        assert 0.05 < samples.acceptance.mean() < 0.95
+
+
+def test_a_kernel_is_a_value():
+    kernel = ewsg.nuts(LOGISTIC, 0.1, inverse_mass=2.0, max_depth=7, temperature=2.0, chunk_size=100)
+    assert repr(kernel) == (
+        f"nuts(posterior={LOGISTIC!r}, step_size=0.1, max_depth=7, temperature=2.0, chunk_size=100, inverse_mass=2.0)"
+    )
+    names = {"nuts": ewsg.nuts, "logistic_regression": ewsg.models.logistic_regression}
+    assert eval(repr(kernel), names) == kernel == pickle.loads(pickle.dumps(kernel))
+    assert "inverse_mass" not in repr(ewsg.nuts(LOGISTIC, 0.1))
+    for other in ({"inverse_mass": 3.0}, {"max_depth": 6}, {"temperature": 1.0}, {"step_size": 0.2}):
+        given = {"step_size": 0.1, "inverse_mass": 2.0, "max_depth": 7, "temperature": 2.0, "chunk_size": 100} | other
+        assert ewsg.nuts(LOGISTIC, **given) != kernel
+
+
+def test_kernels_of_a_stack_are_those_alone():
+    kernels = [ewsg.nuts(LOGISTIC, h, max_depth=4) for h in (0.2, 0.6)]
+    run = lambda kernel: ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 6, num_chains=2, progress=False)
+    stacked = run(ewsg.stack(kernels))
+    for i, kernel in enumerate(kernels):
+        np.testing.assert_allclose(stacked[i].position, run(kernel).position, rtol=1e-4, atol=1e-5)
+
+
+def test_half_the_dtypes_of_a_mixed_position(x64):
+    """A float32 and a float64 leaf, where JAX counts in 64 bits."""
+    kernel = ewsg.nuts(SKEWED, 0.5, max_depth=4)
+    start = {"a": jnp.zeros(2, jnp.float32), "b": jnp.zeros((), jnp.float64)}
+    state, info = kernel.step(KEY, kernel.init(KEY, start, DATA), DATA)
+    assert jax.tree.map(lambda x: x.dtype, state.position) == jax.tree.map(lambda x: x.dtype, start)
+    assert bool(info.is_finite)
+
+
+def test_check_judges_its_draws():
+    kernel = ewsg.nuts(LOGISTIC, 0.8)
+    samples = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 600, num_chains=4, burn_in=50, progress=False)
+    report = ewsg.check(KEY, samples, LOGISTIC, DATA)
+    assert report.outcome == "right", report.verdict
+
+
+def test_float32_that_does_not_know_the_potential_is_reported():
+    """Rows with a V of 10⁶ each, which differ by what a position adds to them."""
+    n = 10_000
+    far = ewsg.Posterior(lambda p, x: 1e6 - 0.5 * (x - p[0]) ** 2, lambda p: 0.0)
+    near = ewsg.Posterior(lambda p, x: -0.5 * (x - p[0]) ** 2, lambda p: 0.0)
+    data = jnp.asarray(np.random.default_rng(0).normal(size=n), jnp.float32)
+    with pytest.warns(RuntimeWarning, match="float32 knows the potential of these 10,000 rows to"):
+        ewsg.nuts(far, 0.01).check(jnp.zeros(1), data)
+    ewsg.nuts(near, 0.01).check(jnp.zeros(1), data)
+    few = data[: n // 2]
+    ewsg.nuts(far, 0.01).check(jnp.zeros(1), few)
+
+
+def test_more_evaluations_than_32_bits_hold_are_refused():
+    kernel = ewsg.nuts(ewsg.models.gaussian_location(), 0.01)
+    position = jnp.zeros(1)
+    many = jax.ShapeDtypeStruct((3_000_000, 1), jnp.float32)
+    with pytest.raises(ValueError, match="max_depth must be at most 9 for n = 3,000,000, .*; got 10"):
+        kernel.check(position, many)
+    dataclasses.replace(kernel, max_depth=9).check(position, many)
+
+
+def test_what_is_missing_is_named(monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[0] == "blackjax"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=r"ewsg_jax.nuts needs BlackJAX: pip install 'ewsg_jax\[nuts\]'"):
+        ewsg.nuts(LOGISTIC, 0.1)
