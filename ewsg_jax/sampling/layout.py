@@ -16,6 +16,8 @@ WORK_PER_BLOCK = 10**8
 """Numbers that the gradients of one block touch at the most: roughly half a second on one core."""
 SMALL = 2**17
 """Numbers that the gradients of one step of all chains touch at the most where it is small: some 0.2 ms."""
+COUNTED = 2**31 - 1
+"""Evaluations that a call counts of each chain, in 32 bits."""
 ROWS_PER_BLOCK = 16 * 2**20
 """Bytes of rows that are gathered ahead at the most, on a CPU: what stays in its cache."""
 
@@ -33,6 +35,7 @@ class Layout(NamedTuple):
         moments: the running moments, or None.
         accelerator: whether it runs on a GPU or TPU, for which the host waits.
         small: whether its steps are so short that it had better be compiled quickly.
+        most_steps: in one call, where steps count their evaluations: the sum of each chain's is of 32 bits.
     """
 
     block_size: int
@@ -44,6 +47,7 @@ class Layout(NamedTuple):
     moments: MomentPlan | None
     accelerator: bool = False
     small: bool = False
+    most_steps: int | None = None
 
     @property
     def writes_always(self) -> bool:
@@ -96,7 +100,8 @@ def choose_layout(
     if shared_minibatch:
         rows //= num_chains
     numbers = sum(x.size for x in jax.tree.leaves(state.position))
-    work = kernel.evaluations(data).per_step * numbers
+    cost = kernel.evaluations(data)
+    work = cost.per_step * numbers
     steps = min(
         memory // max(_tree.num_bytes(one), 1),
         WORK_PER_BLOCK // work,
@@ -108,7 +113,7 @@ def choose_layout(
         steps = min(steps, (memory if accelerator else min(memory, ROWS_PER_BLOCK)) // rows)
     steps = int(max(1, steps))
     small = not accelerator and work // num_chains * (total or num_chains) <= SMALL
-    layout = Layout(
-        steps, gather_ahead, shared_minibatch, shared_memory, accelerator=accelerator, small=small, **kept
-    )
+    most = max(1, COUNTED // cost.per_step) if cost.counted else None
+    how = {"accelerator": accelerator, "small": small, "most_steps": most}
+    layout = Layout(steps, gather_ahead, shared_minibatch, shared_memory, **how, **kept)
     return layout, steps * (_tree.num_bytes(one) + gather_ahead * rows)

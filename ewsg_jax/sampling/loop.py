@@ -88,7 +88,7 @@ def run(
     end = math.inf if limit is None else clock.now() + float(limit)
     while True:
         done = outcome.done
-        steps = min(steps, num_steps - done)
+        steps = min(steps, num_steps - done, layout.most_steps or steps)
         if layout.keep is not None:
             room = plan.burn_in + (plan.due(done) + layout.num_slots) * plan.thin
             # The next draw would not fit; the steps on the way to it do.

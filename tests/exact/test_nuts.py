@@ -164,6 +164,18 @@ def test_every_gradient_is_counted(monkeypatch):
     assert max(told) <= kernel.evaluations(DATA).per_step / len(Y) == 1023
 
 
+def test_a_run_counts_beyond_32_bits(monkeypatch):
+    """By rows of which 2²⁸ are said to be there."""
+    kernel = ewsg.nuts(LOGISTIC, 0.5, max_depth=2)
+    few = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 300, num_chains=2, progress=False)
+    monkeypatch.setattr(_nuts, "num_rows", lambda data: 2**28)
+    jax.clear_caches()
+    many = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 300, num_chains=2, progress=False)
+    jax.clear_caches()
+    assert few.gradient_evaluations % len(Y) == 0
+    assert many.gradient_evaluations == few.gradient_evaluations // len(Y) * 2**28 > 2**33
+
+
 def test_one_chain_whichever_way_it_is_run(tmp_path):
     """A loop, a scan, chains side by side or one after the other, resumed, saved and loaded."""
     kernel, start = ewsg.nuts(LOGISTIC, 0.5, inverse_mass=0.3, max_depth=6), jnp.array([0.1, -0.3])
