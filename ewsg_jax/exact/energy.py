@@ -39,9 +39,10 @@ class Potential(NamedTuple):
     def raised(self, rise: Array) -> "Potential":
         """Return a potential that is above this one by so much."""
         total, lost = _tree.add_with_error(self.value, jnp.zeros_like(self.value), rise)
-        lost = lost + self.error
+        # Of an infinite sum nothing is lost that counts.
+        lost = jnp.where(jnp.isfinite(total), lost + self.error, 0)
         value = total + lost
-        return Potential(value, lost - (value - total))
+        return Potential(value, jnp.where(jnp.isfinite(value), lost - (value - total), 0))
 
 
 def potential_and_gradient(
@@ -118,5 +119,6 @@ def _of_rows(posterior: Posterior[P], position: P, rows: Data) -> tuple[tuple[Ar
 def _in_two_sums(values: Array) -> tuple[Array, Array]:
     """Return two numbers whose sum is that of the values, but for a rounding of the second, which is small."""
     large = 4 * values.size * jnp.max(jnp.abs(values))
+    large = jnp.where(jnp.isfinite(large), large, 0)
     high = (large + values) - large
     return jnp.sum(high), jnp.sum(values - high)

@@ -4,19 +4,20 @@ import dataclasses
 import pickle
 import sys
 
+import blackjax
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
 from ewsg_jax.dynamics import LowRank
-from ewsg_jax.exact import _nuts
+from ewsg_jax.exact import _nuts, energy
+from ewsg_jax.exact.step_size_search import next_step_size
 from tests.exact import laws
 from tests.oracles import flymc
-
-blackjax = pytest.importorskip("blackjax")
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(1)
@@ -293,6 +294,51 @@ def test_check_judges_its_draws():
     samples = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 600, num_chains=4, burn_in=50, progress=False)
     report = ewsg.check(KEY, samples, LOGISTIC, DATA)
     assert report.outcome == "right", report.verdict
+
+
+@pytest.mark.parametrize("model", ["linear", "any"])
+def test_differences_of_the_potential_have_the_digits_that_an_acceptance_needs(x64, model):
+    """400,000 rows in float32 against float64: to 10⁻⁴, where V itself is rounded to 0.02."""
+    n, rng = 400_000, np.random.default_rng(0)
+    x, w = rng.normal(size=(n, 3)).astype(np.float32), np.array([0.5, -1.0, 0.2], np.float32)
+    y = (rng.uniform(size=n) < 1 / (1 + np.exp(-x @ w))).astype(np.float32)
+    data, posterior = {"x": jnp.asarray(x), "y": jnp.asarray(y)}, LOGISTIC
+    if model == "any":
+        posterior = ewsg.Posterior(LOGISTIC.log_likelihood, LOGISTIC.log_prior)
+    look = jax.jit(lambda p, data: energy.potential_and_gradient(posterior, p, data, 4096))
+    wide = jax.tree.map(lambda a: a.astype(jnp.float64), data)
+    at = [w + 0.004 * rng.normal(size=3).astype(np.float32) for _ in range(6)]
+    found = [look(jnp.asarray(p), data) for p in at]
+    exact = [look(jnp.asarray(p, jnp.float64), wide) for p in at]
+    assert found[0][0].value.dtype == jnp.float32
+    for (v, g), (v64, g64) in zip(found[1:], exact[1:], strict=True):
+        np.testing.assert_allclose(v.above(found[0][0]), v64.above(exact[0][0]), atol=1e-4)
+        np.testing.assert_allclose(g, g64, rtol=1e-3, atol=1.0)
+    value, error = exact[0][0]
+    reference = LOGISTIC.varying.potential(jnp.asarray(at[0], jnp.float64), wide)
+    np.testing.assert_allclose(value + error, reference, rtol=1e-12)
+    assert abs(float(found[0][0].value) - float(value)) > 1e-3
+
+
+def test_a_potential_that_is_raised_often_does_not_drift():
+    """10⁵ rises of some 10⁻³ on 3·10⁶, of which float32 alone would keep none."""
+    rises = np.random.default_rng(0).normal(3e-3, 1e-3, 100_000).astype(np.float32)
+    first = energy.Potential(jnp.float32(3e6), jnp.float32(0))
+    last, _ = jax.jit(lambda x: jax.lax.scan(lambda v, r: (v.raised(r), None), first, x))(jnp.asarray(rises))
+    np.testing.assert_allclose(last.above(first), rises.astype(np.float64).sum(), rtol=1e-5)
+    assert abs(float(last.error)) <= 0.125
+
+
+@pytest.mark.parametrize("target", [0.65, 0.8, 0.9])
+def test_the_next_step_size(target):
+    """At the wanted share nothing changes; shares of 2Φ(−h²) lead to the right one at once; the ends are bounded."""
+    shares = lambda h: 2 * scipy.stats.norm.cdf(-np.square(h))
+    wanted = np.sqrt(-scipy.stats.norm.ppf(target / 2))
+    for h in (0.8 * wanted, wanted, 1.3 * wanted):
+        np.testing.assert_allclose(next_step_size(h, shares(h), target), wanted, rtol=1e-4)
+    assert float(next_step_size(0.3, 1.0, target)) == pytest.approx(1.2)
+    assert float(next_step_size(0.3, 0.0, target)) < 0.3 / 2
+    assert float(next_step_size(0.3, np.nan, target)) == float(next_step_size(0.3, 0.0, target))
 
 
 def test_float32_that_does_not_know_the_potential_is_reported():

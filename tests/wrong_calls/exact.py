@@ -27,6 +27,10 @@ from tests.wrong_calls.table import (
 
 A_BOUND = "one of ewsg_jax.bounds"
 Q = "a number between 0 and 1"
+LOOP = ewsg.Posterior(
+    lambda p, x: -jnp.sum((x - jax.lax.while_loop(lambda c: jnp.any(c > 1), lambda c: c / 2, p)) ** 2),
+    lambda p: 0.0,
+)
 SUPPORT = ewsg.Posterior(lambda p, x: -jnp.sum((x - p) ** 2), lambda p: jnp.where(jnp.all(p > 0), 0.0, -jnp.inf))
 
 
@@ -61,6 +65,89 @@ of(
         "holds 1 NaN",
         "must be finite",
         lambda: ewsg.random_walk_metropolis(MODEL, 0.1).init(KEY, jnp.array([NAN, 0.0]), DATA),
+    ),
+)
+
+def paths(posterior=MODEL, step_size=0.1, position=POINT, **options):
+    """Begin a chain of NUTS."""
+    return ewsg.nuts(posterior, step_size, **options).init(KEY, position, DATA)
+
+
+A_MASS = "must be a positive number, a tree of positive numbers like the position"
+of(
+    "nuts",
+    ("a likelihood", T, "posterior", "function <lambda>", A_POSTERIOR, lambda: paths(lambda p, x: 0.0)),
+    ("a negative step", V, "step_size", "-0.1 (float)", POSITIVE, lambda: paths(step_size=-0.1)),
+    ("a temperature of 0", V, "temperature", "0 (int)", POSITIVE, lambda: paths(temperature=0)),
+    ("chunks of no rows", V, "chunk_size", "got 0", WHOLE, lambda: paths(chunk_size=0)),
+    ("paths of no step", V, "max_depth", "got 0", WHOLE, lambda: paths(max_depth=0)),
+    ("half a doubling", T, "max_depth", "2.5 (float)", WHOLE, lambda: paths(max_depth=2.5)),
+    ("paths without an end", V, "max_depth", "got 40", "must be at most 28 for n = 6", lambda: paths(max_depth=40)),
+    ("a mass of 0", V, "inverse_mass", "0 (int)", POSITIVE, lambda: paths(inverse_mass=0)),
+    ("a mass in words", T, "inverse_mass", "'dense' (str)", "a positive number", lambda: paths(inverse_mass="dense")),
+    (
+        "a mass of three numbers",
+        V,
+        "inverse_mass",
+        "(3,)",
+        A_MASS,
+        lambda: paths(inverse_mass=np.ones(3)),
+    ),
+    (
+        "a matrix over three numbers",
+        V,
+        "inverse_mass",
+        "3 numbers",
+        A_MASS,
+        lambda: paths(inverse_mass=np.eye(3)),
+    ),
+    (
+        "a start without density",
+        V,
+        "position",
+        "it is inf there",
+        "must be where the posterior's potential is finite",
+        lambda: paths(SUPPORT),
+    ),
+    (
+        "a start without a slope",
+        V,
+        "position",
+        "it is not there",
+        "must be where the posterior's gradient is finite",
+        lambda: paths(ewsg.Posterior(lambda p, x: -jnp.sqrt(jnp.sum(p**2)), lambda p: 0.0)),
+    ),
+    (
+        "a start that is no number",
+        V,
+        "position",
+        "holds 1 NaN",
+        "must be finite",
+        lambda: paths(position=jnp.array([NAN, 0.0])),
+    ),
+    (
+        "half precision",
+        V,
+        "position",
+        "got bfloat16",
+        "must be of float32 or float64",
+        lambda: paths(position=jnp.zeros(2, jnp.bfloat16)),
+    ),
+    (
+        "a likelihood without a gradient",
+        V,
+        "log_likelihood",
+        "while_loop",
+        "must be differentiable by jax.grad",
+        lambda: paths(LOOP),
+    ),
+    (
+        "a budget of passes",
+        V,
+        "data_passes",
+        "got 5",
+        "must be None for a method whose steps cost what they turn out to",
+        lambda: ewsg.sample(KEY, ewsg.nuts(MODEL, 0.1), POINT, DATA, data_passes=5),
     ),
 )
 
