@@ -28,15 +28,15 @@ def table(with_sources: bool) -> str:
 def documents() -> dict[Path, str]:
     """Return what each document should hold."""
     readme = ROOT / "README.md"
-    details = "\n\n".join(
-        f"## `{name}`\n\n```\n{_docstring(method.build)}\n```" for name, method in ewsg.METHODS.items()
-    )
+    builds = {name: method.build for name, method in ewsg.METHODS.items()} | {"nuts": ewsg.nuts}
+    details = "\n\n".join(f"## `{name}`\n\n```\n{_docstring(build)}\n```" for name, build in builds.items())
     introduction = (
         "# Methods\n\nMade by `benchmarks/pages/methods.py` from the table `ewsg_jax.METHODS`.\n\n"
         "n rows, d parameters, b batch size, M chain length, h step size, K steps between refreshes, r rank; "
         "γ friction, T temperature, ξ standard normal noise; V = V₀ + Σᵢ Vᵢ the potential, −log prior and −log "
         "likelihood of each row. Memory: numbers that the estimator keeps, for each chain unless said otherwise. "
-        "Every method returns a kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`.\n\n"
+        "Every method returns a kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`. So does `nuts`, at "
+        "the end of the page, which is no method of the papers.\n\n"
     )
     return {
         readme: renewed(readme.read_text(), "methods", "benchmarks/pages/methods.py", table(with_sources=False)),
