@@ -196,8 +196,8 @@ def nuts(
         the energy is right to some 10⁻³.
     Cost: n evaluations for each leapfrog step and n at the start: 3 to 31 data passes a step where the inverse mass
         is near the posterior's covariance, up to 1,023 where it is not. Steps report what they took. Memory of
-        2 `max_depth` + 20 positions a chain. Chains side by side wait for the longest path of all; with many rows
-        and chains give `sample` a `chain_batch_size=1`.
+        2 `max_depth` + 20 positions a chain. Chains side by side make the steps of the longest path of all, which
+        is little more in such a metric, and read each row once.
     When: few data (below some 10⁴ rows) and a posterior far from normal, where minibatches gain little and their
         noise costs most. Not with many data: a step of a minibatch method takes a thousandth of one of these.
         `step_size` is in units of the inverse mass: 0.3 to 1 where that is near the covariance, such that
