@@ -35,8 +35,8 @@ def documents() -> dict[Path, str]:
         "n rows, d parameters, b batch size, M chain length, h step size, K steps between refreshes, r rank; "
         "γ friction, T temperature, ξ standard normal noise; V = V₀ + Σᵢ Vᵢ the potential, −log prior and −log "
         "likelihood of each row. Memory: numbers that the estimator keeps, for each chain unless said otherwise. "
-        "Every method returns a kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`. So does `nuts`, at "
-        "the end of the page, which is no method of the papers.\n\n"
+        "Every method returns a kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`. So does "
+        "`nuts`, at the end of the page, which is no method of the papers.\n\n"
     )
     return {
         readme: renewed(readme.read_text(), "methods", "benchmarks/pages/methods.py", table(with_sources=False)),

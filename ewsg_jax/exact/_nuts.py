@@ -4,9 +4,9 @@ A step draws a momentum p ~ N(0, I) and doubles a path of leapfrog steps,
 
     p' = p − (h/2T) Lᵀ∇V(θ);   θ' = θ + h L p';   p'' = p' − (h/2T) Lᵀ∇V(θ'),   C = L Lᵀ the inverse mass,
 
-forward or backward, until it turns back on itself or has 2^max_depth − 1 steps. It goes to one of the path's points,
-drawn by exp(−H), H = V/T + |p|²/2. p is the momentum of the coordinates L⁻¹θ, in which the mass is 1, so any inverse
-mass with a factor will do. How paths grow, end and are drawn from is BlackJAX's; V, ∇V and L are ours.
+forward or backward, until it turns back on itself or has 2^max_depth − 1 steps. It goes to one of the path's
+points, drawn by exp(−H), H = V/T + |p|²/2. p is the momentum of the coordinates L⁻¹θ, in which the mass is 1, so
+any inverse mass with a factor will do. How paths grow, end and are drawn from is BlackJAX's; V, ∇V and L are ours.
 
 Which point is drawn rests on differences of V (`energy`), which BlackJAX sees relative to the start of the path.
 """
@@ -170,8 +170,8 @@ class Nuts(Kernel[P]):
         noise = float(rounding_noise(self.posterior, position, moves, data, self.chunk_size))
         if noise > NOISE:
             warnings.warn(
-                f"float32 knows the potential of these {num_rows(data):,} rows to {noise:.2g} only, so nuts accepts "
-                "less than its step size would have it: it needs a position and data of float64 "
+                f"float32 knows the potential of these {num_rows(data):,} rows to {noise:.2g} only, so nuts "
+                "accepts less than its step size would have it: it needs a position and data of float64 "
                 "(jax.config.update('jax_enable_x64', True)), or a log_likelihood that is smaller by a constant",
                 RuntimeWarning,
                 stacklevel=2,
@@ -243,7 +243,7 @@ def _is_known(leaf: Any) -> bool:
 
 
 class _Vectors:
-    """Trees like a position as vectors, of which BlackJAX makes smaller programs; of the dtype of its own numbers."""
+    """Trees like a position as vectors, of which BlackJAX makes smaller programs, in the dtype of its numbers."""
 
     def __init__(self, position: Position) -> None:
         vector, self._unravel = ravel_pytree(position)
@@ -287,4 +287,3 @@ def _leapfrog(
 def _blackjax(module: str) -> Any:
     """Return a module of BlackJAX's samplers, which may not be installed."""
     return optional.module(f"blackjax.mcmc.{module}", "ewsg_jax.nuts")
-

@@ -1,10 +1,10 @@
 """V with the digits that differences of it need, and ∇V, in one pass over the rows.
 
-A float32 sum over 10⁶ rows is known to some 0.1, which an acceptance feels. Here the Vᵢ of a chunk of rows are cut in
-two parts: multiples of one number, whose sums are exact in any order, and what is left of them, whose sum is small
-(Rump, Ogita & Oishi, Accurate floating-point summation, SIAM Journal on Scientific Computing 31, 2008). Sums of chunks
-are added with their rounding errors. V is the pair of a rounded sum and what it is too small by; what remains are the
-roundings of each Vᵢ, by chance up and down.
+A float32 sum over 10⁶ rows is known to some 0.1, which an acceptance feels. Here the Vᵢ of a chunk of rows are cut
+in two parts: multiples of one number, whose sums are exact in any order, and what is left of them, whose sum is
+small (Rump, Ogita & Oishi, Accurate floating-point summation, SIAM Journal on Scientific Computing 31, 2008). Sums
+of chunks are added with their rounding errors. V is the pair of a rounded sum and what it is too small by; what
+remains are the roundings of each Vᵢ, by chance up and down.
 """
 
 import functools
@@ -71,14 +71,12 @@ def potential_and_gradient(
 
 
 @functools.partial(jax.jit, static_argnums=(0, 4))
-def rounding_noise(
-    posterior: Posterior[P], position: P, moves: Position, data: Data, chunk_size: int
-) -> Array:
+def rounding_noise(posterior: Posterior[P], position: P, moves: Position, data: Data, chunk_size: int) -> Array:
     """Return by how much differences of V are off by chance, as far as the roundings of each Vᵢ go.
 
-    It is the standard deviation of what V differs by and its gradient does not explain: over moves as long as a step
-    of the chain, which change the roundings, or over an eighth of them, where that is less, for what is not explained
-    because a move is too long falls with its third power.
+    It is the standard deviation of what V differs by and its gradient does not explain: over moves as long as a
+    step of the chain, which change the roundings, or over an eighth of them, where that is less. What is not
+    explained because a move is too long falls with its third power.
 
     Args:
         posterior: the target.

@@ -1,9 +1,9 @@
-"""The step size at which paths of leapfrog steps are accepted as often as wanted, from a window of steps at another.
+"""The step size at which paths of leapfrog steps are accepted as often as wanted, from a window at another one.
 
-The energy of a leapfrog path errs by an amount of standard deviation σ ∝ h² (to leading order, on any smooth target),
-and where errors are normal a share α = 2Φ(−σ/2) is accepted (Beskos, Pillai, Roberts, Sanz-Serna & Stuart, Optimal
-tuning of the hybrid Monte Carlo algorithm, Bernoulli 19, 2013). So h' = h √(σ(α*)/σ(α)) is found at once, where
-stochastic approximation (dual averaging) takes hundreds of single steps; what is left is the noise of the window.
+The energy of a leapfrog path errs by an amount of standard deviation σ ∝ h² (to leading order, on any smooth
+target), and where errors are normal a share α = 2Φ(−σ/2) is accepted (Beskos, Pillai, Roberts, Sanz-Serna & Stuart,
+Optimal tuning of the hybrid Monte Carlo algorithm, Bernoulli 19, 2013). So h' = h √(σ(α*)/σ(α)) is found at once,
+where stochastic approximation takes many windows; what is left is the noise of the window.
 """
 
 import jax

@@ -68,6 +68,7 @@ of(
     ),
 )
 
+
 def paths(posterior=MODEL, step_size=0.1, position=POINT, **options):
     """Begin a chain of NUTS."""
     return ewsg.nuts(posterior, step_size, **options).init(KEY, position, DATA)
@@ -84,7 +85,14 @@ of(
     ("half a doubling", T, "max_depth", "2.5 (float)", WHOLE, lambda: paths(max_depth=2.5)),
     ("paths without an end", V, "max_depth", "got 40", "must be at most 28 for n = 6", lambda: paths(max_depth=40)),
     ("a mass of 0", V, "inverse_mass", "0 (int)", POSITIVE, lambda: paths(inverse_mass=0)),
-    ("a mass in words", T, "inverse_mass", "'dense' (str)", "a positive number", lambda: paths(inverse_mass="dense")),
+    (
+        "a mass in words",
+        T,
+        "inverse_mass",
+        "'dense' (str)",
+        "a positive number",
+        lambda: paths(inverse_mass="dense"),
+    ),
     (
         "a mass of three numbers",
         V,
