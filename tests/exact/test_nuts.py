@@ -305,6 +305,19 @@ def test_kernels_of_a_stack_are_those_alone():
 
 
 @pytest.mark.full
+def test_data_sets_of_unlike_lengths_are_sampled_each_by_itself():
+    rng = np.random.default_rng(0)
+    sets = [rng.normal(i, 1, (n, 2)).astype(np.float32) for i, n in enumerate((30, 7, 12))]
+    kernel = ewsg.nuts(ewsg.models.gaussian_location(), 0.2, max_depth=4)
+    samples = ewsg.sample(
+        KEY, kernel, jnp.zeros(2), ewsg.stack_data(sets), 800, num_chains=2, burn_in=100, progress=False
+    )
+    for found, rows in zip(samples, sets, strict=True):
+        np.testing.assert_allclose(found.mean, rows.mean(0), atol=0.2 * len(rows) ** -0.5)
+        np.testing.assert_allclose(found.sd, len(rows) ** -0.5, rtol=0.15)
+
+
+@pytest.mark.full
 def test_half_the_dtypes_of_a_mixed_position(x64):
     """A float32 and a float64 leaf, where JAX counts in 64 bits."""
     kernel = ewsg.nuts(SKEWED, 0.5, max_depth=4)
