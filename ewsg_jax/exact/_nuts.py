@@ -23,7 +23,7 @@ from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import _check, _random, _tree, optional, seen
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
-from ewsg_jax._module import Constant, Schedule, hyperparameters, module, static
+from ewsg_jax._module import Constant, Schedule, arguments, hyperparameters, made_by, module, static, written
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, P, Position
 from ewsg_jax.dynamics.mass import InverseMass, Mass, is_one
 from ewsg_jax.exact.energy import Potential, potential_and_gradient, rounding_noise
@@ -76,10 +76,10 @@ class Nuts(Kernel[P]):
     temperature: Constant | Schedule
     chunk_size: int = static(default=CHUNK_SIZE)
 
-    def arguments(self) -> dict[str, Any]:
-        named = super().arguments()
+    def __repr__(self) -> str:
+        named = arguments(self)
         mass = named.pop("mass")
-        return named if is_one(mass.given) else named | {"inverse_mass": mass.given}
+        return written(made_by(self), named if is_one(mass.given) else named | {"inverse_mass": mass.given})
 
     def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
         _check.key(key)
