@@ -173,23 +173,20 @@ def outside_by_batches(
     """
     n = num_rows(data)
     count = min(n, batch_size)
-    numbers = None
     if isinstance(data, Spread):
         # One batch for all positions: rows are on devices of their own.
         data = rows_of(Batch(jax.random.choice(key, n, (count,), replace=False)), data)
-    elif count < n:
-        numbers = jax.random.randint(key, (len(flat), count), 0, n)
-    together = max(1, min(ROWS_AT_ONCE // count, len(flat)))
-    places = jnp.asarray(flat, jnp.result_type(float, *layout.dtypes))
-    found = np.asarray(_are_finite(posterior, layout, together, places, numbers, data))
+    places = flat.astype(jnp.result_type(float, *layout.dtypes))
+    found = np.asarray(_are_finite(posterior, layout, count, key, places, data))
     return Outside.of(~found[:, 0], ~found[:, 1])
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _are_finite(
-    posterior: Posterior, layout: Any, together: int, places: Array, numbers: Array | None, data: Data
-) -> Array:
-    """Return whether prior and likelihood are finite at places (draws, d), shape (draws, 2)."""
+def _are_finite(posterior: Posterior, layout: Any, count: int, key: Key, places: Array, data: Data) -> Array:
+    """Return whether prior and likelihood are finite at places (draws, d) on `count` rows, shape (draws, 2)."""
+    n = num_rows(data)
+    numbers = jax.random.randint(key, (len(places), count), 0, n) if count < n else None
+    together = max(1, min(ROWS_AT_ONCE // count, len(places)))
 
     def at(part: tuple[Array, Array | None]) -> Array:
         place, own = part

@@ -132,7 +132,7 @@ def check(
         check_kernel(kernel, samples)
     given, data = data, spread.over(mesh, data)
     if not isinstance(data, spread.Spread):
-        data = jax.tree.map(jnp.asarray, data)
+        data = jax.device_put(data)
     elif rows not in (None, "random"):
         raise ValueError(f"rows must be None or 'random' with mesh, which cuts the data; got {rows!r}")
 

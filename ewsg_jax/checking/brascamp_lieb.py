@@ -32,7 +32,7 @@ def prior_widths(posterior: Posterior, draws: Draws, temperature: float) -> np.n
     if draws.size > MOST_DENSE:
         return None
     places = np.stack([draws.flat.mean(0), draws.flat[np.argmax(np.linalg.norm(draws.flat, axis=1))]])
-    points = jnp.asarray(places, jnp.result_type(jnp.float32, *draws.layout.dtypes))
+    points = places.astype(jnp.result_type(jnp.float32, *draws.layout.dtypes))
     here, there = np.asarray(prior_curvatures(posterior, draws.layout, points), np.float64)
     if not np.isfinite([here, there]).all():
         return None
@@ -91,7 +91,7 @@ def as_wide(sd: np.ndarray, widths: np.ndarray | None, own_names: tuple[str, ...
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def prior_curvatures(posterior: Posterior, layout: PyTree, points: Array) -> Array:
+def prior_curvatures(posterior: Posterior, layout: PyTree, points: Array | np.ndarray) -> Array:
     """Return the Hessians of −log prior at points (count, d), shape (count, d, d)."""
 
     def potential(flat: Array) -> Array:

@@ -1,5 +1,6 @@
 """Draws of any origin as one array: chain, draw, coordinate."""
 
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -85,11 +86,11 @@ class Draws(NamedTuple):
 
     def position(self, flat: np.ndarray) -> Position:
         """Return the position of d numbers."""
-        return jax.tree.map(jnp.asarray, self.layout.tree(flat))
+        return jax.device_put(self.layout.tree(flat))
 
     def told(self, flat: np.ndarray) -> Position:
         """Return d numbers like the position, at least in float32."""
-        return jax.tree.map(jnp.asarray, self.layout.tree(flat, jnp.result_type(jnp.float32, *self.layout.dtypes)))
+        return jax.device_put(self.layout.tree(flat, jnp.result_type(jnp.float32, *self.layout.dtypes)))
 
 
 def in_rows(values: np.ndarray, shared: bool) -> np.ndarray:
@@ -124,13 +125,15 @@ def draws_of(samples: Samples | PyTree, names: Names, most: int, shared: bool | 
         raise ValueError(
             f"samples must have a chain, and at least {FEWEST} draws of each; got {num_chains} of {num_draws}"
         )
-    numbers = sum(x[0, 0].size for x in leaves)
+    numbers = sum(math.prod(x.shape[2:]) for x in leaves)
     most = min(most, max(FEWEST * num_chains, MOST_NUMBERS // max(1, numbers)))
     kept = evenly(num_draws, min(num_draws, max(FEWEST, most // num_chains)))
-    chosen = jax.tree.map(lambda x: np.asarray(x)[:, kept], tree)
+    # On the host: an operation on JAX's arrays is a program for each shape.
+    tree = jax.tree.map(np.asarray, tree)
+    chosen = jax.tree.map(lambda x: x[:, kept], tree)
     _check.held("samples", chosen)
     values, own_names = flattened(named(chosen, "position"), names)
-    finite = np.array([all(np.isfinite(x[c]).all() for x in leaves) for c in range(num_chains)])
+    finite = np.array([all(np.isfinite(x[c]).all() for x in jax.tree.leaves(tree)) for c in range(num_chains)])
     if isinstance(samples, Samples):
         finite &= samples.is_finite
     if not finite.any():
@@ -142,7 +145,8 @@ def draws_of(samples: Samples | PyTree, names: Names, most: int, shared: bool | 
             f"samples must move in every coordinate; got {len(stuck)} that are one number in all draws: "
             f"{', '.join(stuck[:3])}{', …' if len(stuck) > 3 else ''}"
         )
-    layout = Layout.of(jax.tree.map(lambda x: jnp.asarray(x[0, 0]), tree))
+    # In the dtypes that JAX has for them, which may have 32 bits.
+    layout = Layout.of(jax.tree.map(lambda x: x[0, 0].astype(jax.dtypes.canonicalize_dtype(x.dtype)), chosen))
     if shared is None:
         shared = isinstance(samples, Samples) and bool(samples.shared_minibatch)
     return Draws(

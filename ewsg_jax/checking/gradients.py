@@ -79,26 +79,21 @@ def fresh_gradients(
     center = draws.position(draws.flat.mean(0))
     if n <= FULL * batch_size:
         estimator: GradientEstimator = gradients.full(posterior)
-        keys, at_once, cost = (key,), n, float(count)
+        num_batches, at_once, cost = 1, n, float(count)
     else:
         # Each part of the data has its share.
         half = -(-((batch_size + 1) // 2) // parts) * parts
         law = ("random" if parts > 1 else _rows(posterior, draws, data)) if rows is None else rows
         estimator = gradients.control_variate(posterior, batch_size=half, center=center, rows=law)
-        keys, at_once, cost = tuple(jax.random.split(key)), half, 2.0 * count * half / n + 1
+        num_batches, at_once, cost = 2, half, 2.0 * count * half / n + 1
     estimator.check(center, data)
-    memory = center if isinstance(data, Spread) else estimator.init(key, center, data)
     together = max(1, min(ROWS_AT_ONCE // at_once, count))
     # Whole numbers of groups: one program.
     padded = np.resize(draws.flat, (-(-count // together) * together, draws.flat.shape[1]))
-    places = jnp.asarray(
-        padded.reshape(-1, together, padded.shape[1]), jnp.result_type(float, *draws.layout.dtypes)
-    )
-    found = [
-        np.asarray(_at(estimator, draws.layout, memory, k, places, data), np.float64)[:count] / temperature
-        for k in keys
-    ]
-    return Fresh(found[0], found[-1], cost)
+    places = padded.reshape(-1, together, padded.shape[1]).astype(jnp.result_type(float, *draws.layout.dtypes))
+    found = np.asarray(_at(estimator, draws.layout, num_batches, center, key, places, data), np.float64)
+    first, *others = found[:, :count] / temperature
+    return Fresh(first, others[0] if others else first, cost)
 
 
 def _rows(posterior: Posterior, draws: Draws, data: Data) -> Rows:
@@ -114,14 +109,27 @@ def _rows(posterior: Posterior, draws: Draws, data: Data) -> Rows:
     return leverage(inputs, metric)
 
 
-@functools.partial(jax.jit, static_argnums=1)
-def _at(estimator: GradientEstimator, layout: PyTree, memory: PyTree, key: Key, places: Array, data: Data) -> Array:
-    """Return estimates at places (groups, together, d), flat."""
-    if isinstance(data, Spread):
-        # There the memory, of which each part has its own, is still to be made of its place.
-        made = functools.partial(estimator.init, key, memory)
-        return data.alike(lambda part: _estimates(estimator, layout, made(part), key, places, part))
-    return _estimates(estimator, layout, memory, key, places, data)
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _at(
+    estimator: GradientEstimator,
+    layout: PyTree,
+    num_batches: int,
+    center: Position,
+    key: Key,
+    places: Array,
+    data: Data,
+) -> Array:
+    """Return estimates at places (groups, together, d) on each of the batches, shape (batches, draws, d).
+
+    The estimator's memory is made here too: outside, each of its operations would be a program of its own.
+    """
+    keys = jax.random.split(key, num_batches) if num_batches > 1 else key[None]
+
+    def on_batches(part: Data) -> Array:
+        memory = estimator.init(keys[0], center, part)
+        return jax.lax.map(lambda own: _estimates(estimator, layout, memory, own, places, part), keys)
+
+    return data.alike(on_batches) if isinstance(data, Spread) else on_batches(data)
 
 
 def _estimates(

@@ -48,7 +48,8 @@ def leverage(inputs: Array | np.ndarray, covariance: Array | np.ndarray) -> RowP
     if not np.isfinite(squares).all() or (squares < 0).any():
         raise ValueError("covariance must be finite, without negative eigenvalues; got one that is not")
     # Rows of zeros too may fill a batch that is larger than all others together.
-    return by_probability(jnp.asarray(np.sqrt(np.maximum(squares, LEAST * squares.mean()))))
+    norms = np.sqrt(np.maximum(squares, LEAST * squares.mean()))
+    return by_probability(norms.astype(jnp.result_type(float)))
 
 
 def _squares(x: np.ndarray, metric: np.ndarray) -> np.ndarray:

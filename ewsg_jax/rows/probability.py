@@ -80,9 +80,9 @@ class RowProbabilities(Part):
         stratified = self.strata is not None
         return ByProbability(
             batch_size=batch_size,
-            certain=jnp.asarray(np.flatnonzero(certain), jnp.int32),
-            table=jnp.asarray(np.concatenate(tables)),
-            weight=jnp.asarray(weight, jnp.result_type(float)),
+            certain=jax.device_put(np.flatnonzero(certain).astype(np.int32)),
+            table=jax.device_put(np.concatenate(tables)),
+            weight=jax.device_put(weight.astype(jnp.result_type(float))),
             places=Places(jnp.asarray(first, jnp.int32), jnp.asarray(size, jnp.uint32)) if stratified else None,
             given=self,
         )
@@ -210,7 +210,7 @@ def by_probability(weights: Array, *, strata: Array | None = None) -> RowProbabi
     if not np.isfinite(known).all() or (known < 0).any() or not known.sum() > 0:
         least = "NaN" if np.isnan(known).any() else f"{known.min() if len(known) else 0:.3g}"
         raise ValueError(f"{takes}; got {len(known)} numbers, the least {least}, of sum {known.sum():.3g}")
-    probabilities = jnp.asarray(known / known.sum(), jnp.result_type(float))
+    probabilities = jax.device_put((known / known.sum()).astype(jnp.result_type(float)))
     return RowProbabilities(probabilities=probabilities, strata=_labels(strata, len(known)))
 
 
