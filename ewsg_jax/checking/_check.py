@@ -7,10 +7,8 @@ the draws should have are found.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
@@ -26,6 +24,7 @@ from ewsg_jax.checking.crossfit import TINY
 from ewsg_jax.checking.draws import Draws, draws_of
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.checking.kinetic import check_kernel, kinetic
+from ewsg_jax.checking.mixing import worst_rhat
 from ewsg_jax.checking.report import Corrected, Report
 from ewsg_jax.checking.rounds import Reckoning, nearer
 from ewsg_jax.freshness import reads_now
@@ -35,9 +34,9 @@ from ewsg_jax.preparation.programs import vector
 from ewsg_jax.rows import spread
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.sampling import Samples
-from ewsg_jax.sampling.coordinates import Names, array_statistics
+from ewsg_jax.sampling.coordinates import Names
 from ewsg_jax.sampling.samples import mean_of, sd_of
-from ewsg_jax.support import Outside, evenly, outside_by_batches
+from ewsg_jax.support import Outside, outside_by_batches
 
 NEAR = 0.1
 """The distance from the target, no chance, above which draws are moved before they are corrected again."""
@@ -49,8 +48,6 @@ MOST_BYTES = 2**30
 """Of Stein functions at the draws, above which no more draws are looked at."""
 MOST_NUMBERS = 16
 """Numbers of gradients of a look, each with a key of its own."""
-MOST_RHATS = 256
-"""Coordinates, evenly spaced, whose R-hat is looked at."""
 
 
 @reads_now("posterior", "kernel")
@@ -224,7 +221,7 @@ def _judged(
         rest=None if end is here else end.scores,
         outside=str(beyond),
         impossible=too_wide(draws, bounds, tolerance, error_rate),
-        rhat=_worst_rhat(draws.values),
+        rhat=worst_rhat(draws.values),
         num_chains=len(draws.values) + draws.num_lost,
         num_lost=draws.num_lost,
         num_draws=draws.num_draws,
@@ -273,13 +270,3 @@ def _scores(
         is_dense = draws.size <= min(MOST_DENSE, len(draws.flat) // 8)
         directions = stein.by_halves(draws.values, slopes, apart, is_dense, draws.shared)
     return stein.scores_of(directions, error_rate, draws.shared)
-
-
-def _worst_rhat(values: np.ndarray) -> float:
-    """Return the largest split R-hat of up to so many coordinates, NaN for one chain."""
-    if len(values) < 2:
-        return float("nan")
-    some = evenly(values.shape[2], MOST_RHATS)
-    with np.errstate(all="ignore"):
-        found: Any = array_statistics().rhat(values[..., some], chain_axis=0, draw_axis=1)
-    return float(np.nanmax(np.append(np.asarray(found, float), 0.0)))

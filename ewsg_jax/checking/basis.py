@@ -50,6 +50,8 @@ class Basis(NamedTuple):
     def values(self, u: np.ndarray, h: np.ndarray) -> np.ndarray:
         """Return a column of ones, −h, and Δφ − h·∇φ of each product, shape (draws, size)."""
         i, j = self.pairs
+        if not len(i):
+            return np.concatenate([np.ones((len(u), 1)), -h], axis=1)
         a, b = u @ self.directions, h @ self.directions
         products = 2.0 * (i == j) - b[:, i] * a[:, j] - b[:, j] * a[:, i]
         return np.concatenate([np.ones((len(u), 1)), -h, products], axis=1)

@@ -17,13 +17,24 @@ in their standard deviations, show a part. The standard error is half of that: t
 """
 
 import functools
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from ewsg_jax.checking.basis import Basis, White, linear, most_functions, whole
-from ewsg_jax.checking.crossfit import FOLDS, GROUPS, TINY, CrossFit, Fit, Pair, fitted, groups, standardised
+from ewsg_jax.checking.crossfit import (
+    FOLDS,
+    GROUPS,
+    TINY,
+    CrossFit,
+    Fit,
+    Pair,
+    fitted,
+    groups,
+    halved,
+    mapped,
+    standardised,
+)
 
 MOST_DENSE = 1000
 """Numbers of a position up to which covariances are matrices."""
@@ -32,6 +43,8 @@ LEAST_VARIANCE, MOST_VARIANCE, MOST_SHIFT = 0.04, 4.0, 2.0
 LEAST_ERROR, MOST_ERROR = 1e-4, 1e6
 """Of a mean in sds, and of an sd relatively: less is rounding, and of more nothing is known."""
 
+AT_ONCE = 64
+"""Coordinates that are worked on together: a processor's cache has room for their functions."""
 BOUND = 0.5
 """Part of the largest bias that a distance allows, for one standard error."""
 MOST_SLOW = 10.0
@@ -58,9 +71,10 @@ class Moments(NamedTuple):
     sd_error: np.ndarray
     covariance: np.ndarray | None
 
-    def differs(self, other: "Moments") -> float:
-        """Return by how much another reckoning differs, in sds or relatively, where it does most."""
-        return float(np.maximum(*self._apart(other)).max())
+    def differs(self, other: "Moments") -> tuple[float, float]:
+        """Return how far another reckoning is, in sds or relatively: where it is farthest, and on average."""
+        means, logs = self._apart(other)
+        return float(np.maximum(means, logs).max()), float(np.sqrt(np.mean(means**2 + logs**2)))
 
     def beside(self, other: "Moments") -> "Moments":
         """Return these, with how far others differ, there and on average, and a part of their errors added."""
@@ -83,8 +97,7 @@ class Correction:
     """Draws, corrected.
 
     Attributes:
-        moments: of the target.
-        by: the name of the Stein functions that they were found with.
+        by: the name of the Stein functions that moments are found with.
 
     Args:
         flat: shape (draws, d).
@@ -108,8 +121,13 @@ class Correction:
             values, vectors = np.linalg.eigh(self._x.T @ self._x / len(flat))
             # x = L u, with u of covariance I.
             self._sizes, self._axes = np.sqrt(np.maximum(values, 1e-12 * values[-1])), vectors
-        self.moments = self._moments()
+
+    @functools.cached_property
+    def moments(self) -> Moments:
+        """Of the target."""
+        found = self._moments()
         self._forget()
+        return found
 
     def expectation(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the target's expectations of functions, known at the draws (draws, q), and their errors."""
@@ -121,33 +139,19 @@ class Correction:
         return level + size * found.expectation, size * np.minimum(error, MOST_ERROR)
 
     def _moments(self) -> Moments:
-        x, folds = self._x, groups(len(self._x), FOLDS)
-        fits = self._fits
+        x, fits = self._x, self._fits
         linear_ones = fits[0].coefficients(x) if fits else []
-        along = [fits[0].predicted(linear_ones)] if fits else []
+        along = fits[0].predicted(linear_ones) if fits else None
         # What E[θⱼ c·g] is: cⱼ of the fold.
         levels = [-np.einsum("ij,ji->i", self._axes * self._sizes, each) for each in linear_ones]
-
-        def of(targets: np.ndarray, off: np.ndarray) -> tuple[Fit, np.ndarray]:
-            predicted = along + [fit.predicted(fit.coefficients(targets)) for fit in fits[1:]]
-            own = [self._g, _mapped(lambda g: off * g - 1, self._g)]
-            if along:
-                each = zip(folds, levels, strict=True)
-                level = np.concatenate([np.tile(c, (fold.stop - fold.start, 1)) for fold, c in each])
-                own.append(_mapped(lambda p: off * p - level, along[0]))
-            return self._found(targets, predicted, own)
-
-        means, mean_error = of(x, x)
-        shift = np.clip(means.expectation, -MOST_SHIFT, MOST_SHIFT)
-        mean_error = mean_error + np.abs(means.expectation - shift)
-        squares, error = of((x - shift) ** 2, x - shift)
-        variance = np.clip(squares.expectation, LEAST_VARIANCE, MOST_VARIANCE)
-        error = np.hypot(error, mean_error**2) + np.abs(squares.expectation - variance)
+        parts = [slice(k, k + AT_ONCE) for k in range(0, x.shape[1], AT_ONCE)]
+        each = [self._of_coordinates(part, along, [level[part] for level in levels]) for part in parts]
+        shift, mean_error, variance, error = (np.concatenate(numbers) for numbers in zip(*each, strict=True))
         sd = np.sqrt(variance)
         covariance = None
-        if along:
+        if along is not None:
             inner = self._axes * self._sizes @ -np.mean(linear_ones, axis=0)
-            left = x - shift - (along[0][0] + along[0][1]) / 2
+            left = x - shift - halved(along)[0]
             covariance = self._bounded(inner + (x - shift).T @ left / len(x), sd) * self._sd * self._sd[:, None]
         return Moments(
             self._center + self._sd * shift,
@@ -156,6 +160,26 @@ class Correction:
             np.clip(error / 2 / np.minimum(variance, 1.0), LEAST_ERROR, MOST_ERROR),
             covariance,
         )
+
+    def _of_coordinates(self, part: slice, along: Pair | None, levels: list[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """Return means of some coordinates of x, their errors, variances, and theirs, as far as they are moved."""
+        x, g = self._x[:, part], mapped(lambda g: g[:, part], self._g)
+        predicted = [] if along is None else [mapped(lambda p: p[:, part], along)]
+        lengths = [fold.stop - fold.start for fold in groups(len(x), FOLDS)]
+        level = np.repeat(levels, lengths, axis=0) if predicted else None
+
+        def of(targets: np.ndarray, off: np.ndarray) -> tuple[Fit, np.ndarray]:
+            others = [fit.predicted(fit.coefficients(targets)) for fit in self._fits[1:]]
+            own = [g, mapped(lambda g: off * g - 1, g), *(mapped(lambda p: off * p - level, p) for p in predicted)]
+            return self._found(targets, [*predicted, *others], own)
+
+        means, mean_error = of(x, x)
+        shift = np.clip(means.expectation, -MOST_SHIFT, MOST_SHIFT)
+        mean_error = mean_error + np.abs(means.expectation - shift)
+        squares, error = of((x - shift) ** 2, x - shift)
+        variance = np.clip(squares.expectation, LEAST_VARIANCE, MOST_VARIANCE)
+        error = np.hypot(error, mean_error**2) + np.abs(squares.expectation - variance)
+        return shift, mean_error, variance, error
 
     def _found(self, targets: np.ndarray, predicted: list[Pair], own: list[Pair]) -> tuple[Fit, np.ndarray]:
         """Return what Stein functions say of functions, and the errors.
@@ -166,8 +190,7 @@ class Correction:
             own: others.
         """
         count = targets.shape[1]
-        of_scale = tuple(np.broadcast_to(each[:, None], (len(each), count)) for each in self._of_scale)
-        of_scale = (of_scale[0], of_scale[0] if self._of_scale[0] is self._of_scale[1] else of_scale[1])
+        of_scale = mapped(lambda each: np.broadcast_to(each[:, None], targets.shape), self._of_scale)
         found = fitted(targets, [*predicted, *own, of_scale], self._num_groups)
         # That of the scale sees all directions: one of them is a part of its distance.
         seen = [standardised(*self._of_scale) / np.sqrt(self._x.shape[1])]
@@ -189,8 +212,8 @@ class Correction:
             return []
         u = (self._x @ self._axes) / self._sizes
         root = self._axes * self._sizes
-        white = White(u, *_mapped(lambda g: g @ root, self._g))
-        return [CrossFit(*_mapped(lambda h, one=one: one.values(u, h)[:, 1:], white[1:])) for one in self._bases]
+        white = White(u, *mapped(lambda g: g @ root, self._g))
+        return [CrossFit(*mapped(lambda h, one=one: one.values(u, h)[:, 1:], white[1:])) for one in self._bases]
 
     @functools.cached_property
     def _of_scale(self) -> Pair:
@@ -199,7 +222,7 @@ class Correction:
         # With the mean of all draws as a it would be biased by d over their number: that of other folds is not.
         parts = [x[fold] for fold in groups(len(x), FOLDS)]
         off = np.concatenate([part - (total - part.sum(0)) / (len(x) - len(part)) for part in parts])
-        return _mapped(lambda g: 1 - np.mean(off * g, axis=1), self._g)
+        return mapped(lambda g: 1 - np.mean(off * g, axis=1), self._g)
 
     def _forget(self) -> None:
         """Give back the memory of what can be worked out again."""
@@ -220,8 +243,3 @@ def _bases(count: int, d: int) -> list[Basis]:
     if d > MOST_DENSE or not CrossFit.has_room(count, d):
         return []
     return [linear(d), whole(d)] if most_functions(count, d) > 1 + d else [linear(d)]
-
-
-def _mapped(function: Callable[[np.ndarray], np.ndarray], pair: Pair) -> Pair:
-    first = function(pair[0])
-    return first, first if pair[0] is pair[1] else function(pair[1])

@@ -8,6 +8,7 @@ fitted to all draws is a handful of numbers: how much of each predicted function
 """
 
 import itertools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -62,17 +63,16 @@ class CrossFit:
     """
 
     def __init__(self, first: np.ndarray, second: np.ndarray) -> None:
-        self._first, self._second = _with_one(first), _with_one(second)
-        if first is second:
-            self._second = self._first
-        self._scale = 1 / _or_one(np.abs(self._first).max(0))
+        self._scale = 1 / np.append(1.0, _or_one(largest(first)))
+        mean, apart = halved((first, second))
+        self._mean = _scaled(mean, 1.0, self._scale)
+        self._apart = None if apart is None else _scaled(apart, 0.0, self._scale)
         count = len(first)
         self._folds = groups(count, FOLDS)
         parts = [self._gram(fold) for fold in self._folds]
         whole = np.sum(parts, axis=0)
         self._factors = [_factored(whole - part) for part in parts]
-        weights = lu_solve(_factored(whole), np.eye(len(whole))[0]) * self._scale
-        pull = (self._first @ weights + self._second @ weights) / 2
+        pull = self._mean @ lu_solve(_factored(whole), np.eye(len(whole))[0])
         self.stretch = max(0.0, count * float(pull @ pull) - 1)
 
     @staticmethod
@@ -82,7 +82,7 @@ class CrossFit:
 
     def coefficients(self, targets: np.ndarray) -> list[np.ndarray]:
         """Return each fold's coefficients of functions (draws, q), shape (p, q) each."""
-        sides = [self._side(fold, targets) for fold in self._folds]
+        sides = [self._mean[fold].T @ targets[fold] for fold in self._folds]
         whole = np.sum(sides, axis=0)
         return [
             (self._scale[:, None] * lu_solve(factor, whole - side))[1:]
@@ -91,29 +91,29 @@ class CrossFit:
 
     def predicted(self, coefficients: list[np.ndarray]) -> Pair:
         """Return Stein functions with these coefficients in each fold, shape (draws, q)."""
+        scaled = [own / self._scale[1:, None] for own in coefficients]
 
         def of(values: np.ndarray) -> np.ndarray:
-            folds = zip(self._folds, coefficients, strict=True)
-            return np.concatenate([values[fold, 1:] @ own for fold, own in folds])
+            found = np.empty((len(values), scaled[0].shape[1]))
+            for fold, own in zip(self._folds, scaled, strict=True):
+                np.matmul(values[fold, 1:], own, out=found[fold])
+            return found
 
-        first = of(self._first)
-        return first, first if self._second is self._first else of(self._second)
+        mean = of(self._mean)
+        if self._apart is None:
+            return mean, mean
+        apart = of(self._apart)
+        return mean + apart, mean - apart
 
     def _gram(self, fold: slice) -> np.ndarray:
-        first = self._first[fold] * self._scale
-        if self._second is self._first:
-            return first.T @ first
-        second = self._second[fold] * self._scale
-        product, apart = first.T @ second, first - second
+        mean = self._mean[fold]
+        if self._apart is None:
+            return mean.T @ mean
+        apart = self._apart[fold]
+        # The product of the two batches, without noise: that of their means less that of their half differences.
         # As much of the noise stays as chance may take away too much: else functions that it hides get large parts.
-        kept = min(1.0, 2 * (self._first.shape[1] / len(self._first)) ** 0.5)
-        return (product + product.T + kept * apart.T @ apart) / 2
-
-    def _side(self, fold: slice, targets: np.ndarray) -> np.ndarray:
-        side = self._first[fold].T @ targets[fold]
-        if self._second is not self._first:
-            side = (side + self._second[fold].T @ targets[fold]) / 2
-        return side * self._scale[:, None]
+        kept = min(1.0, 2 * (self._mean.shape[1] / len(self._mean)) ** 0.5)
+        return mean.T @ mean - (1 - 2 * kept) * (apart.T @ apart)
 
 
 def fitted(targets: np.ndarray, functions: list[Pair], num_groups: int) -> Fit:
@@ -126,56 +126,100 @@ def fitted(targets: np.ndarray, functions: list[Pair], num_groups: int) -> Fit:
     """
     width = max(1, AT_ONCE // (len(targets) * (1 + len(functions))))
     parts = [slice(k, k + width) for k in range(0, targets.shape[1], width)]
-    found = [_fitted(targets[:, part], [_columns(each, part) for each in functions], num_groups) for part in parts]
+    found = []
+    for part in parts:
+        columns = [mapped(lambda values, part=part: values[:, part], each) for each in functions]
+        found.append(_fitted(targets[:, part], columns, num_groups))
     return Fit(*(np.concatenate([getattr(each, name) for each in found]) for name in Fit._fields))
 
 
-def _columns(pair: Pair, part: slice) -> Pair:
-    first = pair[0][:, part]
-    return first, first if pair[1] is pair[0] else pair[1][:, part]
+def mapped(function: Callable[[np.ndarray], np.ndarray], pair: Pair) -> Pair:
+    """Return a function of functions on each batch, the same array where that is the same."""
+    first = function(pair[0])
+    return first, first if pair[0] is pair[1] else function(pair[1])
 
 
 def _fitted(targets: np.ndarray, functions: list[Pair], num_groups: int) -> Fit:
+    """Return the same, by a small regression for each target: its Gram matrix is of as many functions."""
     count = len(targets)
-    # Of shape (q, draws, functions): a small regression for each target, all at once.
-    first = np.stack([np.ones_like(targets), *(a for a, _ in functions)], axis=-1).swapaxes(0, 1)
-    second = first
-    if any(a is not b for a, b in functions):
-        second = np.stack([np.ones_like(targets), *(b for _, b in functions)], axis=-1).swapaxes(0, 1)
-    scale = 1 / _or_one(np.abs(first).max(1))[:, None]
-    scale = scale / _or_one(np.sqrt(np.mean((first * scale) ** 2, axis=1)))[:, None]
-    is_exact = second is first
-    first = first * scale
-    second = first if is_exact else second * scale
-    both, values = (first + second) / 2, targets.T[..., None]
-    gram = first.swapaxes(1, 2) @ second / count
-    gram = (gram + gram.swapaxes(1, 2)) / 2
+    pairs = [halved(each) for each in functions]
+    means = [np.broadcast_to(1.0, targets.shape), *(mean for mean, _ in pairs)]
+    gram, noise = _gram(means) / count, None
+    if any(apart is not None for _, apart in pairs):
+        nothing = np.broadcast_to(0.0, targets.shape)
+        noise = _gram([nothing, *(nothing if apart is None else apart for _, apart in pairs)]) / count
+    if not np.isfinite(gram).all():
+        # Squares that overflow: functions in units of their largest values.
+        sizes = [_or_one(np.maximum(largest(first), largest(second))) for first, second in functions]
+        smaller = [mapped(lambda f, size=size: f / size, e) for e, size in zip(functions, sizes, strict=True)]
+        found = _fitted(targets, smaller, num_groups)
+        return found._replace(taken=found.taken / np.stack(sizes, axis=-1))
+    # In units of their sizes: functions of a mean square of 1.
+    scale = 1 / _or_one(np.sqrt(np.einsum("qkk->qk", gram if noise is None else gram + noise)))
+    gram *= scale[:, :, None] * scale[:, None]
+    if noise is not None:
+        noise *= scale[:, :, None] * scale[:, None]
+        gram -= noise
     size, axes = np.linalg.eigh(gram)
     # Functions that say the same share their part: what is rounding, or may be the chance of noise, takes none.
-    least = (1e-10 if is_exact else 1e-3) * np.abs(size).max(1, keepdims=True)
-    if not is_exact:
-        apart = (first - second) @ axes
-        least = np.maximum(least, SURE * np.mean(apart**2, axis=1) / 2 / count**0.5)
+    least = (1e-10 if noise is None else 1e-3) * np.abs(size).max(1, keepdims=True)
+    if noise is not None:
+        hidden = np.einsum("qki,qkl,qli->qi", axes, noise, axes)
+        least = np.maximum(least, SURE * 2 * hidden / count**0.5)
     size = np.where(size > least, size, np.inf)
     inverse = (axes / size[:, None]) @ axes.swapaxes(1, 2)
-    taken = inverse @ (both.swapaxes(1, 2) @ values) / count
-    left = values - first @ taken, values - second @ taken
-    noisy = (left[0] + left[1]) / 2
-    pull = (both @ inverse[:, :, :1]) * noisy / max(1, count - gram.shape[1])
-    sums = np.stack([pull[:, group, 0].sum(1) for group in groups(count, num_groups)])
+    side = scale * np.stack([_dots(each, targets) for each in means], axis=-1) / count
+    parts = (inverse @ side[..., None])[..., 0]
+    taken = parts * scale
+    # How much a draw pulls the expectation: its influence, linear in draws as in groups of them.
+    weights = inverse[:, :, 0] * scale / max(1, count - len(means))
+    noisy, pull = targets - taken[:, 0], np.broadcast_to(weights[:, 0], targets.shape).copy()
+    for k, each in enumerate(means[1:], 1):
+        noisy -= each * taken[:, k]
+        pull += each * weights[:, k]
+    pull *= noisy
+    sums = np.add.reduceat(pull, [group.start for group in groups(count, num_groups)], axis=0)
+    square = _dots(noisy, noisy) / count
+    # What is left on one batch times what is left on the other.
+    left = square if noise is None else square - np.einsum("qk,qkl,ql->q", parts, noise, parts)
     return Fit(
-        taken[:, 0, 0],
+        taken[:, 0],
         np.sqrt(np.sum(sums**2, axis=0)),
-        np.sqrt(np.maximum(np.mean(left[0] * left[1], axis=1)[:, 0], 0.0)),
-        np.sqrt(np.mean(noisy**2, axis=1)[:, 0]),
-        (taken[:, 1:, 0] * scale[:, 0, 1:]),
+        np.sqrt(np.maximum(left, 0.0)),
+        np.sqrt(square),
+        taken[:, 1:],
     )
+
+
+def _dots(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return Σ over draws of products of functions (draws, q), shape (q,)."""
+    return np.einsum("n...,n...->...", one, other)
+
+
+def _gram(functions: list[np.ndarray]) -> np.ndarray:
+    """Return the products of each of some functions (draws, q) with each, for each q, shape (q, k, k)."""
+    found = np.empty((functions[0].shape[1], len(functions), len(functions)))
+    for k, one in enumerate(functions):
+        for other in range(k + 1):
+            found[:, k, other] = found[:, other, k] = _dots(one, functions[other])
+    return found
+
+
+def halved(pair: Pair) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the mean over the two batches and half of their difference, None where there is no noise."""
+    first, second = pair
+    return (first, None) if first is second else ((first + second) / 2, (first - second) / 2)
+
+
+def largest(values: np.ndarray) -> np.ndarray:
+    """Return the largest absolute value of each function (draws, q)."""
+    return np.maximum(values.max(0), -values.min(0))
 
 
 def standardised(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return means of functions (draws, q) in their standard deviations, without the noise of batches."""
-    both = first if first is second else (first + second) / 2
-    noise = 0.0 if first is second else np.mean((first - second) ** 2, axis=0) / 4
+    both, apart = halved((first, second))
+    noise = 0.0 if apart is None else _dots(apart, apart) / len(apart)
     return both.mean(0) / spread_of(both, noise)
 
 
@@ -184,13 +228,15 @@ def spread_of(values: np.ndarray, noise: np.ndarray | float = 0.0) -> np.ndarray
 
     Of functions of which a few draws make the standard deviation it would hide any mean.
     """
-    some = values[:: max(1, len(values) // 512)]
-    low, high = np.quantile(some, [0.25, 0.75], axis=0)
-    scale = _or_one(np.abs(values).max(0))
-    whole = np.var(values / scale, axis=0)
+    # Sorted in rows: a tenth of what NumPy's quantiles of columns take.
+    some = np.sort(np.ascontiguousarray(values[:: max(1, len(values) // 512)].T), axis=-1)
+    low, high = some[..., some.shape[-1] // 4], some[..., -1 - some.shape[-1] // 4]
+    mean = values.mean(0)
+    off = values - mean
+    whole = _dots(off, off) / len(off)
     # What varies by rounding alone has a spread for all that: its mean is not beyond all bounds.
-    least = np.maximum(whole / 16, 1e-12)
-    inner = np.sqrt(np.maximum(whole - (np.sqrt(noise) / scale) ** 2, least)) * scale
+    least = np.maximum(whole / 16, 1e-12 * _or_one(whole + mean**2))
+    inner = np.sqrt(np.maximum(whole - noise, least))
     # Of more than half of all draws the same value: no robust one.
     return np.where(high > low, np.minimum(inner, OUTLIERS * (high - low) / 1.349), inner)
 
@@ -218,8 +264,12 @@ def _or_one(scale: np.ndarray) -> np.ndarray:
     return np.where(scale > TINY, scale, 1.0)
 
 
-def _with_one(functions: np.ndarray) -> np.ndarray:
-    return np.concatenate([np.ones((len(functions), 1)), functions], axis=1)
+def _scaled(functions: np.ndarray, one: float, scale: np.ndarray) -> np.ndarray:
+    """Return a column of this number beside functions (draws, p), times scales (1 + p,)."""
+    found = np.empty((len(functions), len(scale)))
+    found[:, 0] = one
+    np.multiply(functions, scale[1:], out=found[:, 1:])
+    return found
 
 
 def _factored(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,8 @@
 """Draws that are far off: moved by the affine map to where they should be, with gradients made there, repeatedly.
 
 A regression says less the farther the draws are off. Of all moves that one is taken after which the draws' own
-identities, by gradients made there, are nearest; where none brings them nearer the answer is that of the draws.
+identities, by gradients made there, are nearest; where none brings them nearer the answer is that of the draws. It
+ends with a round that is not nearer than those before and changes the answer by as much as the last one did.
 """
 
 from collections.abc import Callable
@@ -51,7 +52,7 @@ def nearer(
         reckoned: of draws and gradients.
         near: the distance at which draws are near enough.
     """
-    here, best, passes = first, first, 0.0
+    here, best, passes, change = first, first, 0.0, np.inf
     for number in range(1, MOST_ROUNDS + 1):
         found = here.correction.moments
         if here.scores.distance <= near or found.covariance is None:
@@ -62,8 +63,14 @@ def nearer(
         if not fresh.is_finite or np.abs(fresh.mean).max() > MOST_SLOPE:
             break
         here = reckoned(draws, fresh)
-        if here.scores.distance < best.scores.distance:
+        is_nearer = here.scores.distance < best.scores.distance
+        if is_nearer:
             best = here
-        if here.correction.moments.differs(found) < SETTLED:
+        if number == MOST_ROUNDS:
             break
+        # The answer settles, or it does not: rounds that neither come nearer nor change less than the one before.
+        largest, average = here.correction.moments.differs(found)
+        if largest < SETTLED or not (is_nearer or average < change):
+            break
+        change = average
     return (best if best.scores.distance < NEARER * first.scores.distance else first), passes

@@ -10,23 +10,22 @@ largest. So they come from a mode's covariance, or half of the draws have those 
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ewsg_jax.checking.affine import root_of
 from ewsg_jax.checking.crossfit import spread_of
+from ewsg_jax.checking.mixing import least_ess
 from ewsg_jax.lazy_scipy import student_quantile
-from ewsg_jax.sampling.coordinates import array_statistics
-from ewsg_jax.support import evenly
 
 DRAWS_OF_BLOCK = 5
 """Effective draws, at least, of a block of successive ones: its mean is nearly independent of the next one's."""
 MOST_BLOCKS, FEWEST_BLOCKS = 256, 8
 UNSEEN = 3.0
 """Standard deviations of a Stein function that its mean may be off unseen, above which nothing is known."""
-MOST_ESS = 128
-"""Directions, evenly spaced, whose effective draws are counted."""
+AT_ONCE = 64
+"""Directions whose identities are worked out together: a processor's cache has room for them."""
 
 
 class Function(NamedTuple):
@@ -119,14 +118,12 @@ def by_root(
 
     Coordinate j of θ is the direction of row j of L: (θ − c)ⱼ = Lⱼ u, and the slope along it Lⱼ Lᵀg.
     """
-    moved = np.linalg.solve(root, (values - center).reshape(-1, len(root)).T).T.reshape(values.shape)
-    rows = (root / np.linalg.norm(root, axis=1, keepdims=True)).T
-
-    def both(along: np.ndarray) -> np.ndarray:
-        return np.concatenate([along, along @ rows], axis=-1)
-
-    slopes = gradients @ root
-    return Directions(both(moved), both(slopes), None if apart is None else both(apart @ root), len(root))
+    norms = np.linalg.norm(root, axis=1)
+    # Coordinate j of Lᵀg along row j of L is row j of L Lᵀ g: one product for both.
+    both = np.concatenate([root, root @ root.T / norms], axis=1)
+    off = values - center
+    u = np.concatenate([off @ np.linalg.inv(root).T, off / norms], axis=-1)
+    return Directions(u, gradients @ both, None if apart is None else apart @ both, len(root))
 
 
 def by_halves(
@@ -165,58 +162,47 @@ def scores_of(directions: Directions, error_rate: float, shared: bool = False) -
         error_rate: how often a right run is to be above the bound.
         shared: whether chains share their batches: a block is then one of time, of all chains together.
     """
-    u, g = directions[:2]
-
-    def rows(values: np.ndarray) -> np.ndarray:
-        return values.mean(0) if shared else values.reshape(-1, values.shape[-1])
-
-    ess, count, share = blocks_of(u, shared)
-    bound = -float(student_quantile(count - 1, error_rate / 2 / (len(FUNCTIONS) * (u.shape[2] + 1))))
+    ess, count, share = blocks_of(directions.draws, shared)
+    size = directions.draws.shape[2]
+    bound = -float(student_quantile(count - 1, error_rate / 2 / (len(FUNCTIONS) * (size + 1))))
     worst, excess, distance, hidden = {}, (0.0, 0.0), 0.0, 0.0
     for name, function in FUNCTIONS.items():
-        value = function.value(u)
-        all_draws = (g * value - function.slope(u)) / function.size
-        noise = (
-            0.0 if directions.apart is None else np.mean((directions.apart * value / function.size) ** 2, (0, 1))
-        )
-        size = spread_of(all_draws.reshape(-1, u.shape[2]), noise)
-        means = of_blocks(rows(all_draws), count)
+        parts = [slice(k, k + AT_ONCE) for k in range(0, size, AT_ONCE)]
+        found = [_identity(function, directions, part, count, shared) for part in parts]
+        means, sizes = (np.concatenate(each, axis=-1) for each in zip(*found, strict=True))
         average = slice(None, directions.whole)
         means = np.column_stack([means, means[:, average].mean(1)])
         # On average over directions an effect is as large as that in each of them.
-        size = np.append(size, np.sqrt(np.mean(size[average] ** 2)))
+        sizes = np.append(sizes, np.sqrt(np.mean(sizes[average] ** 2)))
         effect = means.mean(0)
         error = np.maximum(means.std(0, ddof=1) / np.sqrt(count * share), np.finfo(float).tiny)
         z = np.abs(effect) / error
         k = int(np.argmax(z))
         worst[name] = Score(float(z[k]), float(effect[k]), float(bound * error[k]))
-        unseen = bound * error / size
-        off = np.where(z > bound, np.abs(effect) / size, np.where(unseen > UNSEEN, unseen, 0.0))
+        unseen = bound * error / sizes
+        off = np.where(z > bound, np.abs(effect) / sizes, np.where(unseen > UNSEEN, unseen, 0.0))
         distance = max(distance, float(off.max()))
         if name == "u":
             excess, hidden = (float(effect[-1]), float(error[-1])), float(np.median(unseen[:-1])) / 2
             # Of draws s times as wide as a normal target's E[g u] = s² and the variance is 2 s⁴.
-            response = size[k] ** 2 / max(1 + effect[k], 0.1) ** 2
+            response = sizes[k] ** 2 / max(1 + effect[k], 0.1) ** 2
             worst[name] = worst[name]._replace(response=float(response))
     return Scores(worst, bound, *excess, ess, count, distance, hidden)
 
 
-def least_ess(draws: np.ndarray, shared: bool = False) -> tuple[float, float]:
-    """Return the effective number of draws (chain, draw, d) of the direction that has fewest; 0 where unknown.
-
-    Of chains that share their batches: how many independent draws have a mean as sure as theirs, and how many
-    independent times there are: the mean over chains forgets as fast as each of them. Of others the two are one.
-    """
-    draws = draws[..., evenly(draws.shape[2], MOST_ESS)]
-    both = np.concatenate([draws, (draws - draws.mean((0, 1))) ** 2], axis=2)
-    with np.errstate(all="ignore"):
-        found: Any = array_statistics().ess(both, chain_axis=0, draw_axis=1, method="mean")
-        known = np.minimum(np.nan_to_num(np.asarray(found, float), nan=0.0), draws.shape[0] * draws.shape[1])
-        if not shared:
-            return float(known.min()), float(known.min())
-        times = known / len(draws)
-        sure = times * both.var((0, 1)) / np.maximum(both.mean(0).var(0), np.finfo(float).tiny)
-    return float(np.minimum(sure, known).min()), float(times.min())
+def _identity(
+    function: Function, directions: Directions, part: slice, count: int, shared: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the means over blocks of g φ − φ', shape (count, directions), and its standard deviations."""
+    u, g = directions.draws[..., part], directions.gradients[..., part]
+    value, noise = function.value(u) / function.size, 0.0
+    at_draws = g * value
+    at_draws -= function.slope(u) / function.size
+    if directions.apart is not None:
+        value *= directions.apart[..., part]
+        noise = np.einsum("cnj,cnj->j", value, value) / (len(u) * u.shape[1])
+    rows = at_draws.mean(0) if shared else at_draws.reshape(-1, u.shape[2])
+    return of_blocks(rows, count), spread_of(at_draws.reshape(-1, u.shape[2]), noise)
 
 
 class Blocks(NamedTuple):

@@ -1,0 +1,83 @@
+"""R-hat and effective draws of the coordinates in which chains mix worst.
+
+ArviZ sorts ranks, or sums autocorrelations, one coordinate at a time. Which coordinates may be the worst is known
+from sums over all of them at once; its functions are called for those alone.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ewsg_jax.checking.crossfit import TINY
+from ewsg_jax.sampling.coordinates import array_statistics
+from ewsg_jax.support import evenly
+
+MOST_RHATS, RHATS = 256, 8
+"""Coordinates, evenly spaced, of which R-hat may be the largest; and how many of them are taken, twice."""
+MOST_ESS, SLOWEST = 128, 32
+"""Directions, evenly spaced, whose effective draws may be fewest, for their mean or their variance; and how many of
+these are counted."""
+FEW, MOST_OFF = 512, 4.0
+"""Draws from which medians are taken; and median distances from the median beyond which all draws are alike."""
+
+
+def worst_rhat(values: np.ndarray) -> float:
+    """Return the largest split R-hat of draws (chain, draw, d), NaN for one chain."""
+    if len(values) < 2:
+        return float("nan")
+    some = _apart(values[..., evenly(values.shape[2], MOST_RHATS)])
+    with np.errstate(all="ignore"):
+        found: Any = array_statistics().rhat(some, chain_axis=0, draw_axis=1)
+    return float(np.nanmax(np.append(np.asarray(found, float), 0.0)))
+
+
+def _apart(values: np.ndarray) -> np.ndarray:
+    """Return the coordinates in which means over halves of chains differ most.
+
+    Means of where draws are and of how far off, bounded as ranks are: no outlier hides the others.
+    """
+    if values.shape[2] <= 2 * RHATS:
+        return values
+    some = values[:, :: max(1, values.shape[0] * values.shape[1] // FEW)]
+    middle = np.median(some, axis=(0, 1))
+    off = (values - middle) / np.maximum(np.median(np.abs(some - middle), axis=(0, 1)), TINY)
+    np.clip(off, -MOST_OFF, MOST_OFF, out=off)
+    half, chosen = values.shape[1] // 2, set()
+    # The root of a normal law's distance from its median is nearly normal, as ranks of it are made.
+    for each in (off, np.sqrt(np.abs(off))):
+        means = np.concatenate([each[:, :half].mean(1), each[:, -half:].mean(1)])
+        ratio = means.var(0) / np.maximum(each.var((0, 1)), TINY)
+        chosen |= set(np.argsort(-ratio)[:RHATS].tolist())
+    return values[..., sorted(chosen)]
+
+
+def least_ess(draws: np.ndarray, shared: bool = False) -> tuple[float, float]:
+    """Return the effective number of draws (chain, draw, d) of the direction that has fewest; 0 where unknown.
+
+    Of chains that share their batches: how many independent draws have a mean as sure as theirs, and how many
+    independent times there are: the mean over chains forgets as fast as each of them. Of others the two are one.
+    """
+    draws = draws[..., evenly(draws.shape[2], MOST_ESS)]
+    both = np.concatenate([draws, (draws - draws.mean((0, 1))) ** 2], axis=2)
+    if not shared:
+        both = _slow(both)
+    with np.errstate(all="ignore"):
+        found: Any = array_statistics().ess(both, chain_axis=0, draw_axis=1, method="mean")
+        known = np.minimum(np.nan_to_num(np.asarray(found, float), nan=0.0), draws.shape[0] * draws.shape[1])
+        if not shared:
+            return float(known.min()), float(known.min())
+        times = known / len(draws)
+        sure = times * both.var((0, 1)) / np.maximum(both.mean(0).var(0), np.finfo(float).tiny)
+    return float(np.minimum(sure, known).min()), float(times.min())
+
+
+def _slow(values: np.ndarray) -> np.ndarray:
+    """Return the functions (chain, draw, k) whose means over successive draws differ most, for their variance."""
+    if values.shape[2] <= SLOWEST:
+        return values
+    count = int(values.shape[1] ** 0.5)
+    ends = np.linspace(0, values.shape[1], count + 1).astype(int)
+    means = np.add.reduceat(values, ends[:-1], axis=1) / np.diff(ends)[:, None]
+    with np.errstate(all="ignore"):
+        ratio = np.nan_to_num(means.var((0, 1)) / values.var((0, 1)), nan=np.inf)
+    return values[..., np.sort(np.argsort(-ratio)[:SLOWEST])]
