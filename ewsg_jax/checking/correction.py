@@ -134,7 +134,8 @@ class Correction:
         level, size = values.mean(0), np.maximum(values.std(0), TINY)
         scaled = (values - level) / size
         predicted = [fit.predicted(fit.coefficients(scaled)) for fit in self._fits]
-        found, error = self._found(scaled, predicted, [])
+        distance = functools.reduce(np.maximum, map(_distance, predicted), np.zeros(values.shape[1]))
+        found, error = self._found(scaled, predicted, distance)
         self._forget()
         return level + size * found.expectation, size * np.minimum(error, MOST_ERROR)
 
@@ -167,11 +168,13 @@ class Correction:
         predicted = [] if along is None else [mapped(lambda p: p[:, part], along)]
         lengths = [fold.stop - fold.start for fold in groups(len(x), FOLDS)]
         level = np.repeat(levels, lengths, axis=0) if predicted else None
+        always = functools.reduce(np.maximum, map(_distance, [g, *predicted]))
 
         def of(targets: np.ndarray, off: np.ndarray) -> tuple[Fit, np.ndarray]:
             others = [fit.predicted(fit.coefficients(targets)) for fit in self._fits[1:]]
-            own = [g, mapped(lambda g: off * g - 1, g), *(mapped(lambda p: off * p - level, p) for p in predicted)]
-            return self._found(targets, [*predicted, *others], own)
+            own = [mapped(lambda g: off * g - 1, g), *(mapped(lambda p: off * p - level, p) for p in predicted)]
+            distance = functools.reduce(np.maximum, map(_distance, [*others, *own]), always)
+            return self._found(targets, [*predicted, *others, g, *own], distance)
 
         means, mean_error = of(x, x)
         shift = np.clip(means.expectation, -MOST_SHIFT, MOST_SHIFT)
@@ -181,21 +184,19 @@ class Correction:
         error = np.hypot(error, mean_error**2) + np.abs(squares.expectation - variance)
         return shift, mean_error, variance, error
 
-    def _found(self, targets: np.ndarray, predicted: list[Pair], own: list[Pair]) -> tuple[Fit, np.ndarray]:
+    def _found(self, targets: np.ndarray, functions: list[Pair], distance: np.ndarray) -> tuple[Fit, np.ndarray]:
         """Return what Stein functions say of functions, and the errors.
 
         Args:
             targets: functions, shape (draws, q).
-            predicted: Stein functions, one for each of the regressions.
-            own: others.
+            functions: Stein functions of each, those that were predicted by the regressions first.
+            distance: of the draws from the target, as these show it, shape (q,).
         """
         count = targets.shape[1]
         of_scale = mapped(lambda each: np.broadcast_to(each[:, None], targets.shape), self._of_scale)
-        found = fitted(targets, [*predicted, *own, of_scale], self._num_groups)
+        found = fitted(targets, [*functions, of_scale], self._num_groups)
         # That of the scale sees all directions: one of them is a part of its distance.
-        seen = [standardised(*self._of_scale) / np.sqrt(self._x.shape[1])]
-        seen += [standardised(*each) for each in (*predicted, *own)]
-        own_distance = functools.reduce(np.maximum, [np.abs(each) for each in seen])
+        own_distance = np.maximum(distance, _distance(self._of_scale) / np.sqrt(self._x.shape[1]))
         # Coefficients are uncertain: it matters as far as the functions' means are off zero.
         stretch = np.zeros(count)
         of_one = np.maximum(found.error * np.sqrt(len(targets)), found.noisy)
@@ -210,7 +211,8 @@ class Correction:
         """Regressions on Stein functions of polynomials, the linear ones first."""
         if not self._bases:
             return []
-        u = (self._x @ self._axes) / self._sizes
+        # Linear functions are those of the gradients alone.
+        u = (self._x @ self._axes) / self._sizes if self._bases[1:] else self._x
         root = self._axes * self._sizes
         white = White(u, *mapped(lambda g: g @ root, self._g))
         return [CrossFit(*mapped(lambda h, one=one: one.values(u, h)[:, 1:], white[1:])) for one in self._bases]
@@ -222,7 +224,7 @@ class Correction:
         # With the mean of all draws as a it would be biased by d over their number: that of other folds is not.
         parts = [x[fold] for fold in groups(len(x), FOLDS)]
         off = np.concatenate([part - (total - part.sum(0)) / (len(x) - len(part)) for part in parts])
-        return mapped(lambda g: 1 - np.mean(off * g, axis=1), self._g)
+        return mapped(lambda g: 1 - np.einsum("nj,nj->n", off, g) / g.shape[1], self._g)
 
     def _forget(self) -> None:
         """Give back the memory of what can be worked out again."""
@@ -236,6 +238,11 @@ class Correction:
         root = (self._axes * self._sizes) @ (vectors * np.sqrt(np.clip(values, LEAST_VARIANCE, MOST_VARIANCE)))
         root *= (sd / np.linalg.norm(root, axis=1))[:, None]
         return root @ root.T
+
+
+def _distance(functions: Pair) -> np.ndarray:
+    """Return how far the means of Stein functions (draws, q) are from 0, in their standard deviations."""
+    return np.abs(standardised(*functions))
 
 
 def _bases(count: int, d: int) -> list[Basis]:
