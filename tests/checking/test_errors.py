@@ -9,7 +9,7 @@ import ewsg_jax as ewsg
 from benchmarks import check_errors
 from ewsg_jax.checking import stein
 from ewsg_jax.checking.correction import LEAST_ERROR, Correction
-from ewsg_jax.checking.crossfit import FOLDS, CrossFit, fitted, groups, spread_of, standardised
+from ewsg_jax.checking.crossfit import FOLDS, CrossFit, fitted, groups, jackknife, spread_of, standardised
 
 KEY = jax.random.key(0)
 
@@ -186,3 +186,39 @@ def test_what_is_not_known_is_not_advised():
         report.expectation(lambda p: p[0] ** 2)
     with pytest.raises(ValueError, match="correct must be of draws that can be corrected"):
         report.correct(ridge.draws)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5], ids=["all rows", "batches"])
+def test_errors_are_nearly_those_of_fits_without_a_group(noise):
+    """The influence of groups is linear; leaving each of them out, which takes a fit for each, says the same."""
+    rng, count, num_groups = np.random.default_rng(10), 4_000, 32
+    true = rng.standard_t(6, size=(2, count, 4))
+    pairs = []
+    for one in true:
+        first = one + noise * rng.standard_normal(one.shape)
+        pairs.append((first, one + noise * rng.standard_normal(one.shape) if noise else first))
+    targets = 2 * true[0] - true[1] + np.abs(rng.standard_normal((count, 4)))
+    # Draws of a group have something in common, as those of a chain that forgets slowly.
+    parts = groups(count, num_groups)
+    targets += 0.3 * np.repeat(rng.standard_normal((num_groups, 4)), [len(targets[part]) for part in parts], axis=0)
+    found = fitted(targets, pairs, num_groups)
+    for k in range(4):
+        first, second = (with_one(np.stack([pair[i][:, k] for pair in pairs], axis=1)) for i in (0, 1))
+        both = (first + second) / 2
+        exact = []
+        for part in parts:
+            a, b, m, t = (
+                np.delete(each, np.arange(count)[part], axis=0) for each in (first, second, both, targets)
+            )
+            exact.append(np.linalg.solve((a.T @ b + b.T @ a) / 2, m.T @ t[:, k])[0])
+        np.testing.assert_allclose(found.error[k], jackknife(np.array(exact)), rtol=0.05)
+
+
+def test_squares_that_overflow_are_of_functions_in_other_units():
+    rng = np.random.default_rng(11)
+    targets, one, other = rng.normal(size=(3, 400, 2))
+    right = fitted(targets + one, [(one, one), (other, other)], 32)
+    found = fitted(targets + one, [(1e200 * one, 1e200 * one), (other, other)], 32)
+    np.testing.assert_allclose(found.expectation, right.expectation, rtol=1e-12)
+    np.testing.assert_allclose(found.error, right.error, rtol=1e-9)
+    np.testing.assert_allclose(found.taken * [1e200, 1], right.taken, rtol=1e-9)

@@ -1,0 +1,106 @@
+"""Draws at the edges: few of them, one chain, badly scaled, far from zero, in float32, or not finite."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.checking.correction import LEAST_ERROR, Correction
+
+KEY = jax.random.key(0)
+ROWS = np.zeros((4, 1), np.float32)
+
+
+def standard(shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def normal(mean, sd):
+    """Independent normal numbers."""
+    return ewsg.Posterior(
+        lambda p, row: 0.0 * row[0] + 0.0 * p[0],
+        lambda p: -0.5 * jnp.sum(((p - jnp.asarray(mean, p.dtype)) / jnp.asarray(sd, p.dtype)) ** 2),
+    )
+
+
+def errors_hold(report, mean, sd):
+    """Whether what is right is within three errors, and as much as rounding."""
+    right = report.moments
+    np.testing.assert_array_less(np.abs(right.mean - mean) / sd, 3 * right.mean_error / sd + LEAST_ERROR)
+    np.testing.assert_array_less(np.abs(right.sd / sd - 1), 3 * right.sd_error + LEAST_ERROR)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(1, 600, 3), (2, 8, 2), (4, 20, 150), (3, 67, 1)],
+    ids=["one chain", "eight draws", "more numbers than draws", "one number"],
+)
+def test_few(shape):
+    d = shape[2]
+    draws = 1.2 * standard(shape) + 0.3
+    report = ewsg.check(KEY, draws, normal(np.zeros(d), 1.0), ROWS)
+    errors_hold(report, np.zeros(d), np.ones(d))
+    assert np.isfinite(report.sd_ratio_error).all()
+    assert np.isnan(report.rhat) == (shape[0] == 1)
+    assert report.num_used == shape[0] * shape[1]
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.3])
+def test_sds_a_million_times_apart_in_float32(scale):
+    """Of numbers from 1e-3 to 1e3, means at a thousand sds: float32 has a width of 6e-5 sds there."""
+    sd = np.exp(np.linspace(np.log(1e-3), np.log(1e3), 25))
+    draws = (1e3 * sd + scale * sd * standard((4, 500, 25))).astype(np.float32)
+    report = ewsg.check(KEY, draws, normal(1e3 * sd, sd), ROWS)
+    assert report.outcome == ("right" if scale == 1.0 else "wrong")
+    right = report.corrected
+    np.testing.assert_allclose(right.sd / sd, 1, atol=1e-3)
+    np.testing.assert_allclose((right.mean - 1e3 * sd) / sd, 0, atol=1e-3)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_a_covariance_of_condition_ten_to_the_twelve(noise):
+    """Sds of directions a million times apart, turned: what is right is known to the error that is told."""
+    rng, d, count = np.random.default_rng(1), 12, 2_000
+    turn = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    root = turn * np.exp(np.linspace(0, np.log(1e6), d))
+    covariance, back = root @ root.T, turn / np.exp(np.linspace(0, np.log(1e6), d))
+    u = 1.1 * rng.standard_normal((count, d)) + 0.2
+    first, second = ((u + noise * rng.standard_normal(u.shape)) @ back.T for _ in range(2))
+    found = Correction(u @ root.T, first, first if noise == 0 else second, 0.1).moments
+    sd = np.sqrt(np.diag(covariance))
+    np.testing.assert_array_less(np.abs(found.mean) / sd, 4 * found.mean_error / sd)
+    np.testing.assert_array_less(np.abs(found.sd / sd - 1), 4 * found.sd_error)
+    if noise == 0:
+        np.testing.assert_allclose(found.mean / sd, 0, atol=1e-6)
+        # In coordinates of the target's own width, the thinnest direction among them.
+        np.testing.assert_allclose(
+            np.linalg.solve(root, np.linalg.solve(root, found.covariance).T), np.eye(d), atol=2e-3
+        )
+
+
+def test_float32_draws_a_million_from_zero():
+    """There float32 has steps of 1/16: what it rounds is no bias."""
+    draws = (1e6 + standard((4, 500, 3))).astype(np.float32)
+    report = ewsg.check(KEY, draws, normal(np.full(3, 1e6), 1.0), ROWS)
+    assert report.outcome == "right"
+    np.testing.assert_allclose(np.asarray(report.moments.mean) - 1e6, 0, atol=0.01)
+    np.testing.assert_allclose(report.moments.sd, 1, atol=0.01)
+
+
+def test_a_number_that_never_moves_is_named():
+    draws = standard((2, 30, 3))
+    draws[..., 1] = 2.0
+    with pytest.raises(ValueError, match=r"samples must move in every coordinate; got 1 .*: position\[1\]"):
+        ewsg.check(KEY, draws, normal(np.zeros(3), 1.0), ROWS)
+
+
+def test_chains_that_are_not_finite():
+    draws = standard((4, 200, 3))
+    whole = ewsg.check(KEY, draws[1:], normal(np.zeros(3), 1.0), ROWS)
+    draws[0, 7, 2] = np.nan
+    report = ewsg.check(KEY, draws, normal(np.zeros(3), 1.0), ROWS)
+    assert (report.num_lost, whole.num_lost) == (1, 0)
+    np.testing.assert_array_equal(report.moments.mean, whole.moments.mean)
+    with pytest.raises(ValueError, match="samples must have a chain that stayed finite; got none"):
+        ewsg.check(KEY, np.full_like(draws, np.nan), normal(np.zeros(3), 1.0), ROWS)
