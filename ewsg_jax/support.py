@@ -10,6 +10,7 @@ Outside: what each of them returns.
 """
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -164,38 +165,60 @@ def outside_by_batches(
     """Return which share of positions have no density: the prior at each, the likelihood at each on some rows.
 
     Args:
-        key: a typed PRNG key, for rows.
+        key: a typed PRNG key, for which rows.
         posterior: what should have been sampled.
         layout: how d numbers are a position: has `tree` and `dtypes`; hashable.
         flat: positions, shape (draws, d).
         data: all n rows.
-        batch_size: rows for each position, at most; all rows where there are no more, else random ones for each.
+        batch_size: rows for each position, at most; all rows where there are no more, else others for each
+            group of successive positions, such that all rows are seen by some where positions are enough.
     """
     n = num_rows(data)
     count = min(n, batch_size)
     if isinstance(data, Spread):
         # One batch for all positions: rows are on devices of their own.
         data = rows_of(Batch(jax.random.choice(key, n, (count,), replace=False)), data)
-    places = flat.astype(jnp.result_type(float, *layout.dtypes))
-    found = np.asarray(_are_finite(posterior, layout, count, key, places, data))
+        n = count
+    # Rows cost more to fetch than to evaluate: a group has the same ones, and is so small that groups see all rows.
+    together = max(1, min(ROWS_AT_ONCE // count, len(flat) * count // n))
+    groups = -(-len(flat) // together)
+    places = np.resize(flat, (groups, together, flat.shape[1])).astype(jnp.result_type(float, *layout.dtypes))
+    numbers = None if count == n else _spread_out(n, groups * count).reshape(groups, count)
+    found = np.asarray(_are_finite(posterior, layout, key, places, numbers, data))[: len(flat)]
     return Outside.of(~found[:, 0], ~found[:, 1])
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _are_finite(posterior: Posterior, layout: Any, count: int, key: Key, places: Array, data: Data) -> Array:
-    """Return whether prior and likelihood are finite at places (draws, d) on `count` rows, shape (draws, 2)."""
+def _spread_out(n: int, count: int) -> np.ndarray:
+    """Return `count` of the numbers 0, …, n − 1, each as often as any other, successive ones all over the range."""
+    step = int(n * (5**0.5 - 1) / 2)
+    while math.gcd(step, n) > 1:
+        step += 1
+    return (step * np.arange(count, dtype=np.int64) % n).astype(np.int32)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _are_finite(
+    posterior: Posterior, layout: Any, key: Key, places: Array, numbers: Array | None, data: Data
+) -> Array:
+    """Return whether prior and likelihood are finite at places (groups, together, d), shape (draws, 2).
+
+    Each group on rows (groups, rows) counted from one that the key says; None: on all.
+    """
     n = num_rows(data)
-    numbers = jax.random.randint(key, (len(places), count), 0, n) if count < n else None
-    together = max(1, min(ROWS_AT_ONCE // count, len(places)))
+    first = jax.random.randint(key, (), 0, n)
 
-    def at(part: tuple[Array, Array | None]) -> Array:
-        place, own = part
-        position = layout.tree(place)
-        rows = data if own is None else jax.tree.map(lambda x: x[own], data)
-        likelihood = jnp.all(jnp.isfinite(posterior.log_likelihoods(position, rows)))
-        return jnp.stack([jnp.all(jnp.isfinite(posterior.log_prior(position))), likelihood])
+    def of_group(group: tuple[Array, Array | None]) -> Array:
+        positions, own = group
+        rows = data if own is None else jax.tree.map(lambda x: x[(own - (n - first)) % n], data)
 
-    return jax.lax.map(at, (places, numbers), batch_size=together)
+        def at(place: Array) -> Array:
+            position = layout.tree(place)
+            likelihood = jnp.all(jnp.isfinite(posterior.log_likelihoods(position, rows)))
+            return jnp.stack([jnp.all(jnp.isfinite(posterior.log_prior(position))), likelihood])
+
+        return jax.vmap(at)(positions)
+
+    return jax.lax.map(of_group, (places, numbers)).reshape(-1, 2)
 
 
 @functools.lru_cache(maxsize=256)

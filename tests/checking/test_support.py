@@ -80,3 +80,18 @@ def test_shares_are_those_of_each_density():
     found = outside_by_batches(KEY, posterior, draws.layout, draws.flat, jnp.asarray(ROWS), 100)
     np.testing.assert_allclose([found.prior, found.likelihood], 1 - (ZERO > 0).mean((0, 1)))
     assert found.share == pytest.approx(1 - (ZERO > 0).all(-1).mean())
+
+
+@pytest.mark.parametrize("n", [900, 5_000, 40_000])
+def test_a_single_row_that_is_impossible_is_found_among_many(n):
+    """All rows are seen by some draws, whichever the row, where draws times rows of each are enough."""
+    draws = draws_of(RNG.uniform(0, 1, (4, 100, 1)), None, 10_000)
+    posterior = ewsg.Posterior(lambda t, row: jnp.where(row < 2, 0.0 * t[0], -jnp.inf), lambda t: 0.0 * t[0])
+    for where in (0, n // 3, n - 1):
+        rows = np.zeros(n, np.float32)
+        rows[where] = 3.0
+        found = outside_by_batches(KEY, posterior, draws.layout, draws.flat, jax.device_put(rows), 100)
+        assert 0 < found.likelihood <= 1
+        assert found.prior == 0
+        # Each draw sees 100 of n rows.
+        assert found.likelihood == pytest.approx(100 / n, abs=200 / n)
