@@ -172,7 +172,7 @@ class ByProbability(Independent):
         return in_parts(self.given, self.batch_size, parts)
 
 
-def by_probability(weights: Array, *, strata: Array | None = None) -> RowProbabilities:
+def by_probability(weights: Array | np.ndarray, *, strata: Array | None = None) -> RowProbabilities:
     """Draw rows in proportion to weights, and let each stand for as many rows as make the gradient unbiased.
 
     Args:

@@ -1,7 +1,17 @@
 """Planted faults of what judges draws and predicts chains: Stein identities, forecasts, and halved step sizes."""
 
 from tests.faults.fault import Fault
-from tests.faults.operators import assume, constant, drop, drop_argument, drop_call, negate, rename, swap
+from tests.faults.operators import (
+    assume,
+    constant,
+    drop,
+    drop_argument,
+    drop_call,
+    drop_statement,
+    negate,
+    rename,
+    swap,
+)
 
 # fmt: off
 FAULTS = [
@@ -35,6 +45,12 @@ FAULTS = [
           "checking/test_check.py::test_a_hot_run_of_a_skewed_posterior"),
     Fault("check: draws far off are corrected once", "checking.nearer", drop("MOST_ROUNDS"),
           "checking/test_check.py::test_a_hot_run_of_a_skewed_posterior"),
+    Fault("check: rounds go on that do not settle", "checking.nearer", assume("is_nearer or average < change", True),
+          "checking/test_cost.py::test_rounds_end_where_they_neither_come_nearer_nor_settle"),
+    Fault("check: errors without what a regression leaves", "crossfit._fitted", drop_statement("pull *= noisy"),
+          "checking/test_errors.py::test_errors_are_nearly_those_of_fits_without_a_group"),
+    Fault("check: R-hat of the coordinates that mix best", "mixing._apart", negate("-ratio"),
+          "checking/test_cost.py::test_the_largest_r_hat_is_that_of_all_coordinates"),
     Fault("check: no allowance for how many directions are looked at", "checking.scores_of", drop("len(FUNCTIONS) * (size + 1)"),
           "checking/test_check.py::test_right_runs_are_seldom_called_wrong"),
     Fault("check: directions of the same half", "checking.by_halves", rename("others.reshape", "draws.reshape"),
