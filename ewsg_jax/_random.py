@@ -25,6 +25,11 @@ WALKS_PER_TURN = 8
 """Walks along an epoch's cycles between two looks at whether all are back, elsewhere than on a CPU."""
 
 
+def keys_of(key: Key, count: int) -> list[Key]:
+    """Return so many keys of one: each by the same small program, whatever their number."""
+    return [jax.random.fold_in(key, number) for number in range(count)]
+
+
 def noise(key: Key, like: PyTree, law: NoiseLaw = "gaussian") -> PyTree:
     """Draw independent numbers of mean 0 and variance 1, shaped like the leaves of `like`.
 

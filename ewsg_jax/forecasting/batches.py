@@ -108,7 +108,7 @@ def differences(estimator: GradientEstimator, position: Position, points: Array,
         points: where, less the mode, shape (points, d).
         data: the rows.
     """
-    found = estimates(estimator, position, points, None, 2, data)
+    found = np.asarray(estimates(estimator, position, points, None, 2, data))
     return found[:, 0] - found[:, 1]
 
 

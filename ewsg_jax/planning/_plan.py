@@ -1,5 +1,6 @@
 """How to sample a posterior: which kernel, from where, how long; and whether a chain is needed at all."""
 
+import time
 import warnings
 from collections.abc import Collection
 from typing import Any, Literal
@@ -8,12 +9,11 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from ewsg_jax import _check, _tree
+from ewsg_jax import _check, _random, _tree
 from ewsg_jax._types import Data, Key, P
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.planning.candidate import Wanted
 from ewsg_jax.planning.gaussian import NoGradientError
-from ewsg_jax.planning.ladder import climb
 from ewsg_jax.planning.result import Plan, enough
 from ewsg_jax.planning.search import NothingFitsError, Search
 from ewsg_jax.planning.ways import plannable, ways
@@ -140,9 +140,9 @@ def plan(
 
     # A half-precision number has fewer digits than a tolerance asks for, once the mode is some widths from 0.
     position = _tree.widened(position)
-    for_mode, for_search = jax.random.split(key)
+    for_mode, for_search = _random.keys_of(key, 2)
     of_mode: list[str] = []
-    spent = 0.0
+    spent, began = 0.0, time.perf_counter()
     if mode is None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", RuntimeWarning)
@@ -157,11 +157,22 @@ def plan(
         has_widths = True
     except ValueError:
         has_widths = False
+    seconds = {"mode": time.perf_counter() - began}
     search = Search(
-        posterior, data, position, mode, found, wanted, float(max_passes), given, mesh, methods is not None
+        posterior,
+        data,
+        position,
+        mode,
+        found,
+        wanted,
+        float(max_passes),
+        given,
+        mesh,
+        methods is not None,
+        seconds=seconds,
     )
     try:
-        ended = search.around_mode(for_search) if has_widths else climb(for_search, search)
+        ended = search.around_mode(for_search) if has_widths else search.by_trials(for_search, None, None)
     except (NoGradientError, NothingFitsError) as error:
         # Of these two there was no way round.
         raise ValueError(str(error)) from error
@@ -180,6 +191,7 @@ def plan(
         tolerance=float(tolerance),
         num_chains=num_chains,
         data_passes_spent=spent + ended.data_passes,
+        seconds_spent=seconds | {"all": time.perf_counter() - began},
         cost=cost,
         num_rows=n,
         by=by,

@@ -1,5 +1,8 @@
 """What a search for a kernel is asked, and where it ends."""
 
+import contextlib
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +57,7 @@ class Asked:
         mesh: the devices, None for one.
         is_restricted: whether methods were named.
         measured: seconds of a step of all chains, of what was measured.
+        seconds: what planning took, part by part.
     """
 
     posterior: Posterior
@@ -67,15 +71,26 @@ class Asked:
     mesh: Mesh | None = None
     is_restricted: bool = False
     measured: dict[tuple[str, str, bool, int], float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def parts(self) -> int:
         """Into how many parts rows are cut."""
         return self.wanted.parts
 
-    def tried(self, key: Key, kernel: Kernel, start: Any, time: float) -> Trial:
+    @contextlib.contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        """Add the seconds of what is done within to those of a part."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - began
+
+    def tried(self, key: Key, kernel: Kernel, start: Any, memory: float) -> Trial:
         """Return a trial of a kernel."""
         cost, n = kernel.evaluations(self.data), num_rows(self.data)
         most = int(self.max_passes * n / max(1.0, cost.per_step + cost.per_refresh / cost.refresh_every))
         tolerance = self.wanted.tolerance
-        return trial(key, kernel, start, self.posterior, self.given, time, tolerance, most, self.mesh)
+        with self.timed("trials"):
+            return trial(key, kernel, start, self.posterior, self.given, memory, tolerance, most, self.mesh)

@@ -12,6 +12,7 @@ from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.compiling import QUICK
 from ewsg_jax.factors import Factor, LowRank, factor_of
 from ewsg_jax.planning.gaussian import Gaussian
+from ewsg_jax.planning.metric import variances
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import Layout, vector
@@ -55,16 +56,27 @@ class Frame:
         return Start(self.center, self.inverse_mass)
 
     @functools.cached_property
+    def known(self) -> np.ndarray | LowRank:
+        """The covariance in float64, on the host."""
+        return jax.tree.map(lambda x: np.asarray(x, np.float64), self.inverse_mass)
+
+    @functools.cached_property
     def sd(self) -> np.ndarray:
         """Standard deviations of the coordinates, shape (d,)."""
-        if isinstance(self.inverse_mass, LowRank):
-            return vector(self.mode.sd)
-        return np.sqrt(np.diag(np.asarray(self.inverse_mass, np.float64)))
+        return np.sqrt(variances(self.known))
 
     @functools.cached_property
     def shift(self) -> float:
-        """How far the mean is from the mode, at most, in standard deviations."""
-        return float(np.max(np.abs(vector(self.center) - vector(self.mode.position)) / self.sd))
+        """How far the mean is from the mode, in standard deviations; at most 1: a mode farther away says nothing."""
+        return min(1.0, float(np.max(np.abs(vector(self.center) - vector(self.mode.position)) / self.sd)))
+
+    def unit(self, values: np.ndarray) -> np.ndarray:
+        """Return L⁻¹ v of differences (count, d)."""
+        if not isinstance(self.known, LowRank):
+            return np.linalg.solve(np.linalg.cholesky(self.known), values.T).T
+        diagonal, basis, widths = (np.asarray(part) for part in self.known)
+        scaled = values / np.sqrt(diagonal)
+        return scaled + (scaled @ basis * (1 / np.sqrt(widths) - 1)) @ basis.T
 
     def places(self, key: Key, count: int, width: float) -> Array:
         """Return draws less the center, so many times as wide as the posterior, shape (count, d)."""
@@ -103,11 +115,11 @@ class Frame:
         return replace(Frame.at(self.mode, right.mean, right.covariance), rows=self.rows)
 
     @classmethod
-    def at(cls, mode: Mode, center: Position, covariance: np.ndarray) -> "Frame":
-        """Return that of a mean and a covariance (d, d)."""
+    def at(cls, mode: Mode, center: Position, covariance: np.ndarray | LowRank) -> "Frame":
+        """Return that of a mean and a covariance, (d, d) or of low rank."""
         at = jax.tree.map(lambda x, like: jnp.asarray(x, like.dtype), center, mode.position)
         dtype = jnp.result_type(float, *(x.dtype for x in jax.tree.leaves(at)))
-        return cls(at, jnp.asarray(covariance, dtype), mode)
+        return cls(at, jax.tree.map(lambda x: jnp.asarray(x, dtype), covariance), mode)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2), compiler_options=QUICK)

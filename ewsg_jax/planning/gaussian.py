@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from ewsg_jax import _check
+from ewsg_jax import _check, _random
 from ewsg_jax._types import Data, Key, Position, PyTree
 from ewsg_jax.checking import Report, check
 from ewsg_jax.checking.gradients import FULL
@@ -129,7 +129,7 @@ def gaussian(
     """
     size = sum(x.size for x in jax.tree.leaves(mode.position))
     count = int(np.clip(MOST_NUMBERS // size, 8 * NUM_CHAINS, MOST_DRAWS)) // NUM_CHAINS
-    for_draws, for_batches = jax.random.split(key)
+    for_draws, for_batches = _random.keys_of(key, 2)
     at_mode = Start(mode.position, mode.inverse_mass, width=1.0)
     draws = at_mode.of_keys(jax.random.split(for_draws, (NUM_CHAINS, count)))
     few = max(FEWEST_ROWS, ROWS_PER_NUMBER * size)

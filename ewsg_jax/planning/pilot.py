@@ -4,9 +4,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import jax
 from jax.sharding import Mesh
 
+from ewsg_jax import _random
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Data, Key
 from ewsg_jax.sampling import sample
@@ -48,7 +48,7 @@ def seconds_of_step(
                 mesh=mesh,
             )
 
-    first, *others = jax.random.split(key, 1 + MOST)
+    first, *others = _random.keys_of(key, 1 + MOST)
     samples, steps = run(first, STEPS, None), STEPS
     for own in others:
         samples = run(own, steps, samples.state)

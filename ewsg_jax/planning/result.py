@@ -37,13 +37,13 @@ class Plan:
 
     Attributes:
         kernel: what to run, in the units of the position.
-        start: where chains start: a function of a key, wider than the posterior; or a position, where no mode is
-            known.
+        start: where chains start, a function of a key: wider than the posterior where it is near normal, else among
+            draws of the warm-up.
         burn_in: first steps that are not kept.
         autocorrelation_time: steps of a chain that one effective draw takes.
         table: all candidates, the best first, with what each would do and why it lost.
         gaussian: the normal approximation at the mode, judged and corrected: an answer without a chain where
-            `gaussian.is_right`. None where there is no mode.
+            `gaussian.is_right`. None where there is no mode, or the posterior is far off around it.
         mode: where the search ended.
         report: what `check` says of the last trial of the kernel; None where the posterior is near normal, and a
             forecast was enough.
@@ -51,6 +51,9 @@ class Plan:
         tolerance: as given.
         num_chains: of the run that is planned.
         data_passes_spent: over the data, by planning.
+        seconds_spent: by planning, compiling included: in the search for the mode, the look at the normal
+            approximation (`gaussian`), the warm-up by chains (`windows`), the forecasts of all `candidates`, the
+            `trials`, and in `all`.
         doubts: why the plan is not trusted, in words; none where it is.
     """
 
@@ -66,6 +69,7 @@ class Plan:
     tolerance: float
     num_chains: int
     data_passes_spent: float
+    seconds_spent: dict[str, float]
     cost: Evaluations = field(repr=False)
     num_rows: int = field(repr=False)
     by: Literal["rows", "passes", "seconds"] = field(repr=False)
@@ -157,7 +161,10 @@ class Plan:
         by = ", by its trial (the table's are told of a normal law)" if slower else ""
         lines.append(f"burn-in {self.burn_in} steps; {self.autocorrelation_time:.3g} steps an effective draw{by}")
         lines.append(f"{passes} for {self.ess:,.0f} effective draws")
-        lines.append(f"planning took {self.data_passes_spent:.3g} passes")
+        parts = ", ".join(f"{part} {took:.2g}" for part, took in self.seconds_spent.items() if part != "all")
+        lines.append(
+            f"planning took {self.data_passes_spent:.3g} passes, {self.seconds_spent['all']:.2g} s ({parts})"
+        )
         if self.report is not None:
             # A trial is as short as may be: that it leaves means uncertain is no news.
             few = f"no bias seen in its {self.report.scores.ess:.0f} effective draws"

@@ -5,21 +5,21 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 
+from ewsg_jax import _random
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array, Key
 from ewsg_jax.planning.asked import Asked, Ended
 from ewsg_jax.planning.candidate import Candidate, Wanted, burn_in_of
-from ewsg_jax.planning.choice import SHARE, Choice
+from ewsg_jax.planning.choice import Choice
 from ewsg_jax.planning.elsewhere import NUM_SEARCHES, elsewhere
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.gaussian import MANY_ROWS, Gaussian, NoGradientError, gaussian
-from ewsg_jax.planning.ladder import climb
-from ewsg_jax.planning.laws import laws
+from ewsg_jax.planning.laws import STABLE
 from ewsg_jax.planning.pilot import seconds_of_step
-from ewsg_jax.planning.trial import Trial
-from ewsg_jax.planning.walls import STEEP, Wall, steepest
-from ewsg_jax.planning.ways import DYNAMICS, ESTIMATORS, Way
-from ewsg_jax.preparation.start import Start
+from ewsg_jax.planning.walls import STEEP, steepest
+from ewsg_jax.planning.ways import Way
+from ewsg_jax.planning.windows import FULL, is_far, warmed
+from ewsg_jax.preparation.start import Among
 from ewsg_jax.rows.gathering import num_rows
 
 NUM_POINTS = 512
@@ -27,19 +27,15 @@ NUM_POINTS = 512
 WIDE = 2.0
 """Widths of the posterior at which walls are looked for."""
 FEW_ROWS = 1_024
-"""Rows of a step of the first trial, all where there are no more."""
-KNOWN = 0.2
-"""The error of a trial's corrected moments below which they are the units of the next."""
+"""Rows of a step where no forecast tells how many there should be, all where there are no more."""
 CAREFUL = 0.25
 """The part of the errors allowed that may be told of a kernel where the posterior is not near normal."""
 OF_FEW_ROWS = 1e3
-"""The curvature, over the mode's, that few rows make."""
-STEEPEST = 1e6
-"""The curvature, over the mode's, above which the mode tells nothing of the posterior's widths."""
+"""The curvature, over the posterior's, that few rows make."""
 FEW = 0.1
 """The share of draws without a gradient up to which the normal approximation is given up, not the plan."""
-MOST_TRIALS = 5
-"""Runs after the first that are judged, each at half the step of the last."""
+MOST_TRIALS = 6
+"""Runs that are judged, each at half the step of the last."""
 
 
 class NothingFitsError(ValueError):
@@ -55,19 +51,27 @@ class Search(Asked):
         Raises:
             ValueError: nothing that is allowed fits.
         """
-        for_gaussian, for_places, for_trials = jax.random.split(key, 3)
+        for_look, for_gaussian, for_places, for_trials = _random.keys_of(key, 4)
         at_mode = Frame.at_mode(self.mode)
+        if self.posterior.predictor is None and self.parts == 1:
+            with self.timed("gaussian"):
+                far = is_far(for_look, self, at_mode)
+            if far:
+                ended = self.by_trials(for_trials, None, at_mode)
+                ended.notes.insert(0, f"the normal approximation at the mode is no answer: {far}")
+                return ended
         # A check of rows in parts draws them uniformly from each.
         if self.posterior.predictor is not None and num_rows(self.data) > MANY_ROWS and self.parts == 1:
             at_mode = replace(at_mode, rows=at_mode.leverage(self.posterior, self.data))
         tolerance, rows = self.wanted.tolerance, at_mode.rows
         try:
-            normal = gaussian(for_gaussian, self.posterior, self.mode, self.data, tolerance, rows, self.mesh)
+            with self.timed("gaussian"):
+                normal = gaussian(for_gaussian, self.posterior, self.mode, self.data, tolerance, rows, self.mesh)
         except NoGradientError as error:
             if error.share > FEW:
                 raise
             # Far out alone: the approximation is too wide, and chains may never come there.
-            return climb(for_trials, self)
+            return self.by_trials(for_trials, None, None)
         if normal.outside.matters(tolerance):
             # No trial cures it: chains do not see where the density is 0.
             ended = self.by_law(for_places, normal, at_mode, for_trials)
@@ -84,20 +88,13 @@ class Search(Asked):
 
     def by_law(self, key: Key, normal: Gaussian, frame: Frame, for_trials: Key) -> Ended:
         """Return the kernel by its law in a frame where the posterior is near normal there, else by trials."""
-        for_near, for_far, for_steps = jax.random.split(key, 3)
+        for_near, for_far, for_steps = _random.keys_of(key, 3)
+        if not (normal.outside.matters(self.wanted.tolerance) or (normal.is_right and normal.is_normal)):
+            return self.by_trials(for_trials, normal, frame)
         wall = steepest(self.posterior, frame, frame.places(for_far, NUM_POINTS, WIDE), self.data)
-        is_outside = normal.outside.matters(self.wanted.tolerance)
-        if not (is_outside or (normal.is_right and normal.is_normal)):
-            try:
-                if wall.curvature <= STEEPEST:
-                    return self.by_trials(for_trials, normal, frame, wall)
-            except NothingFitsError:
-                if self.is_restricted:
-                    raise
-            ended = climb(for_trials, self)
-            return replace(ended, data_passes=ended.data_passes + normal.report.data_passes)
         near = frame.places(for_near, NUM_POINTS, 1.0)
-        choice = self.choice(for_steps, frame, near, wall.curvature, self.wanted)
+        with self.timed("candidates"):
+            choice = self.choice(for_steps, frame, near, wall.curvature, self.wanted)
         best = self.best(choice)
         burn_in, table, spent = burn_in_of(best.time), choice.candidates, normal.report.data_passes
         return Ended(choice.kernel(best), frame.start, burn_in, best.time, table, normal, None, spent)
@@ -140,75 +137,78 @@ class Search(Asked):
             )
         return choice.best
 
-    def by_trials(self, key: Key, normal: Gaussian, frame: Frame, wall: Wall) -> Ended:
-        """Return the kernel whose trial is right: noise, walls and widths are those that the trials met."""
-        notes = ["the posterior is not near normal: chosen by trials"]
-        first, *keys = jax.random.split(key, 1 + MOST_TRIALS)
-        if wall.curvature > STEEP:
-            names = ", ".join(normal.report.names[k] for k in wall.coordinates)
-            along = f", along {names}" if names else ""
-            notes.append(f"a wall: the curvature reaches {wall.curvature:.3g} times the mode's{along}")
-        last = self.tried(first, *self.scout(frame, wall.curvature))
-        spent, least, ended = normal.report.data_passes + last.data_passes, 0.0, None
+    def by_trials(self, key: Key, normal: Gaussian | None, frame: Frame | None) -> Ended:
+        """Return the kernel whose trial is right: noise, walls and widths are those that chains met.
+
+        Args:
+            key: a typed PRNG key.
+            normal: what was found to be no answer; None where there is no mode.
+            frame: the units of the mode; None where it tells nothing of the posterior's widths.
+
+        Raises:
+            NothingFitsError: nothing that is allowed fits.
+        """
+        first, *keys = _random.keys_of(key, 1 + MOST_TRIALS)
+        with self.timed("windows"):
+            warm = warmed(first, self, frame)
+        notes = ["the posterior is not near normal: chosen by trials, in units that chains met"]
+        if warm.why_not:
+            notes.append(f"the warm-up has not settled: {warm.why_not}")
+        frame, places = warm.frame, warm.places(NUM_POINTS)
+        start = Among(jax.tree.map(jnp.asarray, frame.layout.tree(warm.draws)))
+        spent = warm.data_passes + (0.0 if normal is None else normal.report.data_passes)
+        least, ended, last = 0.0, None, None
         for number, own in enumerate(keys):
-            for_seen, for_far, for_trial, for_steps = jax.random.split(own, 4)
-            frame, places = self.seen(for_seen, frame, last)
-            # Draws on a wall are rare: what is as far out as they may go is looked at too.
-            near = jnp.concatenate([places, frame.places(for_far, NUM_POINTS, WIDE)])
-            steep = max(least, steepest(self.posterior, frame, near, self.data).curvature)
+            for_trial, for_steps = _random.keys_of(own, 2)
+            wall = steepest(self.posterior, frame, places, self.data)
+            if number == 0 and wall.curvature > STEEP:
+                names = "" if normal is None else ", ".join(normal.report.names[k] for k in wall.coordinates)
+                along = f", along {names}" if names else ""
+                notes.append(f"a wall: the curvature reaches {wall.curvature:.3g} times the posterior's{along}")
             strict = replace(self.wanted, tolerance=self.wanted.tolerance / 2**number, careful=CAREFUL)
-            choice = self.choice(for_steps, frame, places, steep, strict)
+            with self.timed("candidates"):
+                choice = self.choice(for_steps, frame, places, max(least, wall.curvature), strict)
             if choice.best is None and ended is not None:
                 notes.append(
                     "nothing is foretold to be right at half of that error: the last trial is the nearest to it"
                 )
                 break
-            best = self.best(choice)
-            kernel, start = choice.kernel(best), frame.start
-            last = self.tried(for_trial, kernel, start, best.time)
+            kernel, told = self.careful(frame, max(least, wall.curvature))
+            if choice.best is not None or self.is_restricted:
+                best = self.best(choice)
+                kernel, told = choice.kernel(best), best.time
+            last = self.tried(for_trial, kernel, start, told)
             spent += last.data_passes
-            time, table = max(best.time, last.time), choice.candidates
-            burn_in, doubts = burn_in_of(best.time), last.doubts
-            ended = Ended(kernel, start, burn_in, time, table, normal, last.report, spent, notes, doubts)
+            ended = Ended(
+                kernel,
+                start,
+                burn_in_of(told),
+                max(told, last.time),
+                choice.candidates,
+                normal,
+                last.report,
+                spent,
+                notes,
+                last.doubts,
+            )
             if not last.is_wrong or last.is_outside:
                 break
             # Half the step, and half of the error that is told: what is told is of a normal law.
-            least = 4 * steep
+            least = 4 * max(least, wall.curvature)
+            if last.report is not None and not last.is_short:
+                places = last.places(NUM_POINTS, frame.center)
         else:
             notes.append(f"none of {MOST_TRIALS} trials was right: the last is the nearest to it")
         assert ended is not None
+        if warm.why_not and ended.doubts:
+            ended.doubts.append(f"the warm-up has not settled: {warm.why_not}")
         return ended
 
-    def scout(self, frame: Frame, wall: float) -> tuple[Kernel, Start, float]:
-        """Return a careful kernel, where it starts and its memory: the noise of its batches is not known yet."""
+    def careful(self, frame: Frame, wall: float) -> tuple[Kernel, float]:
+        """Return a kernel whose step is stable on a wall, for where no forecast is within tolerance; its memory."""
         n = num_rows(self.data)
-        way = min(self.ways, key=lambda each: self.rank(each, n))
         few = max(self.parts, min(FEW_ROWS, n // 2) // self.parts * self.parts)
-        size = n if way.estimator == "full" else self.wanted.batch_size or few
-        known = [
-            law for law in laws(way, self.posterior, self.data, wall) if law.error <= SHARE * self.wanted.tolerance
-        ]
-        if not known:
-            raise NothingFitsError(
-                f"methods must allow a step that is stable; got none for {way} at curvature {wall:.3g}"
-            )
-        law = min(known, key=lambda each: each.time)
-        rows = frame.leverage(self.posterior, self.data) if way.rows == "leverage" else "random"
-        kernel = way.kernel_of(self.posterior, law.step_size, law.friction, size, frame, rows)
-        return kernel, frame.start, law.time
-
-    def rank(self, way: Way, n: int) -> tuple[int, int, bool]:
-        """Return how far down a way is among those to begin with."""
-        order = ESTIMATORS if n <= FEW_ROWS else (*ESTIMATORS[1:], ESTIMATORS[0])
-        return order.index(way.estimator), DYNAMICS.index(way.dynamics), way.rows != "leverage"
-
-    def seen(self, key: Key, frame: Frame, last: Trial) -> tuple[Frame, Array]:
-        """Return the units of a trial's corrected moments, and places where it was less their center."""
-        if last.report is None:
-            return frame, frame.places(key, NUM_POINTS, 1.0)
-        corrected = last.report.corrected
-        if corrected is None or corrected.covariance is None:
-            return frame, last.places(NUM_POINTS, frame.center)
-        if not last.is_short and max(corrected.errors) < KNOWN:
-            frame = Frame.at(self.mode, corrected.mean, corrected.covariance)
-        return frame, last.places(NUM_POINTS, frame.center)
+        size = self.wanted.batch_size or few
+        way = Way("splitting", *(("full", "all") if n <= FULL else ("control_variate", "random")))
+        step_size = min(1.0, 2 * STABLE / max(wall, 1.0) ** 0.5)
+        return way.kernel_of(self.posterior, step_size, 1.0, size, frame, "random"), 4 / step_size

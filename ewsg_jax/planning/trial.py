@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from ewsg_jax import _random
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.checking import Report, check
@@ -141,7 +142,7 @@ def trial(
         most_steps: of each chain.
         mesh: the devices, None for one.
     """
-    for_run, *for_checks = jax.random.split(key, 2 + MOST_TIMES)
+    for_run, *for_checks = _random.keys_of(key, 2 + MOST_TIMES)
     burn_in = burn_in_of(time)
     steps = min(burn_in + steps_of(time, ESS, NUM_CHAINS), max(most_steps, 32))
     judged = functools.partial(_judged, kernel, posterior, data, tolerance, mesh)
@@ -190,7 +191,7 @@ def _judged(
             check_data=False,
             mesh=mesh,
         )
-    passes, report, why_not = samples.data_passes, None, "all of its chains diverged"
+    passes, report, why_not = NUM_CHAINS * samples.data_passes, None, "all of its chains diverged"
     if samples.is_finite.any():
         try:
             report = check(

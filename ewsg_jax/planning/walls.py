@@ -11,6 +11,7 @@ from ewsg_jax import products
 from ewsg_jax._types import Array, Data
 from ewsg_jax.checking.brascamp_lieb import prior_curvatures
 from ewsg_jax.dynamics.mass import Mass
+from ewsg_jax.factors import LowRank
 from ewsg_jax.forecasting import stability
 from ewsg_jax.linear import LinearPredictor
 from ewsg_jax.planning.frame import Frame
@@ -20,7 +21,7 @@ from ewsg_jax.preparation.programs import Of
 from ewsg_jax.rows.gathering import CHUNK_SIZE
 from ewsg_jax.rows.view import view
 
-NUM_DENSE, NUM_PLACES = 128, 4
+NUM_DENSE, NUM_PLACES = 128, 32
 """Places at which each row's own curvature is looked at, or that of the whole."""
 AT_ONCE = 8
 """Places that are looked at together."""
@@ -53,12 +54,13 @@ def steepest(posterior: Posterior, frame: Frame, places: Array, data: Data) -> W
     """
     places = places[:: max(1, len(places) // NUM_DENSE)]
     predictor, leaves = posterior.predictor, jax.tree.leaves(frame.center)
-    if predictor is not None and leaves[0].ndim == 1 and isinstance(frame.mode.covariance, np.ndarray):
+    if predictor is not None and leaves[0].ndim == 1 and not isinstance(frame.inverse_mass, LowRank):
         return _of_rows(posterior, predictor, frame, places, data)
     of = Of(posterior, frame.layout, CHUNK_SIZE, False)
     mass = Mass(given=frame.inverse_mass, factor=frame.factor)
-    few = np.asarray(places[:: max(1, len(places) // NUM_PLACES)])
-    return Wall(stability.largest_curvature(of, mass, frame.center, few, data), ())
+    few = np.asarray(places[:: max(1, len(places) // NUM_PLACES)])[:NUM_PLACES]
+    groups = [few[k : k + AT_ONCE] for k in range(0, len(few), AT_ONCE)]
+    return Wall(max(stability.largest_curvature(of, mass, frame.center, group, data) for group in groups), ())
 
 
 def _of_rows(posterior: Posterior, predictor: LinearPredictor, frame: Frame, places: Array, data: Data) -> Wall:

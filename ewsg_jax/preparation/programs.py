@@ -46,11 +46,11 @@ class Layout(NamedTuple):
         return jax.vmap(lambda flat: ravel_pytree(function(self.tree(flat)))[0])(values)
 
     def tree(self, flat: Any, dtype: Any = None) -> Position:
-        """Return the position of a vector, of one dtype or of those that it has."""
+        """Return the position of a vector, of one dtype or its own; axes before d stay."""
         sizes = [int(np.prod(shape)) for shape in self.shapes]
         ends = np.cumsum(sizes)
         leaves = [
-            flat[end - size : end].reshape(shape).astype(dtype or own)
+            flat[..., end - size : end].reshape((*flat.shape[:-1], *shape)).astype(dtype or own)
             for end, size, shape, own in zip(ends, sizes, self.shapes, self.dtypes, strict=True)
         ]
         return jax.tree.unflatten(self.structure, leaves)

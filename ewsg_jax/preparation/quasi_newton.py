@@ -142,7 +142,9 @@ def _with_direction(search: _Search) -> _Search:
     direction, pairs = _parts()[0].update(search.gradient, search.pairs, search.position)
     products = jax.tree.map(lambda g, d: jnp.sum(g * d), search.gradient, direction)
     distance = jnp.sqrt(jnp.maximum(sum(jax.tree.leaves(products)), 0.0))
-    return search._replace(direction=direction, distance=distance, pairs=pairs)
+    made = search._replace(direction=direction, distance=distance, pairs=pairs)
+    # Of the same types from the first step on, also where the optimiser's are weak: one program for all steps.
+    return jax.tree.map(lambda x: jnp.asarray(x, x.dtype), made)
 
 
 @jax.jit(static_argnums=(0, 3))

@@ -61,3 +61,40 @@ def _draws(center: Any, factor: Factor, width: Any, keys: Array) -> Any:
     for _ in keys.shape:
         draw = jax.vmap(draw)
     return draw(keys)
+
+
+@dataclass(frozen=True, eq=False)
+class Among(Generic[P]):
+    """One of some positions, as probable as the others: a function of a key, as `Start`.
+
+    Attributes:
+        positions: a tree of arrays with a leading axis.
+    """
+
+    positions: P
+
+    def __call__(self, key: Key) -> P:
+        """Return one of the positions.
+
+        Raises:
+            TypeError: it is no key.
+        """
+        _check.key(key)
+        return _one_of(self.positions, key)
+
+    def of_keys(self, keys: Array) -> P:
+        """Return one for each key of an array, whose axes come first: by one program."""
+        return _some_of(self.positions, keys)
+
+
+def _one_of(positions: P, key: Key) -> P:
+    chosen = jax.random.randint(key, (), 0, jax.tree.leaves(positions)[0].shape[0])
+    return jax.tree.map(lambda x: x[chosen], positions)
+
+
+@functools.partial(jax.jit, compiler_options=QUICK)
+def _some_of(positions: Any, keys: Array) -> Any:
+    choose = functools.partial(_one_of, positions)
+    for _ in keys.shape:
+        choose = jax.vmap(choose)
+    return choose(keys)

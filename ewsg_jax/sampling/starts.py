@@ -91,7 +91,7 @@ def _earlier_state(
     _chains_of(kernel, state, num_chains)
     _check.held("state", state)
     check_rows(state, data)
-    kernel.check(jax.tree.map(lambda x: jnp.asarray(x)[0], state.position), data)
+    kernel.check(jax.tree.map(lambda x: np.asarray(x)[0], state.position), data)
     shared_memory = shares_memory(kernel, state)
     like = state_shapes(kernel, data, _check.shapes(state.position), shared_memory, devices, placed)
     _check.same_tree(f"state must be {MADE_BY}", "state", state, like)

@@ -1,0 +1,227 @@
+"""Warming up by chains, where the normal approximation at the mode is no answer.
+
+Some chains go ahead in windows by underdamped dynamics, at steps that are stable where chains are. The draws of a window
+and the slopes there give the metric of the next (`metric.py`). Windows get longer until the metric no longer changes.
+One program makes all of them.
+"""
+
+import warnings
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _random, dynamics, gradients
+from ewsg_jax._types import Array, Key
+from ewsg_jax.checking.draws import Draws, draws_of
+from ewsg_jax.checking.gradients import Fresh, fresh_gradients
+from ewsg_jax.factors import LowRank
+from ewsg_jax.gradients.protocol import GradientEstimator
+from ewsg_jax.pair import kernel
+from ewsg_jax.planning.asked import Asked
+from ewsg_jax.planning.frame import Frame
+from ewsg_jax.planning.metric import metric_of, start_of
+from ewsg_jax.planning.walls import steepest
+from ewsg_jax.preparation.programs import vector
+from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.sampling import Samples, sample
+from ewsg_jax.sampling.layout import MOST_STEPS_PER_BLOCK, WORK_PER_BLOCK
+
+NUM_CHAINS = 8
+LENGTHS = (1, 1, 2, 3, 4, 6, 8, 12, 16, 24)
+"""Of windows, in those of the first."""
+FEWEST_DRAWS, MOST_NUMBERS = 32, 2**23
+"""Draws of a chain that a window keeps, at least, and numbers of all that it keeps, at most."""
+FULL = 100_000
+"""Rows up to which a step takes all of them: what a batch is worth is not known far from where it is centred."""
+ROWS = 1_024
+"""Of a batch, where there are more."""
+FRICTION, LONGEST = 1.0, 0.5
+"""In units of the metric: of a posterior of width 1 the friction, and the largest step."""
+STABLE = 0.5
+"""Of the largest step that is stable where chains are, the part that is taken."""
+OUTLYING = 5.0
+"""Times as far out, or as steep, as the chain in the middle: a chain that is lost, or has not arrived."""
+SETTLED, STILL = 4.0, 1.0
+"""Once the metric has settled: the largest factor of a variance, and the largest move of a mean, in sd."""
+FIRST_WIDTH = 0.3
+"""Of where chains begin around a start that tells no widths."""
+
+
+class Warmed(NamedTuple):
+    """What the windows found.
+
+    Attributes:
+        frame: the units of the posterior.
+        draws: of the last window, without chains that were lost, shape (draws, d).
+        data_passes: of all chains.
+        why_not: why it has not settled, in words; empty where it has.
+    """
+
+    frame: Frame
+    draws: np.ndarray
+    data_passes: float
+    why_not: str
+
+    def places(self, count: int) -> Array:
+        """Return some draws less the center, shape (count or fewer, d)."""
+        some = self.draws[:: max(1, len(self.draws) // count)][:count]
+        return jnp.asarray(some - vector(self.frame.center), jnp.float32)
+
+
+def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
+    """Return the units of a posterior, from chains that go ahead in windows.
+
+    Args:
+        key: a typed PRNG key.
+        asked: of which posterior.
+        frame: to begin with; None: around where the search for a mode began.
+    """
+    for_start, *keys = _random.keys_of(key, 1 + len(LENGTHS))
+    if frame is None:
+        frame, positions = _begun(asked, for_start)
+    else:
+        positions = vector(frame.center) + np.asarray(frame.places(for_start, NUM_CHAINS, 1.0), np.float64)
+    size, kept = positions.shape[1], _num_kept(positions.shape[1])
+    # No shorter than what a run does at once, so that one program makes windows of every length.
+    at_once = min(MOST_STEPS_PER_BLOCK, WORK_PER_BLOCK // (size * num_rows(asked.data)))
+    thin = max(1, -(-at_once // (2 * kept)))
+    made, damping = Warmed(frame, positions, 0.0, "no window was made"), 1.0
+    for length, own in zip(LENGTHS, keys, strict=True):
+        for_run, for_slopes = _random.keys_of(own, 2)
+        samples = _ahead(for_run, asked, made.frame, positions, damping, 2 * kept * thin * length, thin * length)
+        if samples is None:
+            return made._replace(why_not=f"{made.why_not} (max_passes={asked.max_passes:,.0f})")
+        made = made._replace(data_passes=made.data_passes + NUM_CHAINS * samples.data_passes)
+        try:
+            found = draws_of(samples, None, samples.num_draws * NUM_CHAINS)
+        except ValueError:  # no chain is left, or none moved
+            damping, made = damping / 4, made._replace(why_not="all chains were lost")
+            continue
+        slopes = fresh_gradients(for_slopes, asked.posterior, found, asked.data, ROWS, "random", 1.0)
+        made = made._replace(data_passes=made.data_passes + slopes.data_passes)
+        inside = _inside(found, slopes, made.frame)
+        if not inside.any():
+            damping, made = damping / 4, made._replace(why_not="no chain has a slope")
+            continue
+        lost = NUM_CHAINS - int(inside.sum())
+        damping = damping / 2 if lost else min(1.0, 1.5 * damping)
+        # Chains that were lost begin anew where others are.
+        positions = np.resize(found.values[inside, -1], positions.shape)
+        rows = np.repeat(inside, found.values.shape[1])
+        first, draws = slopes.first[rows], found.flat[rows]
+        second = first if slopes.first is slopes.second else slopes.second[rows]
+        metric = metric_of(draws, first, second, made.frame.known)
+        moved = float(np.max(np.abs(metric.center - vector(made.frame.center)) / made.frame.sd))
+        frame = Frame.at(asked.mode, made.frame.layout.tree(metric.center), metric.covariance)
+        why_not = _why_not(metric.ratio, moved, lost) if length > 1 else "there was no second window"
+        made = Warmed(frame, draws, made.data_passes, why_not)
+        if not why_not:
+            break
+    return made
+
+
+def is_far(key: Key, asked: Asked, frame: Frame) -> str:
+    """Return how far the posterior is off the normal law of a frame, in words; empty where it may be near.
+
+    A first look at some draws, which costs little: whether that law is an answer is told by `gaussian.py`.
+    """
+    for_draws, for_slopes = _random.keys_of(key, 2)
+    count = NUM_CHAINS * _num_kept(len(frame.sd))
+    flat = vector(frame.center) + np.asarray(frame.places(for_draws, count, 1.0), np.float64)
+    slopes = _slopes(for_slopes, asked, frame, flat)
+    if isinstance(frame.known, LowRank) or not slopes.is_finite:
+        return ""
+    metric = metric_of(flat, slopes.first, slopes.second, frame.known)
+    off = np.abs(metric.covariance @ slopes.mean.mean(0)) / np.sqrt(np.diag(metric.covariance))
+    if metric.ratio <= SETTLED and off.max() <= STILL:
+        return ""
+    return f"variances are off by a factor of up to {metric.ratio:.3g}, means by up to {off.max():.2g} sd"
+
+
+def _ahead(
+    key: Key, asked: Asked, frame: Frame, positions: np.ndarray, damping: float, num_steps: int, thin: int
+) -> Samples | None:
+    """Return the second half of a window; None where it would take more passes than are allowed."""
+    off = jnp.asarray(positions - vector(frame.center), jnp.float32)
+    wall = steepest(asked.posterior, frame, off, asked.data).curvature
+    step_size = damping * min(LONGEST, 2 * STABLE / max(wall, np.finfo(np.float32).tiny) ** 0.5)
+    moves = dynamics.splitting(step_size, friction=FRICTION, inverse_mass=frame.inverse_mass)
+    made, n = kernel(moves, _estimator(asked, frame)), num_rows(asked.data)
+    if made.evaluations(asked.data).of_steps(0, num_steps) > n * asked.max_passes:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of chains that are lost
+        return sample(
+            key,
+            made,
+            jax.tree.map(jnp.asarray, frame.layout.tree(positions)),
+            asked.given,
+            num_steps,
+            stacked=True,
+            burn_in=num_steps // 2,
+            thin=thin,
+            progress=False,
+            check_data=False,
+            mesh=asked.mesh,
+        )
+
+
+def _why_not(ratio: float, moved: float, lost: int) -> str:
+    """Return why a window is not the last, in words; empty where it may be."""
+    if lost:
+        return f"{lost} of {NUM_CHAINS} chains were lost, or have not arrived"
+    if ratio > SETTLED:
+        return f"a variance still changed by a factor of {ratio:.3g}"
+    if moved > STILL:
+        return f"a mean still moved by {moved:.2g} standard deviations"
+    return ""
+
+
+def _begun(asked: Asked, key: Key) -> tuple[Frame, np.ndarray]:
+    """Return the units of the slopes where the search for a mode began, and positions around there."""
+    for_normal, for_slopes = _random.keys_of(key, 2)
+    at = vector(asked.begin)
+    normal = np.asarray(jax.random.normal(for_normal, (NUM_CHAINS, len(at))), np.float64)
+    positions = at + FIRST_WIDTH * normal
+    ones = np.ones_like(positions)
+    here = Frame.at(asked.mode, asked.begin, start_of(ones))
+    slopes = _slopes(for_slopes, asked, here, positions).mean
+    finite = np.isfinite(slopes).all(1)
+    if not finite.any():
+        return here, positions
+    return Frame.at(asked.mode, asked.begin, start_of(slopes[finite])), np.resize(positions[finite], ones.shape)
+
+
+def _num_kept(size: int) -> int:
+    """Return the draws of a chain that a window keeps: two for each number of the position, of all chains."""
+    kept = max(FEWEST_DRAWS, -(-2 * size // NUM_CHAINS))
+    return int(np.clip(MOST_NUMBERS // (NUM_CHAINS * size), 8, kept))
+
+
+def _slopes(key: Key, asked: Asked, frame: Frame, flat: np.ndarray) -> Fresh:
+    """Return the slopes at places, shape (draws, d)."""
+    values = flat.reshape(NUM_CHAINS, -1, flat.shape[1])
+    chains, kept = np.arange(NUM_CHAINS), np.arange(values.shape[1])
+    draws = Draws(values, frame.layout, (), 0, len(kept), chains, kept, shared=False)
+    return fresh_gradients(key, asked.posterior, draws, asked.data, ROWS, "random", 1.0)
+
+
+def _estimator(asked: Asked, frame: Frame) -> GradientEstimator:
+    if num_rows(asked.data) <= FULL:
+        return gradients.full(asked.posterior)
+    size = asked.wanted.batch_size or ROWS // asked.parts * asked.parts
+    return gradients.control_variate(asked.posterior, batch_size=size, center=frame.center)
+
+
+def _inside(draws: Draws, slopes: Fresh, frame: Frame) -> np.ndarray:
+    """Return which of all chains are neither far out nor on a slope, as the others go, shape (chains,)."""
+    moved = frame.unit(draws.flat - np.median(draws.flat, axis=0))
+    steep = frame.whitened(jnp.asarray(slopes.mean, jnp.float32))
+    inside = np.ones(len(draws.values), bool)
+    for each in (moved, steep):
+        with np.errstate(all="ignore"):
+            size = np.sqrt(np.mean(draws.in_chains(each**2), axis=(1, 2)))
+            inside &= np.isfinite(size) & (size <= OUTLYING * np.nanmedian(size))
+    return inside
