@@ -33,12 +33,14 @@ class Frame:
         inverse_mass: the covariance, as `inverse_mass=` takes it.
         mode: whose curvature is known.
         rows: by their norms in a metric near this one, where they are known.
+        of_chains: whether chains found it, as the mode says little.
     """
 
     center: Position
     inverse_mass: Any
     mode: Mode
     rows: RowProbabilities | None = None
+    of_chains: bool = False
 
     @functools.cached_property
     def factor(self) -> Factor:
@@ -67,8 +69,10 @@ class Frame:
 
     @functools.cached_property
     def shift(self) -> float:
-        """How far the mean is from the mode, in standard deviations; at most 1: a mode farther away says nothing."""
-        return min(1.0, float(np.max(np.abs(vector(self.center) - vector(self.mode.position)) / self.sd)))
+        """How far the mean is from the mode, at most, in standard deviations; of chains' own units no more than 1."""
+        found = float(np.max(np.abs(vector(self.center) - vector(self.mode.position)) / self.sd))
+        # Where the mode says nothing of the posterior, it says nothing of what heat does to a mean.
+        return min(1.0, found) if self.of_chains else found
 
     def unit(self, values: np.ndarray) -> np.ndarray:
         """Return L⁻¹ v of differences (count, d)."""
@@ -115,11 +119,12 @@ class Frame:
         return replace(Frame.at(self.mode, right.mean, right.covariance), rows=self.rows)
 
     @classmethod
-    def at(cls, mode: Mode, center: Position, covariance: np.ndarray | LowRank) -> "Frame":
+    def at(cls, mode: Mode, center: Position, covariance: np.ndarray | LowRank, of_chains: bool = False) -> "Frame":
         """Return that of a mean and a covariance, (d, d) or of low rank."""
         at = jax.tree.map(lambda x, like: jnp.asarray(x, like.dtype), center, mode.position)
         dtype = jnp.result_type(float, *(x.dtype for x in jax.tree.leaves(at)))
-        return cls(at, jax.tree.map(lambda x: jnp.asarray(x, dtype), covariance), mode)
+        inverse_mass = jax.tree.map(lambda x: jnp.asarray(x, dtype), covariance)
+        return cls(at, inverse_mass, mode, of_chains=of_chains)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2), compiler_options=QUICK)

@@ -1,9 +1,9 @@
 """The metric of a posterior, from draws and the slopes of the potential there.
 
-Of all normal laws N(c, Σ) the one whose slopes Σ⁻¹(θ − c) are nearest to ∇V at the draws, in the metric Σ (of least
-Fisher divergence), has Σ B Σ = A: A is the covariance of the draws, B that of their slopes, and Σ the geometric mean of
-A and B⁻¹ (as in nutpie, Seyboldt, Carlson & Carpenter 2026). Of a normal posterior it is right with d + 1 draws from
-anywhere, of chains that have not arrived and of chains that noise makes too wide: what A and B⁻¹ are off by cancels.
+Of all normal laws N(c, Σ) the one whose slopes Σ⁻¹(θ − c) are nearest to ∇V at the draws, in the metric Σ (of
+least Fisher divergence), has Σ B Σ = A: A is the covariance of the draws, B that of their slopes, and Σ the geometric
+mean of A and B⁻¹ (as in nutpie, Seyboldt, Carlson & Carpenter 2026). Of a normal posterior it is right with d + 1
+draws from anywhere: what A and B⁻¹ are off by, of chains that have not arrived or that noise makes wide, cancels.
 """
 
 from typing import NamedTuple
@@ -28,8 +28,8 @@ class Metric(NamedTuple):
     Attributes:
         covariance: Σ, shape (d, d), or of low rank above 1,000 numbers.
         center: the draws' mean, shape (d,).
-        ratio: the largest factor by which a variance differs from the metric before, either way: in any direction, or of
-            a coordinate where the metric is of low rank.
+        ratio: the largest factor by which a variance differs from the metric before, either way: in any direction,
+            or of a coordinate where the metric is of low rank.
     """
 
     covariance: np.ndarray | LowRank

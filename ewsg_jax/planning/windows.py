@@ -1,8 +1,8 @@
 """Warming up by chains, where the normal approximation at the mode is no answer.
 
-Some chains go ahead in windows by underdamped dynamics, at steps that are stable where chains are. The draws of a window
-and the slopes there give the metric of the next (`metric.py`). Windows get longer until the metric no longer changes.
-One program makes all of them.
+Some chains go ahead in windows by underdamped dynamics, at steps that are stable where they are. The draws of a
+window and the slopes there give the metric of the next (`metric.py`). Windows get longer until the metric no longer
+changes. One program makes all of them.
 """
 
 import warnings
@@ -114,7 +114,7 @@ def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
         second = first if slopes.first is slopes.second else slopes.second[rows]
         metric = metric_of(draws, first, second, made.frame.known)
         moved = float(np.max(np.abs(metric.center - vector(made.frame.center)) / made.frame.sd))
-        frame = Frame.at(asked.mode, made.frame.layout.tree(metric.center), metric.covariance)
+        frame = Frame.at(asked.mode, made.frame.layout.tree(metric.center), metric.covariance, of_chains=True)
         why_not = _why_not(metric.ratio, moved, lost) if length > 1 else "there was no second window"
         made = Warmed(frame, draws, made.data_passes, why_not)
         if not why_not:
