@@ -69,7 +69,7 @@ class Frame:
 
     @functools.cached_property
     def shift(self) -> float:
-        """How far the mean is from the mode, at most, in standard deviations; of chains' own units no more than 1."""
+        """How far the mean is from the mode, at most, in sd; no more than 1 where chains say so."""
         found = float(np.max(np.abs(vector(self.center) - vector(self.mode.position)) / self.sd))
         # Where the mode says nothing of the posterior, it says nothing of what heat does to a mean.
         return min(1.0, found) if self.of_chains else found

@@ -1,9 +1,10 @@
 """The metric of a posterior, from draws and the slopes of the potential there.
 
 Of all normal laws N(c, Σ) the one whose slopes Σ⁻¹(θ − c) are nearest to ∇V at the draws, in the metric Σ (of
-least Fisher divergence), has Σ B Σ = A: A is the covariance of the draws, B that of their slopes, and Σ the geometric
-mean of A and B⁻¹ (as in nutpie, Seyboldt, Carlson & Carpenter 2026). Of a normal posterior it is right with d + 1
-draws from anywhere: what A and B⁻¹ are off by, of chains that have not arrived or that noise makes wide, cancels.
+least Fisher divergence), has Σ B Σ = A: A is the covariance of the draws, B that of their slopes, and Σ the
+geometric mean of A and B⁻¹ (as in nutpie, Seyboldt, Carlson & Carpenter 2026). Of a normal posterior it is right
+with d + 1 draws from anywhere: what A and B⁻¹ are off by, of chains that have not arrived or that noise makes wide,
+cancels.
 """
 
 from typing import NamedTuple
@@ -110,12 +111,17 @@ def _mean(draws: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarra
     """Return the geometric mean of the covariance of draws and the inverse of that of slopes, both shrunk alike."""
     count, size = draws.shape
     share = SHRUNK * size / (size + count)
-    wide = (1 - share) * (draws.T @ draws / count) + share * np.eye(size)
     product = first.T @ second / count
-    steep = (1 - share) * (product + product.T) / 2 + share * np.eye(size)
-    # Two batches leave no noise on average; what chance makes negative is as little as is mixed in.
+    wide, steep = (_shrunk(each, share) for each in (draws.T @ draws / count, (product + product.T) / 2))
     values, vectors = np.linalg.eigh(steep)
-    root = np.sqrt(np.maximum(values, share))
+    # Two batches leave no noise on average; what chance makes negative is as little as is mixed in.
+    root = np.sqrt(np.maximum(values, share * max(np.median(values), LEAST * values[-1])))
     inner, axes = np.linalg.eigh((vectors * root).T @ wide @ (vectors * root))
     half = (vectors / root) @ axes
     return (half * np.sqrt(np.maximum(inner, LEAST * inner[-1]))) @ half.T
+
+
+def _shrunk(matrix: np.ndarray, share: float) -> np.ndarray:
+    """Return a matrix with a share of I in it, as large as its diagonal mostly is."""
+    middle = max(float(np.median(np.diag(matrix))), np.finfo(float).tiny)
+    return (1 - share) * matrix + share * middle * np.eye(len(matrix))

@@ -1,0 +1,206 @@
+"""Metrics from draws and slopes; hierarchical models, in both parametrisations, warmed up by chains in windows."""
+
+import warnings
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.factors import LowRank
+from ewsg_jax.planning.candidate import Wanted
+from ewsg_jax.planning.frame import Frame
+from ewsg_jax.planning.metric import RANK, metric_of, start_of, variances
+from ewsg_jax.planning.search import Search
+from ewsg_jax.planning.ways import ways
+from ewsg_jax.planning.windows import NUM_CHAINS, is_far, warmed
+
+KEY = jax.random.key(0)
+RNG = np.random.default_rng(0)
+ROOT = np.tril(RNG.normal(size=(6, 6)), -1) + np.diag([0.01, 0.1, 1.0, 3.0, 10.0, 100.0])
+COVARIANCE = ROOT @ ROOT.T
+PRECISION = np.linalg.inv(COVARIANCE)
+
+
+def dense(of):
+    return np.asarray(of.covariance, np.float64)
+
+
+@pytest.mark.parametrize("draws", ["not arrived", "too wide", "of a cube"])
+def test_the_metric_of_a_normal_law_is_its_covariance_whatever_the_draws_are(draws):
+    """Also where they lie by no law near it, for slopes are linear. From other units it is found in some steps."""
+    rng = np.random.default_rng(1)
+    at = {
+        "not arrived": 50 + 1e-3 * rng.normal(size=(40, 6)),
+        "too wide": 3 * rng.normal(size=(40, 6)),
+        "of a cube": rng.uniform(size=(40, 6)),
+    }[draws] @ ROOT.T
+    slopes = at @ PRECISION
+    kept = metric_of(at, slopes, slopes, COVARIANCE)
+    np.testing.assert_allclose(dense(kept), COVARIANCE, rtol=1e-6)
+    assert kept.ratio == pytest.approx(1, rel=1e-6)
+    found = np.eye(6)
+    for _ in range(60):
+        found = dense(metric_of(at, slopes, slopes, found))
+    whitened = np.linalg.solve(ROOT, np.linalg.solve(ROOT, found).T)
+    np.testing.assert_allclose(np.linalg.eigvalsh(whitened), 1, rtol=0.05)
+
+
+def test_noise_of_batches_leaves_the_metric_as_it_is():
+    at = RNG.normal(size=(20_000, 6)) @ ROOT.T
+    # As large as the slopes themselves, in every direction.
+    noise = [np.linalg.solve(ROOT.T, RNG.normal(size=(6, 20_000))).T for _ in range(2)]
+    slopes = at @ PRECISION
+    with_noise = metric_of(at, slopes + noise[0], slopes + noise[1], COVARIANCE)
+    as_one = metric_of(at, slopes + noise[0], slopes + noise[0], COVARIANCE)
+    assert with_noise.ratio < 1.1
+    assert as_one.ratio > 1.3
+
+
+def test_many_numbers_have_a_metric_of_low_rank():
+    size = 1_500
+    scale = np.exp(RNG.normal(size=size))
+    basis, _ = np.linalg.qr(RNG.normal(size=(size, 2)))
+    wide = np.array([100.0, 0.01])
+    stretched = (basis * (np.sqrt(wide) - 1)) @ basis.T
+    normal = RNG.normal(size=(400, size))
+    at = scale * (normal + normal @ stretched)
+    inverse = (basis * (1 / wide - 1)) @ basis.T
+    slopes = (at / scale + at / scale @ inverse) / scale
+    found = metric_of(at, slopes, slopes, start_of(slopes)).covariance
+    assert isinstance(found, LowRank)
+    assert found.basis.shape == (size, RANK)
+    np.testing.assert_allclose(found.basis.T @ found.basis, np.eye(RANK), atol=1e-8)
+    right = scale**2 * (1 + (basis**2) @ (wide - 1))
+    assert np.quantile(np.abs(variances(found) / right - 1), 0.9) < 0.35
+    # The wide and the narrow direction are found, shrunk as of 400 draws.
+    in_units = basis.T * np.sqrt(found.diagonal) / scale
+    told = in_units @ in_units.T + (in_units @ found.basis * (found.values - 1)) @ (in_units @ found.basis).T
+    assert told[0, 0] > 10
+    assert told[1, 1] < 0.1
+
+
+class Groups(NamedTuple):
+    """Normal rows in groups, whose means have an unknown mean and width: known by quadrature.
+
+    Attributes:
+        rows: group and value.
+        mean, sd: of (μ, log τ, the groups' means).
+    """
+
+    rows: dict[str, np.ndarray]
+    mean: np.ndarray
+    sd: np.ndarray
+
+
+def groups(num_groups, each, seed):
+    """μ ~ N(0, 2²), τ ~ |N(0, 1)|, uⱼ ~ N(μ, τ²), rows ~ N(uⱼ, 1): given τ all is normal."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat(np.arange(num_groups), each)
+    y = 0.5 + 0.8 * rng.normal(size=num_groups)[group] + rng.normal(size=len(group))
+    bar = np.array([y[group == j].mean() for j in range(num_groups)])
+    grid = np.linspace(-7, 2, 4_001)
+    logs, moments = [], []
+    for log_width in grid:
+        t = np.exp(2 * log_width)
+        total = t + 1 / each
+        precision = num_groups / total + 1 / 4
+        mu, var = bar.sum() / total / precision, 1 / precision
+        fit = np.sum((bar - mu) ** 2) / total + mu**2 / 4
+        logs.append(-0.5 * (num_groups * np.log(total) + fit + np.log(precision)) - t / 2 + log_width)
+        share = t / total
+        u, u_var = share * bar + (1 - share) * mu, share / each + (1 - share) ** 2 * var
+        moments.append(np.r_[mu, log_width, u, var + mu**2, log_width**2, u_var + u**2])
+    weights = np.exp(np.array(logs) - max(logs))
+    first, second = np.split(weights @ np.array(moments) / weights.sum(), 2)
+    return Groups({"g": group.astype(np.int32), "y": y.astype(np.float32)}, first, np.sqrt(second - first**2))
+
+
+def in_groups(centred, num_groups):
+    """Return the posterior, a start, and the function that gives (μ, log τ, the groups' means) of draws."""
+
+    def prior(p):
+        return -(p["mu"] ** 2) / 8 - jnp.exp(2 * p["lt"]) / 2 + p["lt"]
+
+    def of_group(p, j):
+        return p["u"][j] if centred else p["mu"] + jnp.exp(p["lt"]) * p["u"][j]
+
+    def log_prior(p):
+        if not centred:
+            return prior(p) - jnp.sum(p["u"] ** 2) / 2
+        return prior(p) - num_groups * p["lt"] - jnp.sum((p["u"] - p["mu"]) ** 2) * jnp.exp(-2 * p["lt"]) / 2
+
+    posterior = ewsg.Posterior(lambda p, row: -0.5 * (row["y"] - of_group(p, row["g"])) ** 2, log_prior)
+    start = {"mu": jnp.zeros(()), "lt": jnp.zeros(()), "u": jnp.zeros(num_groups)}
+
+    def told(draws):
+        p = {name: np.asarray(x, float).reshape(-1, *x.shape[2:]) for name, x in draws.items()}
+        u = p["u"] if centred else p["mu"][:, None] + np.exp(p["lt"])[:, None] * p["u"]
+        return np.column_stack([p["mu"], p["lt"], u])
+
+    return posterior, start, told
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("each", [3, 60])
+@pytest.mark.parametrize("centred", [True, False])
+def test_groups_are_right_in_both_parametrisations(each, centred):
+    """Few rows in a group and many: means and widths of all numbers against quadrature."""
+    known = groups(12, each, seed=each)
+    posterior, start, told = in_groups(centred, 12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # centred, the density has no mode
+        plan = ewsg.plan(KEY, posterior, start, known.rows)
+        samples = ewsg.sample(
+            jax.random.key(1),
+            plan.kernel,
+            plan.start,
+            known.rows,
+            data_passes=plan.data_passes(ess=4_000),
+            num_chains=8,
+            burn_in=plan.burn_in,
+            progress=False,
+        )
+    assert plan.is_trusted, plan.doubts
+    assert plan.seconds_spent["all"] >= sum(plan.seconds_spent.values()) / 2 > 0
+    draws = told(samples.position)
+    np.testing.assert_allclose((draws.mean(0) - known.mean) / known.sd, 0, atol=0.15)
+    np.testing.assert_allclose(draws.std(0) / known.sd, 1, atol=0.08)
+
+
+def search(posterior, start, rows, max_passes=2_000.0):
+    rows = jax.tree.map(jnp.asarray, rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        mode = ewsg.find_mode(KEY, posterior, start, rows, progress=False)
+    wanted = Wanted(0.05, 1_000, NUM_CHAINS, None, 2**30)
+    return Search(posterior, rows, start, mode, ways(posterior, None), wanted, max_passes, rows)
+
+
+@pytest.mark.full
+def test_windows_find_the_units_of_a_normal_law_from_a_start_far_away():
+    """Of widths from 0.01 to 100, without a mode; and say so where they may not go on."""
+    precision = jnp.asarray(PRECISION, jnp.float32)
+    normal = ewsg.Posterior(lambda w, x: -0.5 * w @ precision @ w * x, lambda w: 0.0)
+    asked = search(normal, jnp.full(6, 30.0), jnp.full(10, 0.1))
+    found = warmed(KEY, asked, None)
+    assert not found.why_not
+    whitened = np.linalg.solve(ROOT, np.linalg.solve(ROOT, np.asarray(found.frame.known)).T)
+    values = np.linalg.eigvalsh(whitened)
+    assert values[0] > 1 / 4
+    assert values[-1] < 4
+    few = search(normal, jnp.full(6, 30.0), jnp.full(10, 0.1), max_passes=300.0)
+    assert "max_passes=300" in warmed(KEY, few, None).why_not
+
+
+@pytest.mark.full
+def test_a_mode_that_says_nothing_is_told_from_one_that_does():
+    known = groups(12, 60, seed=60)
+    near, start, _ = in_groups(False, 12)
+    quadratic = ewsg.Posterior(lambda p, row: -0.5 * (row["y"] - p["u"][row["g"]]) ** 2, lambda p: 0.0)
+    exact = search(quadratic, {"u": jnp.zeros(12)}, known.rows)
+    assert is_far(KEY, exact, Frame.at_mode(exact.mode)) == ""
+    few = search(near, start, groups(12, 3, seed=3).rows)
+    assert "variances are off" in is_far(KEY, few, Frame.at_mode(few.mode))
