@@ -50,8 +50,8 @@ def plan(
     an answer without a chain. Then it works out what every dynamics with every estimator would do, for each batch
     and step, in the posterior's own units: how hot the noise of batches makes it, how cold its scheme, how long it
     remembers; steps are kept below what the steepest curvature allows that chains meet. Where the posterior is not
-    near normal, short runs are made and judged by `ewsg_jax.check` until one is right. Without a mode, step sizes
-    are tried from the largest down.
+    near normal, or has no mode, chains go ahead in windows, whose draws and gradients give its units; then short
+    runs are made and judged by `ewsg_jax.check` until one is right.
 
     Args:
         key: a typed PRNG key.

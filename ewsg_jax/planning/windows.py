@@ -45,6 +45,8 @@ OUTLYING = 5.0
 """Times as far out, or as steep, as the chain in the middle: a chain that is lost, or has not arrived."""
 SETTLED, STILL = 4.0, 1.0
 """Once the metric has settled: the largest factor of a variance, and the largest move of a mean, in sd."""
+BY_CHANCE, FALLS = 8.0, 0.6
+"""The factor up to which it may be the chance of few draws, where it no longer falls to this part of the last."""
 FIRST_WIDTH = 0.3
 """Of where chains begin around a start that tells no widths."""
 
@@ -87,7 +89,7 @@ def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
     # No shorter than what a run does at once, so that one program makes windows of every length.
     at_once = min(MOST_STEPS_PER_BLOCK, WORK_PER_BLOCK // (size * num_rows(asked.data)))
     thin = max(1, -(-at_once // (2 * kept)))
-    made, damping = Warmed(frame, positions, 0.0, "no window was made"), 1.0
+    made, damping, ratio = Warmed(frame, positions, 0.0, "no window was made"), 1.0, np.inf
     for length, own in zip(LENGTHS, keys, strict=True):
         for_run, for_slopes = _random.keys_of(own, 2)
         samples = _ahead(for_run, asked, made.frame, positions, damping, 2 * kept * thin * length, thin * length)
@@ -115,7 +117,9 @@ def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
         metric = metric_of(draws, first, second, made.frame.known)
         moved = float(np.max(np.abs(metric.center - vector(made.frame.center)) / made.frame.sd))
         frame = Frame.at(asked.mode, made.frame.layout.tree(metric.center), metric.covariance, of_chains=True)
-        why_not = _why_not(metric.ratio, moved, lost) if length > 1 else "there was no second window"
+        limit, ratio = BY_CHANCE if metric.ratio > FALLS * ratio else SETTLED, metric.ratio
+        # The first windows are too short to tell.
+        why_not = _why_not(ratio, limit, moved, lost) or ("" if length > 1 else "its windows were short")
         made = Warmed(frame, draws, made.data_passes, why_not)
         if not why_not:
             break
@@ -168,11 +172,11 @@ def _ahead(
         )
 
 
-def _why_not(ratio: float, moved: float, lost: int) -> str:
+def _why_not(ratio: float, limit: float, moved: float, lost: int) -> str:
     """Return why a window is not the last, in words; empty where it may be."""
     if lost:
         return f"{lost} of {NUM_CHAINS} chains were lost, or have not arrived"
-    if ratio > SETTLED:
+    if ratio > limit:
         return f"a variance still changed by a factor of {ratio:.3g}"
     if moved > STILL:
         return f"a mean still moved by {moved:.2g} standard deviations"
