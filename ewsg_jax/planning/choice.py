@@ -20,6 +20,8 @@ from ewsg_jax.rows.probability import RowProbabilities
 
 OVERHEAD = 64
 """Rows that a step itself is worth."""
+TABLE = 4
+"""Rows that one of SAGA is worth whose table holds all d numbers of a gradient: they are read and written anew."""
 SHARE = 0.5
 """Of the tolerance, what a forecast may take: chance takes the rest."""
 MEASURED, LEAST = 256, 8
@@ -162,8 +164,10 @@ class Choice:
         """Return what a run costs."""
         steps, of = self._steps(law.time), self._evaluations(way.estimator, size)
         evaluations = self.wanted.num_chains * (of.at_init + of.of_steps(0, steps))
-        overhead = 0 if self.wanted.by == "passes" else OVERHEAD
-        return Spent(evaluations, evaluations + self.wanted.num_chains * steps * overhead)
+        if self.wanted.by == "passes":
+            return Spent(evaluations, evaluations)
+        rows = TABLE if way.estimator == "saga" and self.posterior.predictor is None else 1
+        return Spent(evaluations, rows * evaluations + self.wanted.num_chains * steps * OVERHEAD)
 
     def _sizes(self) -> list[int]:
         if self.wanted.batch_size is not None:

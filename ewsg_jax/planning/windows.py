@@ -47,6 +47,8 @@ SETTLED, STILL = 4.0, 1.0
 """Once the metric has settled: the largest factor of a variance, and the largest move of a mean, in sd."""
 BY_CHANCE, FALLS = 8.0, 0.6
 """The factor up to which it may be the chance of few draws, where it no longer falls to this part of the last."""
+FAR = 2.0
+"""Standard deviations that a mean is off its mode, beyond which the normal approximation is not corrected."""
 FIRST_WIDTH = 0.3
 """Of where chains begin around a start that tells no widths."""
 
@@ -139,7 +141,7 @@ def is_far(key: Key, asked: Asked, frame: Frame) -> str:
         return ""
     metric = metric_of(flat, slopes.first, slopes.second, frame.known)
     off = np.abs(metric.covariance @ slopes.mean.mean(0)) / np.sqrt(np.diag(metric.covariance))
-    if metric.ratio <= SETTLED and off.max() <= STILL:
+    if metric.ratio <= SETTLED and off.max() <= FAR:
         return ""
     return f"variances are off by a factor of up to {metric.ratio:.3g}, means by up to {off.max():.2g} sd"
 
