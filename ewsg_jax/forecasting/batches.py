@@ -99,7 +99,7 @@ def estimates(
     return jax.lax.map(of_point, (keys, points, anchors), batch_size=together)
 
 
-def differences(estimator: GradientEstimator, position: Position, points: Array, data: Data) -> Array:
+def differences(estimator: GradientEstimator, position: Position, points: Array, data: Data) -> np.ndarray:
     """Return how two drawn batches differ at each point, shape (points, d): half of its square is the noise of one.
 
     Args:

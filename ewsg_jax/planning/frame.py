@@ -86,11 +86,11 @@ class Frame:
         """Return draws less the center, so many times as wide as the posterior, shape (count, d)."""
         return _places(self.layout, count, len(self.sd), self.factor, width, key)
 
-    def weighed(self, gradients: Array) -> np.ndarray:
+    def weighed(self, gradients: Array | np.ndarray) -> np.ndarray:
         """Return C g in units of the coordinates' standard deviations, of gradients (count, d)."""
         return np.asarray(_turned(self.layout, self.factor, True, gradients), np.float64) / self.sd
 
-    def whitened(self, gradients: Array) -> np.ndarray:
+    def whitened(self, gradients: Array | np.ndarray) -> np.ndarray:
         """Return Lᵀ g, of gradients (count, d)."""
         return np.asarray(_turned(self.layout, self.factor, False, gradients), np.float64)
 
@@ -134,7 +134,7 @@ def _places(layout: Layout, count: int, size: int, factor: Factor, width: Any, k
 
 
 @functools.partial(jax.jit, static_argnums=(0, 2), compiler_options=QUICK)
-def _turned(layout: Layout, factor: Factor, is_back: bool, gradients: Array) -> Array:
+def _turned(layout: Layout, factor: Factor, is_back: bool, gradients: Array | np.ndarray) -> Array:
     """Return Lᵀ g of gradients (count, d); with `is_back` L Lᵀ g."""
     turned = layout.mapped(factor.transposed, gradients)
     return layout.mapped(factor.times, turned) if is_back else turned
