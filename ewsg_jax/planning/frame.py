@@ -136,5 +136,5 @@ def _places(layout: Layout, count: int, size: int, factor: Factor, width: Any, k
 @functools.partial(jax.jit, static_argnums=(0, 2), compiler_options=QUICK)
 def _turned(layout: Layout, factor: Factor, is_back: bool, gradients: Array | np.ndarray) -> Array:
     """Return Lᵀ g of gradients (count, d); with `is_back` L Lᵀ g."""
-    turned = layout.mapped(factor.transposed, gradients)
+    turned = layout.mapped(factor.transposed, jnp.asarray(gradients))
     return layout.mapped(factor.times, turned) if is_back else turned
