@@ -37,8 +37,7 @@ class Plan:
 
     Attributes:
         kernel: what to run, in the units of the position.
-        start: where chains start, a function of a key: wider than the posterior where it is near normal, else among
-            draws of the warm-up.
+        start: where chains start, a function of a key: draws wider than the posterior.
         burn_in: first steps that are not kept.
         autocorrelation_time: steps of a chain that one effective draw takes.
         table: all candidates, the best first, with what each would do and why it lost.

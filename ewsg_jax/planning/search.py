@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import jax
-import jax.numpy as jnp
 
 from ewsg_jax import _random
 from ewsg_jax._kernel import Kernel
@@ -19,7 +18,6 @@ from ewsg_jax.planning.pilot import seconds_of_step
 from ewsg_jax.planning.walls import STEEP, steepest
 from ewsg_jax.planning.ways import Way
 from ewsg_jax.planning.windows import FULL, is_far, warmed
-from ewsg_jax.preparation.start import Among
 from ewsg_jax.rows.gathering import num_rows
 
 NUM_POINTS = 512
@@ -59,7 +57,7 @@ class Search(Asked):
             if far:
                 ended = self.by_trials(for_trials, None, at_mode)
                 ended.notes.insert(0, f"the normal approximation at the mode is no answer: {far}")
-                return ended
+                return self.with_others(ended, at_mode)
         # A check of rows in parts draws them uniformly from each.
         if self.posterior.predictor is not None and num_rows(self.data) > MANY_ROWS and self.parts == 1:
             at_mode = replace(at_mode, rows=at_mode.leverage(self.posterior, self.data))
@@ -77,8 +75,11 @@ class Search(Asked):
             ended = self.by_law(for_places, normal, at_mode, for_trials)
             return replace(ended, doubts=[f"of draws of the normal approximation {normal.outside.in_short}"])
         frame = at_mode.corrected(normal)
-        ended = self.by_law(for_places, normal, frame, for_trials)
-        others = 0 if ended.gaussian is None else elsewhere(self.posterior, frame, self.data)
+        return self.with_others(self.by_law(for_places, normal, frame, for_trials), frame)
+
+    def with_others(self, ended: Ended, frame: Frame) -> Ended:
+        """Return an end with a doubt where there is another mode than that of the frame."""
+        others = elsewhere(self.posterior, frame, self.data)
         if others:
             ended.doubts.append(
                 f"there is another mode: {others} of {NUM_SEARCHES} searches that began some widths away settled "
@@ -155,7 +156,6 @@ class Search(Asked):
         if warm.why_not:
             notes.append(f"the warm-up has not settled: {warm.why_not}")
         frame, places = warm.frame, warm.places(NUM_POINTS)
-        start = Among(jax.tree.map(jnp.asarray, frame.layout.tree(warm.draws)))
         spent = warm.data_passes + (0.0 if normal is None else normal.report.data_passes)
         least, ended, last = 0.0, None, None
         for number, own in enumerate(keys):
@@ -177,11 +177,11 @@ class Search(Asked):
             if choice.best is not None or self.is_restricted:
                 best = self.best(choice)
                 kernel, told = choice.kernel(best), best.time
-            last = self.tried(for_trial, kernel, start, told)
+            last = self.tried(for_trial, kernel, frame.start, told)
             spent += last.data_passes
             ended = Ended(
                 kernel,
-                start,
+                frame.start,
                 burn_in_of(told),
                 max(told, last.time),
                 choice.candidates,
