@@ -213,6 +213,7 @@ class FireflyMonteCarlo(Kernel[P]):
 
     @property
     def sharing(self) -> Sharing:
+        """Whose the memory is."""
         return Sharing("start" if self.center is None else "data")
 
 

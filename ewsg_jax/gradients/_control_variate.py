@@ -40,6 +40,7 @@ class ControlVariate(OfRows[P]):
 
     @property
     def sharing(self) -> Sharing:
+        """Whose the memory is."""
         return Sharing("start" if self.center is None else "data")
 
     def check(self, position: Position, data: Data) -> None:

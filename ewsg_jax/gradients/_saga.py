@@ -72,6 +72,7 @@ class SAGA(OfRows[P]):
 
     @property
     def sharing(self) -> Sharing:
+        """Whose the memory is."""
         return Sharing(limit=self.memory_limit)
 
     def first_table(self, position: Position, data: Data) -> PyTree:

@@ -52,6 +52,7 @@ class Stratified(GradientEstimator[P]):
 
     @property
     def sharing(self) -> Sharing:
+        """Whose the memory is."""
         return Sharing("data")
 
     def check(self, position: Position, data: Data) -> None:

@@ -54,6 +54,7 @@ class Remembering(GradientEstimator[P]):
 
     @property
     def sharing(self) -> Sharing:
+        """Whose the memory is."""
         return sharing_of(self.estimator)._replace(of="chain")
 
     def check(self, position: P, data: Data) -> None:

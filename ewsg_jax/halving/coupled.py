@@ -98,6 +98,7 @@ class Coupled(Kernel[P]):
 
     @property
     def sharing(self) -> Sharing:
+        """Whose the memory is."""
         # Whether chains share that of a start is told by its axes, which are as many as those of one position.
         own = sharing_of(self.whole)
         return own if own.of == "data" else own._replace(of="chain")
