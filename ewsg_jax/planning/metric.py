@@ -1,7 +1,7 @@
-"""The metric of a posterior, from draws and the slopes of the potential there.
+"""The metric of a posterior, from draws and the gradients ∇V there.
 
-Of all normal laws N(c, Σ) the one whose slopes Σ⁻¹(θ − c) are nearest to ∇V at the draws, in the metric Σ (of
-least Fisher divergence), has Σ B Σ = A: A is the covariance of the draws, B that of their slopes, and Σ the
+Of all normal laws N(c, Σ) the one whose gradients Σ⁻¹(θ − c) are nearest to ∇V at the draws, in the metric Σ (of
+least Fisher divergence), has Σ B Σ = A: A is the covariance of the draws, B that of their gradients, and Σ the
 geometric mean of A and B⁻¹ (as in nutpie, Seyboldt, Carlson & Carpenter 2026). Of a normal posterior it is right
 with d + 1 draws from anywhere: what A and B⁻¹ are off by, of chains that have not arrived or that noise makes wide,
 cancels.
@@ -24,7 +24,7 @@ LEAST = 1e-12
 
 
 class Metric(NamedTuple):
-    """What draws and slopes say of a posterior.
+    """What draws and gradients say of a posterior.
 
     Attributes:
         covariance: Σ, shape (d, d), or of low rank above 1,000 numbers.
@@ -48,22 +48,21 @@ def metric_of(draws: np.ndarray, first: np.ndarray, second: np.ndarray, before: 
         before: the metric in whose units a few draws are shrunk to I.
     """
     center = draws.mean(0)
-    moved, slopes = draws - center, (first - first.mean(0), second - second.mean(0))
+    moved, gradients = draws - center, (first - first.mean(0), second - second.mean(0))
     if isinstance(before, LowRank):
-        covariance, ratio = _low_rank(moved, *slopes, before)
+        covariance, ratio = _low_rank(moved, *gradients, before)
     else:
-        covariance, ratio = _dense(moved, *slopes, before)
+        covariance, ratio = _dense(moved, *gradients, before)
     return Metric(covariance, center, ratio)
 
 
-def start_of(slopes: np.ndarray) -> np.ndarray | LowRank:
-    """Return a metric to begin with, of slopes (draws, d): steps of length 1 in it change V by some units."""
-    width = 1 / max(float(np.sqrt(np.mean(slopes**2))), np.finfo(np.float32).tiny)
-    size = slopes.shape[1]
+def start_of(gradients: np.ndarray) -> np.ndarray | LowRank:
+    """Return a metric to begin with: variances of 1 over the size of gradients (draws, d), as in nutpie."""
+    width = 1 / max(float(np.sqrt(np.mean(gradients**2))), np.finfo(np.float32).tiny)
+    size = gradients.shape[1]
     if size <= DENSE:
         return width * np.eye(size)
-    rank = min(RANK, size)
-    return LowRank(np.full(size, width), np.eye(size, rank), np.ones(rank))  # pyright: ignore[reportArgumentType]
+    return LowRank(np.full(size, width), np.eye(size, RANK), np.ones(RANK))  # pyright: ignore[reportArgumentType]
 
 
 def _dense(
@@ -78,13 +77,13 @@ def _dense(
 
 
 def _low_rank(moved: np.ndarray, first: np.ndarray, second: np.ndarray, before: LowRank) -> tuple[LowRank, float]:
-    of_slopes = np.mean(first * second, axis=0)
-    of_slopes = np.maximum(of_slopes, 1e-3 * np.mean((first - second) ** 2, axis=0))
-    of_slopes = np.maximum(of_slopes, LEAST * of_slopes.max())
-    diagonal = np.sqrt(np.maximum(moved.var(0), np.finfo(float).tiny) / of_slopes)
+    of_gradients = np.mean(first * second, axis=0)
+    of_gradients = np.maximum(of_gradients, 1e-3 * np.mean((first - second) ** 2, axis=0))
+    of_gradients = np.maximum(of_gradients, LEAST * of_gradients.max())
+    diagonal = np.sqrt(np.maximum(moved.var(0), np.finfo(float).tiny) / of_gradients)
     unit = np.sqrt(diagonal)
     scaled, (a, b) = moved / unit, (first * unit, second * unit)
-    # The directions in which draws are widest, and those in which slopes are.
+    # The directions in which draws are widest, and those in which gradients are.
     ways = np.concatenate([_widest(scaled), _widest((a + b) / 2)], axis=1)
     basis, _ = np.linalg.qr(ways)
     values, vectors = np.linalg.eigh(_mean(scaled @ basis, a @ basis, b @ basis))
@@ -108,7 +107,7 @@ def _widest(values: np.ndarray) -> np.ndarray:
 
 
 def _mean(draws: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return the geometric mean of the covariance of draws and the inverse of that of slopes, both shrunk alike."""
+    """Return the geometric mean of draws' covariance and the inverse of gradients', both shrunk alike."""
     count, size = draws.shape
     share = SHRUNK * size / (size + count)
     product = first.T @ second / count

@@ -1,8 +1,8 @@
 """Warming up by chains, where the normal approximation at the mode is no answer.
 
 Some chains go ahead in windows by underdamped dynamics, at steps that are stable where they are. The draws of a
-window and the slopes there give the metric of the next (`metric.py`). Windows get longer until the metric no longer
-changes. One program makes all of them.
+window and the gradients there give the metric of the next (`metric.py`). Windows get longer until the metric no
+longer changes. One program makes all of them.
 """
 
 import warnings
@@ -42,7 +42,7 @@ FRICTION, LONGEST = 1.0, 0.5
 STABLE = 0.5
 """Of the largest step that is stable where chains are, the part that is taken."""
 OUTLYING = 5.0
-"""Times as far out, or as steep, as the chain in the middle: a chain that is lost, or has not arrived."""
+"""Times as far out, or as steep, as the chain in the middle: a chain that diverged, or has not arrived."""
 SETTLED, STILL = 4.0, 1.0
 """Once the metric has settled: the largest factor of a variance, and the largest move of a mean, in sd."""
 BY_CHANCE, FALLS = 8.0, 0.6
@@ -58,7 +58,7 @@ class Warmed(NamedTuple):
 
     Attributes:
         frame: the units of the posterior.
-        draws: of the last window, without chains that were lost, shape (draws, d).
+        draws: of the last window, without chains that diverged, shape (draws, d).
         data_passes: of all chains.
         why_not: why it has not settled, in words; empty where it has.
     """
@@ -93,7 +93,7 @@ def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
     thin = max(1, -(-at_once // (2 * kept)))
     made, damping, ratio = Warmed(frame, positions, 0.0, "no window was made"), 1.0, np.inf
     for length, own in zip(LENGTHS, keys, strict=True):
-        for_run, for_slopes = _random.keys_of(own, 2)
+        for_run, for_gradients = _random.keys_of(own, 2)
         samples = _ahead(for_run, asked, made.frame, positions, damping, 2 * kept * thin * length, thin * length)
         if samples is None:
             return made._replace(why_not=f"{made.why_not} (max_passes={asked.max_passes:,.0f})")
@@ -101,21 +101,21 @@ def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
         try:
             found = draws_of(samples, None, samples.num_draws * NUM_CHAINS)
         except ValueError:  # no chain is left, or none moved
-            damping, made = damping / 4, made._replace(why_not="all chains were lost")
+            damping, made = damping / 4, made._replace(why_not="all chains diverged")
             continue
-        slopes = fresh_gradients(for_slopes, asked.posterior, found, asked.data, ROWS, "random", 1.0)
-        made = made._replace(data_passes=made.data_passes + slopes.data_passes)
-        inside = _inside(found, slopes, made.frame)
+        fresh = fresh_gradients(for_gradients, asked.posterior, found, asked.data, ROWS, "random", 1.0)
+        made = made._replace(data_passes=made.data_passes + fresh.data_passes)
+        inside = _inside(found, fresh, made.frame)
         if not inside.any():
-            damping, made = damping / 4, made._replace(why_not="no chain has a slope")
+            damping, made = damping / 4, made._replace(why_not="no chain has a finite gradient")
             continue
         lost = NUM_CHAINS - int(inside.sum())
         damping = damping / 2 if lost else min(1.0, 1.5 * damping)
-        # Chains that were lost begin anew where others are.
+        # Chains that diverged start again where others are.
         positions = np.resize(found.values[inside, -1], positions.shape)
         rows = np.repeat(inside, found.values.shape[1])
-        first, draws = slopes.first[rows], found.flat[rows]
-        second = first if slopes.first is slopes.second else slopes.second[rows]
+        first, draws = fresh.first[rows], found.flat[rows]
+        second = first if fresh.first is fresh.second else fresh.second[rows]
         metric = metric_of(draws, first, second, made.frame.known)
         moved = float(np.max(np.abs(metric.center - vector(made.frame.center)) / made.frame.sd))
         frame = Frame.at(asked.mode, made.frame.layout.tree(metric.center), metric.covariance, of_chains=True)
@@ -133,14 +133,14 @@ def is_far(key: Key, asked: Asked, frame: Frame) -> str:
 
     A first look at some draws, which costs little: whether that law is an answer is told by `gaussian.py`.
     """
-    for_draws, for_slopes = _random.keys_of(key, 2)
+    for_draws, for_gradients = _random.keys_of(key, 2)
     count = NUM_CHAINS * _num_kept(len(frame.sd))
     flat = vector(frame.center) + np.asarray(frame.places(for_draws, count, 1.0), np.float64)
-    slopes = _slopes(for_slopes, asked, frame, flat)
-    if isinstance(frame.known, LowRank) or not slopes.is_finite:
+    fresh = _gradients_at(for_gradients, asked, frame, flat)
+    if isinstance(frame.known, LowRank) or not fresh.is_finite:
         return ""
-    metric = metric_of(flat, slopes.first, slopes.second, frame.known)
-    off = np.abs(metric.covariance @ slopes.mean.mean(0)) / np.sqrt(np.diag(metric.covariance))
+    metric = metric_of(flat, fresh.first, fresh.second, frame.known)
+    off = np.abs(metric.covariance @ fresh.mean.mean(0)) / np.sqrt(np.diag(metric.covariance))
     if metric.ratio <= SETTLED and off.max() <= FAR:
         return ""
     return f"variances are off by a factor of up to {metric.ratio:.3g}, means by up to {off.max():.2g} sd"
@@ -158,7 +158,7 @@ def _ahead(
     if made.evaluations(asked.data).of_steps(0, num_steps) > n * asked.max_passes:
         return None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of chains that are lost
+        warnings.simplefilter("ignore", RuntimeWarning)  # of chains that diverge
         return sample(
             key,
             made,
@@ -177,7 +177,7 @@ def _ahead(
 def _why_not(ratio: float, limit: float, moved: float, lost: int) -> str:
     """Return why a window is not the last, in words; empty where it may be."""
     if lost:
-        return f"{lost} of {NUM_CHAINS} chains were lost, or have not arrived"
+        return f"{lost} of {NUM_CHAINS} chains diverged, or have not arrived"
     if ratio > limit:
         return f"a variance still changed by a factor of {ratio:.3g}"
     if moved > STILL:
@@ -186,18 +186,18 @@ def _why_not(ratio: float, limit: float, moved: float, lost: int) -> str:
 
 
 def _begun(asked: Asked, key: Key) -> tuple[Frame, np.ndarray]:
-    """Return the units of the slopes where the search for a mode began, and positions around there."""
-    for_normal, for_slopes = _random.keys_of(key, 2)
+    """Return the units of the gradients where the search for a mode began, and positions around there."""
+    for_normal, for_gradients = _random.keys_of(key, 2)
     at = vector(asked.begin)
     normal = np.asarray(jax.random.normal(for_normal, (NUM_CHAINS, len(at))), np.float64)
     positions = at + FIRST_WIDTH * normal
     ones = np.ones_like(positions)
     here = Frame.at(asked.mode, asked.begin, start_of(ones))
-    slopes = _slopes(for_slopes, asked, here, positions).mean
-    finite = np.isfinite(slopes).all(1)
+    found = _gradients_at(for_gradients, asked, here, positions).mean
+    finite = np.isfinite(found).all(1)
     if not finite.any():
         return here, positions
-    return Frame.at(asked.mode, asked.begin, start_of(slopes[finite])), np.resize(positions[finite], ones.shape)
+    return Frame.at(asked.mode, asked.begin, start_of(found[finite])), np.resize(positions[finite], ones.shape)
 
 
 def _num_kept(size: int) -> int:
@@ -206,8 +206,8 @@ def _num_kept(size: int) -> int:
     return int(np.clip(MOST_NUMBERS // (NUM_CHAINS * size), 8, kept))
 
 
-def _slopes(key: Key, asked: Asked, frame: Frame, flat: np.ndarray) -> Fresh:
-    """Return the slopes at places, shape (draws, d)."""
+def _gradients_at(key: Key, asked: Asked, frame: Frame, flat: np.ndarray) -> Fresh:
+    """Return the gradients at places, shape (draws, d)."""
     values = flat.reshape(NUM_CHAINS, -1, flat.shape[1])
     chains, kept = np.arange(NUM_CHAINS), np.arange(values.shape[1])
     draws = Draws(values, frame.layout, (), 0, len(kept), chains, kept, shared=False)
@@ -221,10 +221,10 @@ def _estimator(asked: Asked, frame: Frame) -> GradientEstimator:
     return gradients.control_variate(asked.posterior, batch_size=size, center=frame.center)
 
 
-def _inside(draws: Draws, slopes: Fresh, frame: Frame) -> np.ndarray:
-    """Return which of all chains are neither far out nor on a slope, as the others go, shape (chains,)."""
+def _inside(draws: Draws, fresh: Fresh, frame: Frame) -> np.ndarray:
+    """Return which chains are neither far out nor where gradients are large, beside the others, shape (chains,)."""
     moved = frame.unit(draws.flat - np.median(draws.flat, axis=0))
-    steep = frame.whitened(jnp.asarray(slopes.mean, jnp.float32))
+    steep = frame.whitened(jnp.asarray(fresh.mean, jnp.float32))
     inside = np.ones(len(draws.values), bool)
     for each in (moved, steep):
         with np.errstate(all="ignore"):
