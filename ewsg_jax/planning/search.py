@@ -155,6 +155,12 @@ class Search(Asked):
         notes = ["the posterior is not near normal: chosen by trials, in units that chains met"]
         if warm.why_not:
             notes.append(f"the warm-up has not settled: {warm.why_not}")
+        if warm.is_curved:
+            notes.append(
+                f"a variance still changed by a factor of {warm.ratio:.3g} from one window to the next: no metric "
+                "fits where parameters scale each other. Effects of groups with many rows are better centred, "
+                "those of groups with few rows non-centred"
+            )
         frame, places = warm.frame, warm.places(NUM_POINTS)
         spent = warm.data_passes + (0.0 if normal is None else normal.report.data_passes)
         least, ended, last = 0.0, None, None

@@ -33,8 +33,9 @@ LENGTHS = (1, 1, 2, 3, 4, 6, 8, 12, 16, 24)
 """Of windows, in those of the first."""
 FEWEST_DRAWS, MOST_NUMBERS = 32, 2**23
 """Draws of a chain that a window keeps, at least, and numbers of all that it keeps, at most."""
-FULL = 100_000
-"""Rows up to which a step takes all of them: what a batch is worth is not known far from where it is centred."""
+FULL, MOST_FULL = 100_000, 1_000_000
+"""Rows up to which every step takes all of them; and up to which it does while the metric changes by much: what a
+batch is worth is not known far from where it is centred."""
 ROWS = 1_024
 """Of a batch, where there are more."""
 FRICTION, LONGEST = 1.0, 0.5
@@ -45,8 +46,11 @@ OUTLYING = 5.0
 """Times as far out, or as steep, as the chain in the middle: a chain that diverged, or has not arrived."""
 SETTLED, STILL = 4.0, 1.0
 """Once the metric has settled: the largest factor of a variance, and the largest move of a mean, in sd."""
-BY_CHANCE, FALLS = 8.0, 0.6
-"""The factor up to which it may be the chance of few draws, where it no longer falls to this part of the last."""
+FALLS = 0.6
+"""The part of the last factor to which it falls where longer windows help. Where it does not, draws are too few for
+their dimension, or no metric fits: the posterior is curved."""
+NEAR = 8.0
+"""The factor below which batches are centred near enough."""
 FAR = 2.0
 """Standard deviations that a mean is off its mode, beyond which the normal approximation is not corrected."""
 FIRST_WIDTH = 0.3
@@ -61,12 +65,19 @@ class Warmed(NamedTuple):
         draws: of the last window, without chains that diverged, shape (draws, d).
         data_passes: of all chains.
         why_not: why it has not settled, in words; empty where it has.
+        ratio: the largest factor by which the last window changed a variance.
     """
 
     frame: Frame
     draws: np.ndarray
     data_passes: float
     why_not: str
+    ratio: float = np.inf
+
+    @property
+    def is_curved(self) -> bool:
+        """Whether no metric fits well, for all that longer windows would do."""
+        return not self.why_not and self.ratio > SETTLED
 
     def places(self, count: int) -> Array:
         """Return some draws less the center, shape (count or fewer, d)."""
@@ -91,10 +102,12 @@ def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
     # No shorter than what a run does at once, so that one program makes windows of every length.
     at_once = min(MOST_STEPS_PER_BLOCK, WORK_PER_BLOCK // (size * num_rows(asked.data)))
     thin = max(1, -(-at_once // (2 * kept)))
-    made, damping, ratio = Warmed(frame, positions, 0.0, "no window was made"), 1.0, np.inf
+    made, damping = Warmed(frame, positions, 0.0, "no window was made"), 1.0
     for length, own in zip(LENGTHS, keys, strict=True):
         for_run, for_gradients = _random.keys_of(own, 2)
-        samples = _ahead(for_run, asked, made.frame, positions, damping, 2 * kept * thin * length, thin * length)
+        estimator = _estimator(asked, made.frame, made.ratio <= NEAR)
+        steps = 2 * kept * thin * length
+        samples = _ahead(for_run, asked, estimator, made.frame, positions, damping, steps, thin * length)
         if samples is None:
             return made._replace(why_not=f"{made.why_not} (max_passes={asked.max_passes:,.0f})")
         made = made._replace(data_passes=made.data_passes + NUM_CHAINS * samples.data_passes)
@@ -119,10 +132,10 @@ def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
         metric = metric_of(draws, first, second, made.frame.known)
         moved = float(np.max(np.abs(metric.center - vector(made.frame.center)) / made.frame.sd))
         frame = Frame.at(asked.mode, made.frame.layout.tree(metric.center), metric.covariance, of_chains=True)
-        limit, ratio = BY_CHANCE if metric.ratio > FALLS * ratio else SETTLED, metric.ratio
+        limit = SETTLED if metric.ratio <= FALLS * made.ratio else np.inf
         # The first windows are too short to tell.
-        why_not = _why_not(ratio, limit, moved, lost) or ("" if length > 1 else "its windows were short")
-        made = Warmed(frame, draws, made.data_passes, why_not)
+        why_not = _why_not(metric.ratio, limit, moved, lost) or ("" if length > 1 else "its windows were short")
+        made = Warmed(frame, draws, made.data_passes, why_not, metric.ratio)
         if not why_not:
             break
     return made
@@ -147,14 +160,21 @@ def is_far(key: Key, asked: Asked, frame: Frame) -> str:
 
 
 def _ahead(
-    key: Key, asked: Asked, frame: Frame, positions: np.ndarray, damping: float, num_steps: int, thin: int
+    key: Key,
+    asked: Asked,
+    estimator: GradientEstimator,
+    frame: Frame,
+    positions: np.ndarray,
+    damping: float,
+    num_steps: int,
+    thin: int,
 ) -> Samples | None:
     """Return the second half of a window; None where it would take more passes than are allowed."""
     off = jnp.asarray(positions - vector(frame.center), jnp.float32)
     wall = steepest(asked.posterior, frame, off, asked.data).curvature
     step_size = damping * min(LONGEST, 2 * STABLE / max(wall, np.finfo(np.float32).tiny) ** 0.5)
     moves = dynamics.splitting(step_size, friction=FRICTION, inverse_mass=frame.inverse_mass)
-    made, n = kernel(moves, _estimator(asked, frame)), num_rows(asked.data)
+    made, n = kernel(moves, estimator), num_rows(asked.data)
     if made.evaluations(asked.data).of_steps(0, num_steps) > n * asked.max_passes:
         return None
     with warnings.catch_warnings():
@@ -214,8 +234,9 @@ def _gradients_at(key: Key, asked: Asked, frame: Frame, flat: np.ndarray) -> Fre
     return fresh_gradients(key, asked.posterior, draws, asked.data, ROWS, "random", 1.0)
 
 
-def _estimator(asked: Asked, frame: Frame) -> GradientEstimator:
-    if num_rows(asked.data) <= FULL:
+def _estimator(asked: Asked, frame: Frame, is_near: bool) -> GradientEstimator:
+    """Return what windows step by; of likelihoods that are log-concave batches serve from the mode on."""
+    if num_rows(asked.data) <= (FULL if is_near or asked.posterior.log_concave else MOST_FULL):
         return gradients.full(asked.posterior)
     size = asked.wanted.batch_size or ROWS // asked.parts * asked.parts
     return gradients.control_variate(asked.posterior, batch_size=size, center=frame.center)
