@@ -32,6 +32,14 @@ class LowRank(NamedTuple):
     values: Array
 
 
+def variances(covariance: np.ndarray | LowRank) -> np.ndarray:
+    """Return the diagonal of a covariance, shape (d,), float64, on the host."""
+    if not isinstance(covariance, LowRank):
+        return np.diag(covariance)
+    diagonal, basis, values = (np.asarray(part, np.float64) for part in covariance)
+    return diagonal * (1 + basis**2 @ (values - 1))
+
+
 @module
 class Factor(Part, abc.ABC):
     """L, as what it does to a tree shaped like the position."""

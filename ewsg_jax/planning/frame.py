@@ -10,9 +10,8 @@ import numpy as np
 
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.compiling import QUICK
-from ewsg_jax.factors import Factor, LowRank, factor_of
+from ewsg_jax.factors import Factor, LowRank, factor_of, variances
 from ewsg_jax.planning.gaussian import Gaussian
-from ewsg_jax.planning.metric import variances
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import Layout, vector

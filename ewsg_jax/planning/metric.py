@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ewsg_jax.factors import LowRank
+from ewsg_jax.factors import LowRank, variances
 
 DENSE = 1_000
 """Numbers of a position up to which the metric is a matrix."""
@@ -91,14 +91,6 @@ def _low_rank(moved: np.ndarray, first: np.ndarray, second: np.ndarray, before: 
     made = LowRank(diagonal, basis @ vectors[:, kept], values[kept])  # pyright: ignore[reportArgumentType]
     change = variances(made) / variances(before)
     return made, float(max(change.max(), 1 / change.min()))
-
-
-def variances(covariance: np.ndarray | LowRank) -> np.ndarray:
-    """Return the diagonal of a covariance, shape (d,)."""
-    if not isinstance(covariance, LowRank):
-        return np.diag(covariance)
-    diagonal, basis, values = (np.asarray(part, np.float64) for part in covariance)
-    return diagonal * (1 + basis**2 @ (values - 1))
 
 
 def _widest(values: np.ndarray) -> np.ndarray:

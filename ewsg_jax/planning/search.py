@@ -163,7 +163,7 @@ class Search(Asked):
             )
         frame, places = warm.frame, warm.places(NUM_POINTS)
         spent = warm.data_passes + (0.0 if normal is None else normal.report.data_passes)
-        least, ended, last = 0.0, None, None
+        least, ended = 0.0, None
         for number, own in enumerate(keys):
             for_trial, for_steps = _random.keys_of(own, 2)
             wall = steepest(self.posterior, frame, places, self.data)
@@ -171,16 +171,18 @@ class Search(Asked):
                 names = "" if normal is None else ", ".join(normal.report.names[k] for k in wall.coordinates)
                 along = f", along {names}" if names else ""
                 notes.append(f"a wall: the curvature reaches {wall.curvature:.3g} times the posterior's{along}")
+            steep = max(least, wall.curvature)
             strict = replace(self.wanted, tolerance=self.wanted.tolerance / 2**number, careful=CAREFUL)
             with self.timed("candidates"):
-                choice = self.choice(for_steps, frame, places, max(least, wall.curvature), strict)
+                choice = self.choice(for_steps, frame, places, steep, strict)
             if choice.best is None and ended is not None:
                 notes.append(
                     "nothing is foretold to be right at half of that error: the last trial is the nearest to it"
                 )
                 break
-            kernel, told = self.careful(frame, max(least, wall.curvature))
-            if choice.best is not None or self.is_restricted:
+            if choice.best is None and not self.is_restricted:
+                kernel, told = self.careful(frame, steep)
+            else:
                 best = self.best(choice)
                 kernel, told = choice.kernel(best), best.time
             last = self.tried(for_trial, kernel, frame.start, told)
@@ -200,7 +202,7 @@ class Search(Asked):
             if not last.is_wrong or last.is_outside:
                 break
             # Half the step, and half of the error that is told: what is told is of a normal law.
-            least = 4 * max(least, wall.curvature)
+            least = 4 * steep
             if last.report is not None and not last.is_short:
                 places = last.places(NUM_POINTS, frame.center)
         else:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax._types import Array, P
-from ewsg_jax.factors import LowRank
+from ewsg_jax.factors import LowRank, variances
 from ewsg_jax.preparation.curvature import Curvature
 from ewsg_jax.preparation.programs import Layout
 from ewsg_jax.preparation.spectrum import CurvatureOfMany
@@ -73,11 +73,7 @@ class Mode(NamedTuple, Generic[P]):
         Raises:
             ValueError: as `covariance`.
         """
-        found = self.covariance
-        if isinstance(found, LowRank):
-            diagonal, basis, values = (np.asarray(part, np.float64) for part in found)
-            return self._tree(np.sqrt(diagonal * (1 + basis**2 @ (values - 1))))
-        return self._tree(np.sqrt(np.diag(found)))
+        return self._tree(np.sqrt(variances(self.covariance)))
 
     @property
     def inverse_mass(self) -> Array | LowRank:

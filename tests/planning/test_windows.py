@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.factors import LowRank
+from ewsg_jax.factors import LowRank, variances
 from ewsg_jax.planning.candidate import Wanted
 from ewsg_jax.planning.frame import Frame
-from ewsg_jax.planning.metric import RANK, metric_of, start_of, variances
+from ewsg_jax.planning.metric import RANK, metric_of, start_of
 from ewsg_jax.planning.search import Search
 from ewsg_jax.planning.ways import ways
 from ewsg_jax.planning.windows import NUM_CHAINS, is_far, warmed
