@@ -11,10 +11,11 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.factors import LowRank, variances
 from ewsg_jax.planning.candidate import Wanted
+from ewsg_jax.planning.choice import Choice
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.metric import RANK, metric_of, start_of
 from ewsg_jax.planning.search import Search
-from ewsg_jax.planning.ways import ways
+from ewsg_jax.planning.ways import Way, ways
 from ewsg_jax.planning.windows import NUM_CHAINS, is_far, warmed
 
 KEY = jax.random.key(0)
@@ -80,6 +81,35 @@ def test_many_numbers_have_a_metric_of_low_rank():
     told = in_units @ in_units.T + (in_units @ found.basis * (found.values - 1)) @ (in_units @ found.basis).T
     assert told[0, 0] > 10
     assert told[1, 1] < 0.1
+
+
+def test_units_of_low_rank_are_those_of_its_matrix():
+    """Its diagonal, and L⁻¹ v, which the kernel's own factor takes back."""
+    rng = np.random.default_rng(2)
+    basis, _ = np.linalg.qr(rng.normal(size=(7, 2)))
+    diagonal, values = np.exp(rng.normal(size=7)), np.array([9.0, 0.25])
+    low = LowRank(jnp.asarray(diagonal), jnp.asarray(basis), jnp.asarray(values))
+    unit = np.sqrt(np.diag(diagonal))
+    matrix = unit @ (np.eye(7) + (basis * (values - 1)) @ basis.T) @ unit
+    np.testing.assert_allclose(variances(low), np.diag(matrix), rtol=1e-5)
+    np.testing.assert_allclose(variances(matrix), np.diag(matrix))
+    frame = Frame(jnp.zeros(7), low, mode=None)
+    differences = rng.normal(size=(3, 7))
+    back = [frame.factor.times(jnp.asarray(each, jnp.float32)) for each in frame.unit(differences)]
+    np.testing.assert_allclose(np.stack(back), differences, rtol=1e-4, atol=1e-5)
+
+
+def test_a_table_of_whole_gradients_costs_more_than_its_rows():
+    """SAGA's of a model that is not of linear predictors: a row counts four times, beside 64 rows a step."""
+    rows = jnp.asarray(np.random.default_rng(3).normal(size=(400, 2)), jnp.float32)
+    posterior = ewsg.Posterior(lambda w, x: -0.5 * jnp.sum((x - w) ** 2), lambda w: 0.0)
+    asked = search(posterior, jnp.zeros(2), rows)
+    frame = Frame.at_mode(asked.mode)
+    choice = Choice(posterior, frame, rows, frame.places(KEY, 64, 1.0), asked.ways, 1.0, asked.wanted)
+    law = choice._laws("splitting")[0]
+    saga, uniform = (choice._spent(Way("splitting", name, "random"), 8, law) for name in ("saga", "uniform"))
+    # Of the same steps: what they cost beside their rows is the same.
+    assert saga.rows - 4 * saga.evaluations == uniform.rows - uniform.evaluations > 0
 
 
 class Groups(NamedTuple):
