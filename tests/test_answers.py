@@ -130,6 +130,8 @@ def test_the_page_has_the_stored_numbers():
     result = json.loads((record.RESULTS / "answers.json").read_text())
     text = page.PAGE.read_text()
     assert page.page(text, result) == text, "run python -m benchmarks.answers --draw: the page is out of date"
+    text = page.README.read_text()
+    assert page.readme(text, result) == text, "run python -m benchmarks.answers --draw: README.md is out of date"
 
 
 @pytest.mark.full

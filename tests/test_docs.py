@@ -60,7 +60,7 @@ def test_numbers_take_their_place_and_nothing_else():
 
 def test_readme_examples_run():
     names = run_blocks(ROOT / "README.md")
-    samples = names["samples"]
+    samples = names["mine"]
     assert samples.position.shape == (100, 400, 2)
     # The posterior is N(Σx/(n + 1), I/(n + 1)).
     rows = np.asarray(names["data"], float)

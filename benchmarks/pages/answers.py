@@ -1,6 +1,6 @@
-"""Draw `docs/answers.png` and write the table of `docs/plan.md` of what `benchmarks/answers.py` stored.
+"""Draw `docs/answers.png` and write the tables of `benchmarks/answers.py` in `docs/plan.md` and README.md.
 
-`python -m benchmarks.answers --draw` makes both.
+`python -m benchmarks.answers --draw` makes them.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from benchmarks.pages import figures
 from benchmarks.pages.generated import as_table, renewed
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE, PICTURE = DOCS / "plan.md", DOCS / "answers.png"
+PAGE, PICTURE, README = DOCS / "plan.md", DOCS / "answers.png", DOCS.parent / "README.md"
 STYLES = {
     "laplace": ("o", "#0072B2"),
     "laplace, corrected": ("s", "#0072B2"),
@@ -89,6 +89,24 @@ def times(result: dict[str, Any]) -> str:
     return f"{as_table(heads, rows)}\n| median | | | | {_times(float(np.median(fewest)))} |"
 
 
+def summary(result: dict[str, Any]) -> str:
+    """Return the README's table: "plan and sample" beside the faster NUTS, each with its cost and its worst sd."""
+    heads = ["data", "`plan` and `sample`", "worst sd", "NUTS", "worst sd"]
+    rows = []
+    for case in compared(result):
+        cells = result["cases"][case]
+        nuts = [cell for name, cell in cells.items() if " NUTS" in name and _is_answer(cell)]
+        found = [cells[OURS], *sorted(nuts, key=costs)[:1]]
+        told = [text for cell in found for text in (_cost(cell), f"{100 * cell['worst_sd']:.1f} %")]
+        rows.append([CASES[case].title, *told])
+    return as_table(heads, rows)
+
+
+def _cost(cell: dict[str, Any]) -> str:
+    seconds, passes = costs(cell)
+    return f"{seconds:,.0f} s, {passes:,.0f} passes"
+
+
 def _is_answer(cell: dict[str, Any]) -> bool:
     return max(cell.get("worst_mean", np.inf), cell.get("worst_sd", np.inf)) < USABLE
 
@@ -150,7 +168,13 @@ def page(text: str, result: dict[str, Any]) -> str:
     return text
 
 
+def readme(text: str, result: dict[str, Any]) -> str:
+    """Return the README's text with the table of this result."""
+    return renewed(text, "answers", "benchmarks/answers.py", summary(result))
+
+
 def write(result: dict[str, Any]) -> None:
     """Write the tables, and the picture with few colours and its description inside."""
     PAGE.write_text(page(PAGE.read_text(), result))
+    README.write_text(readme(README.read_text(), result))
     figures.write(draw(result), PICTURE, caption(result))
