@@ -71,7 +71,7 @@ from ewsg_jax.stacking import stack_data as stack_data
 from ewsg_jax.streams import Stream as Stream
 from ewsg_jax.streams import stream as stream
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _ROOMS = ("bijectors", "bounds", "datasets", "diagnostics", "dynamics", "gradients", "models", "rows")
 
