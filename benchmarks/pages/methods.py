@@ -19,9 +19,7 @@ def table() -> str:
     rows = []
     for name, m in ewsg.METHODS.items():
         dynamics = ", ".join(f"`{d}`" for d in m.dynamics)
-        rows.append(
-            [f"`{name}`", m.title, dynamics, f"`{m.estimator}`", m.bias, m.evaluations, m.memory, m.source]
-        )
+        rows.append([f"`{name}`", m.title, dynamics, f"`{m.estimator}`", m.bias, m.evaluations, m.memory, m.source])
     return as_table(heads, rows)
 
 
