@@ -360,7 +360,7 @@ def _content_of(value: jax.Array) -> bytes:
         if plain.nbytes > MOST_BYTES:
             return _number()
         own = np.ascontiguousarray(np.asarray(plain)).reshape(-1).view(np.uint8)
-        head = f"{value.dtype} {value.weak_type} {value.shape}".encode()
+        head = f"{value.dtype} {plain.weak_type} {value.shape}".encode()
         return head + hashlib.blake2b(own.data, digest_size=16).digest()
 
     return _remembered(value, content)

@@ -94,6 +94,13 @@ def of_partial():
     return log, functools.partial(own.__setitem__, "scale")
 
 
+def test_a_function_may_hold_a_typed_key():
+    """As the state of a network with dropout does."""
+    key = jax.random.key(3)
+    held = one_step(lambda position, datum: -0.5 * ((datum - position) / (1.0 if key.ndim == 0 else 2.0)) ** 2)
+    np.testing.assert_array_equal(held.position, right(1.0))
+
+
 class Model:
     """A model with a method for its likelihood."""
 
