@@ -10,6 +10,7 @@ sizes, which must agree (`--references` makes them, some minutes each). `--draw`
 
 import argparse
 import contextlib
+import functools
 import importlib.metadata
 import json
 import subprocess
@@ -21,8 +22,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
-from benchmarks import answers_importance, answers_judged, answers_nuts, answers_ours, answers_sgmcmc, record
+from benchmarks import (
+    answers_estimated,
+    answers_importance,
+    answers_judged,
+    answers_nuts,
+    answers_ours,
+    answers_sgmcmc,
+    record,
+)
+from benchmarks.answers_case import Case, Data, Grouped, Regression
 from benchmarks.answers_cases import CASES
 from benchmarks.answers_ours import Answer
 from benchmarks.timing import load_average, machine
@@ -42,25 +53,45 @@ class Way(NamedTuple):
     Attributes:
         work: of a case, its data and the seconds there are for a peer.
         needs: a package.
+        suits: whether it can answer a case.
     """
 
     work: Callable[..., dict[str, Answer]]
     needs: str | None = None
+    suits: Callable[[Case], bool] = lambda case: True
+
+
+def _of_regressions(case: Case) -> bool:
+    return isinstance(case, Regression)
+
+
+def _of_models(case: Case) -> bool:
+    return not isinstance(case, Regression)
+
+
+def _numpyro(case: Case, data: Data, limit: float, num_chains: int = 1) -> dict[str, Answer]:
+    """NumPyro's NUTS: eight chains of a regression, of a model so many, or estimated of very many rows."""
+    if isinstance(case, Regression):
+        return answers_nuts.numpyro_nuts(case, data, limit)
+    if isinstance(case, Grouped) and case.pilot is not None:
+        return answers_estimated.estimated(case, data, num_chains)
+    return answers_nuts.numpyro_as_it_comes(case, data, limit, num_chains)
 
 
 WAYS = {
-    "laplace": Way(answers_ours.laplace),
+    "laplace": Way(answers_ours.laplace, None, _of_regressions),
     "plan": Way(answers_ours.planned),
-    "full": Way(answers_ours.full),
-    "psis": Way(answers_importance.at_mode, "arviz-stats"),
-    "pathfinder": Way(answers_importance.pathfinder, "blackjax"),
-    "blackjax_at_mode": Way(answers_nuts.blackjax_nuts_at_mode, "blackjax"),
-    "numpyro_at_mode": Way(answers_nuts.numpyro_nuts_at_mode, "numpyro"),
-    "hmcecs": Way(answers_nuts.hmcecs, "numpyro"),
-    "sgld": Way(answers_sgmcmc.sgld, "blackjax"),
-    "sghmc": Way(answers_sgmcmc.sghmc, "blackjax"),
-    "blackjax": Way(answers_nuts.blackjax_nuts, "blackjax"),
-    "numpyro": Way(answers_nuts.numpyro_nuts, "numpyro"),
+    "full": Way(answers_ours.full, None, _of_regressions),
+    "psis": Way(answers_importance.at_mode, "arviz-stats", _of_regressions),
+    "pathfinder": Way(answers_importance.pathfinder, "blackjax", _of_regressions),
+    "blackjax_at_mode": Way(answers_nuts.blackjax_nuts_at_mode, "blackjax", _of_regressions),
+    "numpyro_at_mode": Way(answers_nuts.numpyro_nuts_at_mode, "numpyro", _of_regressions),
+    "hmcecs": Way(answers_nuts.hmcecs, "numpyro", _of_regressions),
+    "sgld": Way(answers_sgmcmc.sgld, "blackjax", _of_regressions),
+    "sghmc": Way(answers_sgmcmc.sghmc, "blackjax", _of_regressions),
+    "blackjax": Way(answers_nuts.blackjax_nuts, "blackjax", _of_regressions),
+    "numpyro": Way(_numpyro, "numpyro"),
+    "numpyro_four": Way(functools.partial(_numpyro, num_chains=4), "numpyro", _of_models),
 }
 
 
@@ -81,7 +112,7 @@ def versions() -> dict[str, str]:
 
 def work(case: str, answer: str, limit: float, out: Path) -> None:
     """Work an answer out, in this process."""
-    data = jax.block_until_ready(CASES[case].load())
+    data = jax.block_until_ready(jax.tree.map(jnp.asarray, CASES[case].load()))
     wall, cpu = time.perf_counter(), time.process_time()
     found = WAYS[answer].work(CASES[case], data, limit)
     cores = (time.process_time() - cpu) / (time.perf_counter() - wall)
@@ -122,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         result["cases"] = json.loads(asked.out.read_text())["cases"]
     failed = 0
     for case in () if asked.draw else asked.cases:
-        for answer in asked.answers:
+        for answer in (each for each in asked.answers if WAYS[each].suits(CASES[case])):
             with tempfile.TemporaryDirectory() as folder:
                 worker = Path(folder) / "answer.json"
                 command = [sys.executable, "-m", "benchmarks.answers", "--cases", case, "--answers", answer]

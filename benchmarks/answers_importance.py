@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.answers_cases import Case
-from benchmarks.answers_ours import Answer, Clock, Data, mode_of
-from benchmarks.answers_peers import library, log_density
+from benchmarks.answers_case import Data, Regression
+from benchmarks.answers_ours import Answer, Clock, mode_of
+from benchmarks.answers_peers import library
 from benchmarks.by_importance import log_likelihoods, weighted_moments
 from ewsg_jax.sampling.coordinates import array_statistics
 
@@ -18,7 +18,7 @@ LONG_MEMORY = {"maxcor": 20, "ftol": 1e-8}
 
 
 def _weighted(
-    case: Case, data: Data, draws: np.ndarray, log_drawn: np.ndarray
+    case: Regression, data: Data, draws: np.ndarray, log_drawn: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, str]:
     """Return the moments by smoothed weights, of the full likelihood at all draws, and what is said of them."""
     likelihoods = log_likelihoods(draws, np.asarray(data["x"]), np.asarray(data["y"]), is_linear=case.is_linear)
@@ -31,7 +31,7 @@ def _weighted(
     return *weighted_moments(draws, share), says
 
 
-def at_mode(case: Case, data: Data, limit: float) -> dict[str, Answer]:
+def at_mode(case: Regression, data: Data, limit: float) -> dict[str, Answer]:
     """The normal approximation at the mode, its draws weighted."""
     clock = Clock()
     mode = mode_of(case, data)
@@ -44,17 +44,16 @@ def at_mode(case: Case, data: Data, limit: float) -> dict[str, Answer]:
     return {"laplace, PSIS": Answer(mean, sd, mode.data_passes + NUM_DRAWS, clock.parts, says)}
 
 
-def pathfinder(case: Case, data: Data, limit: float) -> dict[str, Answer]:
+def pathfinder(case: Regression, data: Data, limit: float) -> dict[str, Answer]:
     """BlackJAX's Pathfinder from zero, its draws weighted."""
     paths = library("blackjax.vi.pathfinder")
     clock = Clock()
-    density = log_density(case)
 
     @jax.jit
     def find(key: jax.Array, start: jax.Array, data: Data) -> tuple[jax.Array, jax.Array, jax.Array]:
         for_path, for_draws = jax.random.split(key)
         best, info = paths.approximate(
-            for_path, lambda x: density(x, data), start, ELBO_DRAWS, maxiter=ITERATIONS, **LONG_MEMORY
+            for_path, lambda x: case.log_density(x, data), start, ELBO_DRAWS, maxiter=ITERATIONS, **LONG_MEMORY
         )
         draws, log_drawn = paths.sample(for_draws, best, NUM_DRAWS)
         return draws, log_drawn, jnp.isfinite(info.path.elbo).sum()

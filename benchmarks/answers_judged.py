@@ -9,8 +9,10 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks import record
-from benchmarks.answers_cases import CASES, OUTLYING, Case
-from benchmarks.answers_ours import NUM_CHAINS, Data, mode_of, moments, normal_draws
+from benchmarks.answers_case import Data, Regression
+from benchmarks.answers_cases import CASES, OUTLYING
+from benchmarks.answers_long import reference as long_reference
+from benchmarks.answers_ours import NUM_CHAINS, mode_of, moments, normal_draws
 from benchmarks.by_importance import log_likelihoods, weighted_moments
 from ewsg_jax import dynamics, gradients
 
@@ -19,8 +21,8 @@ WEIGHTED = 100_000
 REFERENCES = record.RESULTS / "answers_references.json"
 
 
-def reference(case: Case, data: Data) -> dict[str, Any]:
-    """Return the moments of a posterior: of a linear regression exactly, else of a long run or by importance.
+def reference(case: Regression, data: Data) -> dict[str, Any]:
+    """Return the moments of a regression: of a linear one exactly, else of a long run or by importance.
 
     How far those of a run at twice the step, or of two halves of the draws, are apart is told beside.
     """
@@ -32,7 +34,7 @@ def reference(case: Case, data: Data) -> dict[str, Any]:
     if case.has_outliers:
         return _beyond_walls(case, data)
     mode = mode_of(case, data)
-    corrected = ewsg.check(jax.random.key(5), normal_draws(mode), case.model, data).corrected
+    corrected = ewsg.check(jax.random.key(5), normal_draws(mode), case.posterior, data).corrected
     center = mode.position if corrected is None else corrected.mean
     law = ewsg.rows.leverage(data["x"], np.asarray(mode.covariance))
     found = []
@@ -40,7 +42,7 @@ def reference(case: Case, data: Data) -> dict[str, Any]:
         kernel = ewsg.kernel(
             dynamics.splitting(h, friction=1.0, inverse_mass=mode.inverse_mass),
             gradients.control_variate(
-                case.model, batch_size=2_048, center=jnp.asarray(center, jnp.float32), rows=law
+                case.posterior, batch_size=2_048, center=jnp.asarray(center, jnp.float32), rows=law
             ),
         )
         run: dict[str, Any] = {"num_chains": NUM_CHAINS, "shared_minibatch": True, "progress": False}
@@ -58,7 +60,7 @@ def reference(case: Case, data: Data) -> dict[str, Any]:
     }
 
 
-def _beyond_walls(case: Case, data: Data) -> dict[str, Any]:
+def _beyond_walls(case: Regression, data: Data) -> dict[str, Any]:
     """Weigh draws of the normal law that the rows without outliers have; the outliers only take weight away."""
     x, y = np.asarray(data["x"]), np.asarray(data["y"])
     rest = np.abs(x).max(1) < OUTLYING
@@ -81,20 +83,27 @@ def _beyond_walls(case: Case, data: Data) -> dict[str, Any]:
 
 
 def make(cases: list[str]) -> None:
-    """Make the references of these cases, and store them; that of all Covertype's columns is another's."""
+    """Make the references of these cases, and store them; that of all Covertype's columns is another's.
+
+    A twin of a case that is stored already is left out: both have one reference.
+    """
     stored = json.loads(REFERENCES.read_text()) if REFERENCES.exists() else {}
-    for case in cases:
-        if case != "covertype":
-            stored[case] = reference(CASES[case], CASES[case].load())
-            print(case, {name: stored[case][name] for name in ("means_apart", "sds_apart")}, flush=True)
-            REFERENCES.write_text(json.dumps(stored, indent=1) + "\n")
+    for name in cases:
+        case = CASES[name]
+        if name == "covertype" or case.twin in stored:
+            continue
+        stored[name] = reference(case, case.load()) if isinstance(case, Regression) else long_reference(case)
+        print(name, {of: x for of, x in stored[name].items() if of not in ("mean", "sd")}, flush=True)
+        lines = [f" {json.dumps(of)}: {json.dumps(found)}" for of, found in stored.items()]
+        REFERENCES.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def known(case: str) -> dict[str, Any]:
     """Return the reference of a case."""
     if case == "covertype":
         return json.loads((record.RESULTS / "rare_rows.json").read_text())["reference"]
-    return json.loads(REFERENCES.read_text())[case]
+    stored = json.loads(REFERENCES.read_text())
+    return stored[case] if case in stored else stored[CASES[case].twin]
 
 
 def judged(answer: dict[str, Any], against: dict[str, Any]) -> dict[str, Any]:
@@ -117,6 +126,7 @@ def judged(answer: dict[str, Any], against: dict[str, Any]) -> dict[str, Any]:
     }
     if "cores" in answer:  # that it had, on a machine with other work
         found["cores"] = round(answer["cores"], 2)
+    found |= answer.get("more") or {}
     if answer["extrapolated"] is not None:
         found["extrapolated"] = {name: round(value, 1) for name, value in answer["extrapolated"].items()}
     return found

@@ -6,45 +6,14 @@ numbers that are compared, effects themselves and logarithms of scales.
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
-
-Rows = dict[str, np.ndarray]
-
-
-class Model(NamedTuple):
-    """A model.
-
-    Attributes:
-        name: on the command line and in results.
-        title: in tables.
-        load: gives the rows.
-        posterior: of them.
-        start: where the search for a mode begins, and NUTS.
-        log_density: the same posterior at all rows at once, as one writes it for NUTS.
-        summary: of draws with leading axes, what is compared, shape (…, numbers).
-        twin: the name of the same model in another form, whose draws are to agree.
-    """
-
-    name: str
-    title: str
-    load: Callable[[], Rows]
-    posterior: ewsg.Posterior
-    start: Any
-    log_density: Callable[[Any, Any], jax.Array]
-    summary: Callable[[Any], Any]
-    twin: str | None = None
-
-
-def _flat(draws: Any) -> np.ndarray:
-    """Return all numbers of draws with the leading axes (chain, draw), shape (chain, draw, numbers)."""
-    leaves = [np.asarray(x, np.float64) for x in jax.tree.leaves(draws)]
-    return np.concatenate([x.reshape(*x.shape[:2], -1) for x in leaves], axis=-1)
+from benchmarks.answers_case import Case, Grouped, Rows, flat
 
 
 def _half_normal(log_scale: Any) -> Any:
@@ -56,12 +25,17 @@ def _bernoulli(logit: Any, y: Any) -> Any:
     return jax.nn.log_sigmoid(jnp.where(y == 1, logit, -logit))
 
 
+def _widths(draws: Any) -> np.ndarray:
+    """Return τ of draws, with an axis for the effects."""
+    return np.exp(np.asarray(draws["log_tau"]))[..., None]
+
+
 def _of_rows(likelihood: Callable[..., Any], prior: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     """Return the log density of likelihoods that serve one row and all rows alike."""
     return lambda p, rows: prior(p) + jnp.sum(likelihood(p, rows))
 
 
-def _robust() -> Model:
+def _robust() -> Case:
     """A regression with Student noise, its scale and degrees of freedom unknown."""
 
     def load() -> Rows:
@@ -81,10 +55,10 @@ def _robust() -> Model:
 
     start = {"w": jnp.zeros(8), "log_scale": jnp.zeros(()), "log_nu": jnp.ones(())}
     made = ewsg.Posterior(likelihood, prior)
-    return Model("robust", "robust regression", load, made, start, _of_rows(likelihood, prior), _flat)
+    return Case("robust", "robust regression", load, made, _of_rows(likelihood, prior), start)
 
 
-def _counts() -> Model:
+def _counts() -> Case:
     """A negative binomial regression with an unknown dispersion."""
 
     def load() -> Rows:
@@ -104,10 +78,10 @@ def _counts() -> Model:
 
     made = ewsg.Posterior(likelihood, prior)
     start = {"w": jnp.zeros(10), "log_size": jnp.zeros(())}
-    return Model("counts", "overdispersed counts", load, made, start, _of_rows(likelihood, prior), _flat)
+    return Case("counts", "overdispersed counts", load, made, _of_rows(likelihood, prior), start)
 
 
-def _softmax() -> Model:
+def _softmax(name: str, title: str, centred: bool, twin: str) -> Case:
     """A softmax of five classes beside a sixth whose 85 weights share an unknown scale."""
 
     def load() -> Rows:
@@ -117,20 +91,25 @@ def _softmax() -> Model:
         return {"x": x, "y": np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)}
 
     def likelihood(p: Any, row: Any) -> Any:
-        logits = row["x"] @ p["w"]
+        logits = row["x"] @ (p["w"] if centred else jnp.exp(p["log_tau"]) * p["w"])
         logits = jnp.concatenate([logits, jnp.zeros_like(logits[..., :1])], axis=-1)
         return jnp.take_along_axis(jax.nn.log_softmax(logits), row["y"][..., None], axis=-1)[..., 0]
 
     def prior(p: Any) -> Any:
+        if not centred:
+            return -0.5 * jnp.sum(p["w"] ** 2) + _half_normal(p["log_tau"])
         off = jnp.sum((p["w"] * jnp.exp(-p["log_tau"])) ** 2)
         return -0.5 * off - 85 * p["log_tau"] + _half_normal(p["log_tau"])
 
+    def summary(draws: Any) -> np.ndarray:
+        return flat({**draws, "w": _widths(draws)[..., None] * np.asarray(draws["w"])})
+
     made = ewsg.Posterior(likelihood, prior)
     start = {"w": jnp.zeros((17, 5)), "log_tau": jnp.zeros(())}
-    return Model("softmax", "hierarchical softmax", load, made, start, _of_rows(likelihood, prior), _flat)
+    return Case(name, title, load, made, _of_rows(likelihood, prior), start, flat if centred else summary, twin)
 
 
-def _item_response() -> Model:
+def _item_response() -> Case:
     """The two-parameter logistic model of 150 persons and 20 items."""
     persons, items = 150, 20
 
@@ -150,7 +129,7 @@ def _item_response() -> Model:
 
     made = ewsg.Posterior(likelihood, prior)
     start = {"theta": jnp.zeros(persons), "log_a": jnp.zeros(items), "b": jnp.zeros(items)}
-    return Model("irt", "item response", load, made, start, _of_rows(likelihood, prior), _flat)
+    return Case("irt", "item response", load, made, _of_rows(likelihood, prior), start)
 
 
 def _group_rows(num_groups: int, n: int, seed: int) -> Rows:
@@ -162,7 +141,15 @@ def _group_rows(num_groups: int, n: int, seed: int) -> Rows:
     return {"g": group, "x": x, "y": (rng.random(n) < 1 / (1 + np.exp(-logit))).astype(np.int32)}
 
 
-def _groups(name: str, title: str, num_groups: int, n: int, centred: bool, twin: str | None = None) -> Model:
+def _groups(
+    name: str,
+    title: str,
+    num_groups: int,
+    n: int,
+    centred: bool,
+    twin: str | None = None,
+    pilot: str | None = None,
+) -> Grouped:
     """A logistic regression with an intercept for each group, of unknown mean and scale, and five slopes."""
 
     def likelihood(p: Any, row: Any) -> Any:
@@ -177,27 +164,38 @@ def _groups(name: str, title: str, num_groups: int, n: int, centred: bool, twin:
         return -0.5 * squares + scales + _half_normal(p["log_tau"])
 
     def summary(draws: Any) -> np.ndarray:
-        if not centred:
-            widths = np.exp(np.asarray(draws["log_tau"]))[..., None]
-            draws = {**draws, "e": np.asarray(draws["mu"])[..., None] + widths * np.asarray(draws["e"])}
-        return _flat(draws)
+        effects = np.asarray(draws["mu"])[..., None] + _widths(draws) * np.asarray(draws["e"])
+        return flat({**draws, "e": effects})
 
     start = {"e": jnp.zeros(num_groups), "w": jnp.zeros(5), "mu": jnp.zeros(()), "log_tau": jnp.zeros(())}
     load = functools.partial(_group_rows, num_groups, n, 15)
     made = ewsg.Posterior(likelihood, prior)
-    return Model(name, title, load, made, start, _of_rows(likelihood, prior), summary, twin)
+    density = _of_rows(likelihood, prior)
+    return Grouped(
+        name,
+        title,
+        load,
+        made,
+        density,
+        start,
+        flat if centred else summary,
+        twin,
+        num_groups=num_groups,
+        pilot=pilot,
+    )
 
 
 _ALL = (
     _robust(),
     _counts(),
-    _softmax(),
+    _softmax("softmax", "hierarchical softmax, centred", True, "softmax_n"),
+    _softmax("softmax_n", "hierarchical softmax, not centred", False, "softmax"),
     _item_response(),
     _groups("groups_c", "300 groups, centred", 300, 50_000, True, "groups_n"),
     _groups("groups_n", "300 groups, not centred", 300, 50_000, False, "groups_c"),
     _groups("few_c", "60 groups of 25 rows, centred", 60, 1_500, True, "few_n"),
     _groups("few_n", "60 groups of 25 rows, not centred", 60, 1_500, False, "few_c"),
-    _groups("many_rows", "300 groups, 5 million rows, centred", 300, 5_000_000, True),
-    _groups("many_groups", "5,000 groups, a million rows, centred", 5_000, 1_000_000, True),
+    _groups("many_rows", "300 groups, 5 million rows, centred", 300, 5_000_000, True, pilot="groups_c"),
+    _groups("many_groups", "5,000 groups, a million rows, centred", 5_000, 1_000_000, True, pilot="groups_c"),
 )
-MODELS = {model.name: model for model in _ALL}
+MODELS: dict[str, Case] = {model.name: model for model in _ALL}

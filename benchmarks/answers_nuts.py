@@ -1,21 +1,29 @@
-"""NUTS of NumPyro and BlackJAX, and NumPyro's HMCECS, for `answers.py`: eight chains, vectorised.
+"""NUTS of NumPyro and BlackJAX, and NumPyro's HMCECS, for `answers.py`.
 
-Each NUTS twice: with its own warm-up from zero (dense masses, 300 steps, fewer than either suggests), and from
-draws of the normal approximation with its covariance as the mass, where only the step size is left to adapt.
+Of regressions eight chains, vectorised, twice: with their own warm-up from zero (dense masses, 300 steps, fewer
+than either suggests), and from draws of the normal approximation with its covariance as the mass, where only the
+step size is left to adapt. Of other models NumPyro's as it comes: 1,000 steps of warm-up, a mass for each number,
+and one chain, or four vectorised.
 """
 
 import functools
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from benchmarks.answers_cases import Case
-from benchmarks.answers_ours import NUM_CHAINS, Answer, Clock, Data, mode_of
-from benchmarks.answers_peers import AT_ONCE, Sampler, library, log_density, run
+from benchmarks.answers_case import Case, Data, Regression
+from benchmarks.answers_ours import NUM_CHAINS, Answer, Clock, mode_of
+from benchmarks.answers_peers import AT_ONCE, Sampler, library, run
 
 WARM_UP, WARM_UP_AT_MODE = 300, 75
+OWN_WARM_UP = 1_000
+"""NumPyro's own suggestion."""
+FEW_ROWS, OFTEN = 100_000, 50
+"""Up to so many rows a call of a program is of fifty transitions, for what a call takes itself would count."""
+JITTER = 0.1
+"""Of where chains start, as of a position's numbers."""
 SUBSAMPLE, BLOCKS = 1_000, 100
 """HMCECS: rows of a chain, and the blocks of which one is renewed at each draw; those of NumPyro's own example."""
 
@@ -26,7 +34,16 @@ def _starts(mode: Any, d: int) -> jax.Array:
     return jax.vmap(lambda key: mode.start(key, 1.0))(jax.random.split(jax.random.key(1), NUM_CHAINS))
 
 
-def _model(case: Case, subsample: int | None = None) -> Any:
+def near(start: Any, num_chains: int, jitter: float = JITTER) -> Any:
+    """Return where chains start: near the start, with an axis of chains where there are several."""
+    leaves, tree = jax.tree.flatten(start)
+    shape = (num_chains,) if num_chains > 1 else ()
+    keys = jax.random.split(jax.random.key(1), len(leaves))
+    moved = [x + jitter * jax.random.normal(key, shape + x.shape) for x, key in zip(leaves, keys, strict=True)]
+    return jax.tree.unflatten(tree, moved)
+
+
+def _regression(case: Regression, subsample: int | None = None) -> Any:
     numpyro, law = library("numpyro"), library("numpyro.distributions")
 
     def model(x: Any, y: Any) -> None:
@@ -40,28 +57,55 @@ def _model(case: Case, subsample: int | None = None) -> Any:
     return model
 
 
-def numpyro_nuts(case: Case, data: Data, limit: float, at_mode: bool = False) -> dict[str, Answer]:
-    """NumPyro's NUTS; the data are an argument of its program."""
-    infer = library("numpyro.infer")
-    clock = Clock()
-    mode = mode_of(case, data) if at_mode else None
-    warm_up = WARM_UP_AT_MODE if at_mode else WARM_UP
-    given: dict[str, Any] = {}
-    if mode is not None:
-        clock.tick("mode")
-        given = {"inverse_mass_matrix": {("weights",): jnp.asarray(mode.covariance)}, "adapt_mass_matrix": False}
-    kernel = infer.NUTS(_model(case), dense_mass=True, **given)
-    rows = data["x"], data["y"]
-    start = {"weights": _starts(mode, data["x"].shape[1])}
-    state = kernel.init(jax.random.split(jax.random.key(2), NUM_CHAINS), warm_up, start, rows, {})
+def _density(case: Case) -> Any:
+    """Return a model whose density is the case's, with the rows as an argument."""
+    numpyro, law = library("numpyro"), library("numpyro.distributions")
+
+    def model(rows: Any) -> None:
+        free = {
+            name: numpyro.sample(name, law.ImproperUniform(law.constraints.real, (), x.shape))
+            for name, x in case.start.items()
+        }
+        numpyro.factor("density", case.log_density(free, rows))
+
+    return model
+
+
+class Setting(NamedTuple):
+    """How NumPyro's NUTS is run.
+
+    Attributes:
+        kernel: the sampler.
+        rows: arguments of its model.
+        start: of all chains.
+        num_chains: vectorised where there are several.
+        warm_up: steps.
+        at_once: transitions of one call of its program.
+    """
+
+    kernel: Any
+    rows: tuple[Any, ...]
+    start: dict[str, Any]
+    num_chains: int
+    warm_up: int
+    at_once: int = AT_ONCE
+
+
+def _numpyro(case: Case, setting: Setting, clock: Clock, limit: float, passes: float) -> Answer:
+    """Run NumPyro's NUTS; the data are an argument of its program."""
+    kernel, rows, is_one = setting.kernel, setting.rows, setting.num_chains == 1
+    key = jax.random.key(2)
+    keys = key if is_one else jax.random.split(key, setting.num_chains)
+    state = kernel.init(keys, setting.warm_up, setting.start, rows, {})
 
     @jax.jit
     def advance(state: Any, rows: Any) -> Any:
         def step(state: Any, _: None) -> Any:
             state = kernel.sample(state, rows, {})
-            return state, (state.z["weights"], state.num_steps)
+            return state, (state.z, state.num_steps)
 
-        return jax.lax.scan(step, state, None, AT_ONCE)
+        state, told = jax.lax.scan(step, state, None, setting.at_once)
+        return state, jax.tree.map(lambda x: x[:, None], told) if is_one else told
 
     def warm(state: Any, piece: int) -> Any:
         state, (_, counts) = advance(state, rows)
@@ -69,14 +113,45 @@ def numpyro_nuts(case: Case, data: Data, limit: float, at_mode: bool = False) ->
 
     def draw(state: Any) -> Any:
         state, (positions, counts) = advance(state, rows)
-        return state, positions, counts
+        return state, case.summary(positions), counts
 
+    sampler = Sampler(
+        state, warm, lambda state: state, draw, passes, num_chains=setting.num_chains, at_once=setting.at_once
+    )
+    return run(sampler, clock, limit, setting.warm_up)
+
+
+def numpyro_nuts(case: Regression, data: Data, limit: float, at_mode: bool = False) -> dict[str, Answer]:
+    """NumPyro's NUTS of a regression."""
+    clock = Clock()
+    mode = mode_of(case, data) if at_mode else None
+    given: dict[str, Any] = {}
+    if mode is not None:
+        clock.tick("mode")
+        given = {"inverse_mass_matrix": {("weights",): jnp.asarray(mode.covariance)}, "adapt_mass_matrix": False}
+    kernel = library("numpyro.infer").NUTS(_regression(case), dense_mass=True, **given)
+    start = {"weights": _starts(mode, data["x"].shape[1])}
+    warm_up = WARM_UP_AT_MODE if at_mode else WARM_UP
+    setting = Setting(kernel, (data["x"], data["y"]), start, NUM_CHAINS, warm_up)
     before = 0.0 if mode is None else mode.data_passes
-    sampler = Sampler(state, warm, lambda state: state, draw, passes=before)
-    return {_named("NumPyro NUTS", at_mode): run(sampler, clock, limit, warm_up)}
+    return {_named("NumPyro NUTS", at_mode): _numpyro(case, setting, clock, limit, before)}
 
 
-def blackjax_nuts(case: Case, data: Data, limit: float, at_mode: bool = False) -> dict[str, Answer]:
+def as_it_comes(num_chains: int) -> str:
+    """Return the name of the answer."""
+    return "NumPyro NUTS, one chain" if num_chains == 1 else f"NumPyro NUTS, {num_chains} chains"
+
+
+def numpyro_as_it_comes(case: Case, data: Data, limit: float, num_chains: int = 1) -> dict[str, Answer]:
+    """NumPyro's NUTS with its own settings, of a model's log density."""
+    clock = Clock()
+    kernel = library("numpyro.infer").NUTS(_density(case))
+    at_once = OFTEN if len(data["y"]) <= FEW_ROWS else AT_ONCE
+    setting = Setting(kernel, (data,), near(case.start, num_chains), num_chains, OWN_WARM_UP, at_once)
+    return {as_it_comes(num_chains): _numpyro(case, setting, clock, limit, 0.0)}
+
+
+def blackjax_nuts(case: Regression, data: Data, limit: float, at_mode: bool = False) -> dict[str, Answer]:
     """BlackJAX's NUTS, its window adaptation step by step so that it ends in time; the data are an argument."""
     nuts, windows = library("blackjax.mcmc.nuts"), library("blackjax.adaptation.window_adaptation")
     clock = Clock()
@@ -90,7 +165,7 @@ def blackjax_nuts(case: Case, data: Data, limit: float, at_mode: bool = False) -
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         begin, update, final = windows.base(False, initial_inverse_mass_matrix=mass)
-    kernel, density = nuts.build_kernel(), log_density(case)
+    kernel, density = nuts.build_kernel(), case.log_density
 
     def move(key: jax.Array, state: Any, step_size: Any, inverse_mass: Any, data: Data) -> Any:
         return kernel(key, state, lambda x: density(x, data), step_size, inverse_mass)
@@ -140,7 +215,7 @@ def blackjax_nuts(case: Case, data: Data, limit: float, at_mode: bool = False) -
     return {_named("BlackJAX NUTS", at_mode): run(sampler, clock, limit, warm_up)}
 
 
-def hmcecs(case: Case, data: Data, limit: float) -> dict[str, Answer]:
+def hmcecs(case: Regression, data: Data, limit: float) -> dict[str, Answer]:
     """NumPyro's HMCECS around NUTS, its Taylor proxy and its mass at the mode; its proxy holds the data."""
     infer = library("numpyro.infer")
     clock = Clock()
@@ -148,7 +223,7 @@ def hmcecs(case: Case, data: Data, limit: float) -> dict[str, Answer]:
     clock.tick("mode")
     covariance = jnp.asarray(mode.covariance)
     inner = infer.NUTS(
-        _model(case, SUBSAMPLE),
+        _regression(case, SUBSAMPLE),
         dense_mass=True,
         inverse_mass_matrix={("weights",): covariance},
         adapt_mass_matrix=False,

@@ -1,18 +1,20 @@
 """What `answers.py` measures of this library; each way is a function of a case and its data."""
 
+import functools
 import time
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
-from benchmarks.answers_cases import Case
+from benchmarks.answers_case import Case, Data, flat
 from ewsg_jax.gradients.protocol import uses_batches
+from ewsg_jax.sampling.coordinates import array_statistics
 
 NUM_CHAINS, ESS = 8, 1_000
-Data = dict[str, jax.Array]
+COMPILED = "/jax/core/compile/backend_compile_duration"
+"""The event of one program compiled."""
 
 
 class Answer(NamedTuple):
@@ -25,6 +27,7 @@ class Answer(NamedTuple):
         parts: seconds of each part, in order.
         says: what is said of it.
         extrapolated: seconds and passes that it would have taken, where the time was over before.
+        more: of this answer alone, stored as it is.
     """
 
     mean: np.ndarray | None
@@ -33,26 +36,63 @@ class Answer(NamedTuple):
     parts: dict[str, float]
     says: str = ""
     extrapolated: dict[str, float] | None = None
+    more: dict[str, Any] | None = None
+
+
+@functools.cache
+def compiled() -> list[str]:
+    """Return a list that grows by one for each program that this process compiles from now on."""
+    events: list[str] = []
+
+    def listen(event: str, duration_secs: float, **_: Any) -> None:
+        if event == COMPILED:
+            events.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    return events
 
 
 class Clock:
-    """Seconds of parts."""
+    """Seconds of parts, with the CPU's and the number of programs that they compiled."""
 
     def __init__(self) -> None:
         self.parts: dict[str, float] = {}
-        self._last = time.perf_counter()
+        self.cpu: dict[str, float] = {}
+        self.programs: dict[str, int] = {}
+        self.skip()
+
+    def skip(self) -> None:
+        """Count what has just been done as none of the answer's."""
+        self._last = time.perf_counter(), time.process_time(), len(compiled())
 
     def tick(self, name: str) -> float:
         """Say what has just been done; return its seconds."""
-        now = time.perf_counter()
-        self.parts[name] = self.parts.get(name, 0.0) + now - self._last
-        self._last = now
+        wall, cpu, programs = self._last
+        self.skip()
+        self.parts[name] = self.parts.get(name, 0.0) + self._last[0] - wall
+        self.cpu[name] = round(self.cpu.get(name, 0.0) + self._last[1] - cpu, 2)
+        self.programs[name] = self.programs.get(name, 0) + self._last[2] - programs
         return self.parts[name]
+
+    def told(self) -> dict[str, Any]:
+        """Return CPU seconds and programs of the parts so far."""
+        return {"cpu": dict(self.cpu), "programs": dict(self.programs)}
 
 
 def mode_of(case: Case, data: Data) -> ewsg.Mode:
     """Find the mode from zero."""
-    return ewsg.find_mode(jax.random.key(0), case.model, jnp.zeros(data["x"].shape[1]), data, progress=False)
+    return ewsg.find_mode(jax.random.key(0), case.posterior, case.starts(data), data, progress=False)
+
+
+def flat_position(position: Any) -> np.ndarray:
+    """Return the numbers of a position, in `ravel_pytree` order."""
+    return np.concatenate([np.ravel(np.asarray(x, np.float64)) for x in jax.tree.leaves(position)])
+
+
+def least_ess(draws: np.ndarray) -> float:
+    """Return the bulk effective sample size of the worst mean of draws of shape (chain, draw, d)."""
+    statistics = array_statistics()
+    return float(np.min(statistics.ess(draws.astype(np.float64), chain_axis=0, draw_axis=1, method="bulk")))
 
 
 def moments(draws: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -67,10 +107,11 @@ def normal_draws(mode: ewsg.Mode) -> jax.Array:
     return jax.vmap(jax.vmap(lambda key: mode.start(key, 1.0)))(keys)
 
 
-def _corrected(report: ewsg.Report) -> tuple[np.ndarray, np.ndarray]:
-    if report.corrected is None:
-        raise ValueError(f"report must be of draws that can be corrected; got {report.not_corrected}")
-    return np.asarray(report.corrected.mean, np.float64), np.asarray(report.corrected.sd, np.float64)
+def _corrected(case: Case, report: ewsg.Report, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the moments corrected, or those of the draws where these are not known of what is compared."""
+    if report.corrected is None or case.summary is not flat:
+        return moments(draws)
+    return flat_position(report.corrected.mean), flat_position(report.corrected.sd)
 
 
 def laplace(case: Case, data: Data, limit: float) -> dict[str, Answer]:
@@ -79,22 +120,28 @@ def laplace(case: Case, data: Data, limit: float) -> dict[str, Answer]:
     mode = mode_of(case, data)
     clock.tick("mode")
     found = {"laplace": Answer(np.asarray(mode.position), np.asarray(mode.sd), mode.data_passes, dict(clock.parts))}
-    report = ewsg.check(jax.random.key(2), normal_draws(mode), case.model, data)
+    draws = normal_draws(mode)
+    report = ewsg.check(jax.random.key(2), draws, case.posterior, data)
     clock.tick("check")
     passes = mode.data_passes + report.data_passes
-    found["laplace, corrected"] = Answer(*_corrected(report), passes, clock.parts, report.outcome)
+    found["laplace, corrected"] = Answer(
+        *_corrected(case, report, np.asarray(draws)), passes, clock.parts, report.outcome
+    )
     return found
 
 
 def planned(case: Case, data: Data, limit: float) -> dict[str, Answer]:
     """Three calls: plan, sample, check."""
     clock = Clock()
-    plan = ewsg.plan(jax.random.key(1), case.model, jnp.zeros(data["x"].shape[1]), data)
+    plan = ewsg.plan(jax.random.key(1), case.posterior, case.starts(data), data)
     clock.tick("plan")
     found, spent = {}, plan.data_passes_spent
-    if plan.gaussian is not None and plan.gaussian.is_right:
-        answer = _corrected(plan.gaussian.report)
-        found["plan, no chain"] = Answer(*answer, spent, dict(clock.parts), plan.gaussian.verdict)
+    more: dict[str, Any] = {"is_trusted": plan.is_trusted, "doubts": list(plan.doubts)}
+    right = plan.gaussian.report.corrected if plan.gaussian is not None and plan.gaussian.is_right else None
+    if plan.gaussian is not None and right is not None and case.summary is flat:
+        answer = flat_position(right.mean), flat_position(right.sd)
+        says = plan.gaussian.verdict
+        found["plan, no chain"] = Answer(*answer, spent, dict(clock.parts), says, None, more | clock.told())
     passes = plan.data_passes(ess=ESS)
     # One batch for all chains: their noise is a small part of what moves them.
     shared = uses_batches(plan.kernel)
@@ -104,11 +151,17 @@ def planned(case: Case, data: Data, limit: float) -> dict[str, Answer]:
     )
     clock.tick("sample")
     spent += passes if shared else NUM_CHAINS * passes
-    found["plan and sample"] = Answer(*moments(samples.position), spent, dict(clock.parts), repr(plan.kernel))
-    report = ewsg.check(jax.random.key(3), samples, case.model, data)
+    draws = case.summary(samples.position)
+    more["least_ess"] = least_ess(draws)
+    says = repr(plan.kernel)
+    found["plan and sample"] = Answer(*moments(draws), spent, dict(clock.parts), says, None, more | clock.told())
+    clock.skip()
+    report = ewsg.check(jax.random.key(3), samples, case.posterior, data)
     clock.tick("check")
     spent += report.data_passes
-    found["plan, sample, check"] = Answer(*_corrected(report), spent, clock.parts, report.verdict)
+    more |= {"outcome": report.outcome} | clock.told()
+    answer = _corrected(case, report, draws)
+    found["plan, sample, check"] = Answer(*answer, spent, clock.parts, report.verdict, None, more)
     return found
 
 
@@ -117,7 +170,7 @@ def full(case: Case, data: Data, limit: float) -> dict[str, Answer]:
     clock = Clock()
     mode = mode_of(case, data)
     clock.tick("mode")
-    kernel = ewsg.uld(case.model, 0.7, friction=1.0, integrator="splitting", inverse_mass=mode.inverse_mass)
+    kernel = ewsg.uld(case.posterior, 0.7, friction=1.0, integrator="splitting", inverse_mass=mode.inverse_mass)
     memory = 3.0
     steps = round(memory * (8 + ESS / NUM_CHAINS))
     run: dict[str, Any] = {"num_chains": NUM_CHAINS, "burn_in": round(8 * memory), "progress": False}

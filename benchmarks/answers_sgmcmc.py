@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.answers_cases import Case
+from benchmarks.answers_case import Data, Regression
 from benchmarks.answers_judged import judged, known
-from benchmarks.answers_ours import ESS, NUM_CHAINS, Answer, Clock, Data, mode_of, moments, normal_draws
-from benchmarks.answers_peers import least_ess, library
+from benchmarks.answers_ours import ESS, NUM_CHAINS, Answer, Clock, least_ess, mode_of, moments, normal_draws
+from benchmarks.answers_peers import library
 
 LONG = 100_000
 """Rows from which a batch is of 1,000 rows and a step size has a ninth of the time; below of 100, and a 27th."""
@@ -24,7 +24,7 @@ GRADIENTS, PIECE = 10, 200
 FRACTIONS = 1.0, 0.25, 0.0625
 
 
-def _controlled(case: Case, center: jax.Array, data: Data) -> Any:
+def _controlled(case: Regression, center: jax.Array, data: Data) -> Any:
     """Return BlackJAX's estimator of the gradient with control variates."""
     gradients = library("blackjax.sgmcmc.gradients")
 
@@ -37,7 +37,7 @@ def _controlled(case: Case, center: jax.Array, data: Data) -> Any:
 
 
 def _best(
-    case: Case,
+    case: Regression,
     data: Data,
     limit: float,
     name: str,
@@ -105,14 +105,14 @@ def _best(
     return {name: best._replace(says=says)}
 
 
-def sgld(case: Case, data: Data, limit: float) -> dict[str, Answer]:
+def sgld(case: Regression, data: Data, limit: float) -> dict[str, Answer]:
     """SGLD at 1, 1/4 and 1/16 over the largest curvature."""
     kernel = library("blackjax.sgmcmc.sgld").build_kernel()
     name = "BlackJAX SGLD, control variates"
     return _best(case, data, limit, name, lambda curvature: 1 / curvature, kernel, GRADIENTS)
 
 
-def sghmc(case: Case, data: Data, limit: float) -> dict[str, Answer]:
+def sghmc(case: Regression, data: Data, limit: float) -> dict[str, Answer]:
     """SGHMC at 1/2, 1/8 and 1/32 over the root of it; its ten steps take one batch, its friction is its own."""
     build = library("blackjax.sgmcmc.sghmc").build_kernel()
 

@@ -18,6 +18,7 @@ from benchmarks import (
     record,
 )
 from benchmarks.answers_cases import CASES
+from benchmarks.answers_models import MODELS
 from benchmarks.answers_ours import ESS, NUM_CHAINS, Clock
 from benchmarks.pages import answers as page
 
@@ -39,9 +40,9 @@ def test_peers_are_given_our_posterior(case):
     """Differences of the log density between two positions: ours, BlackJAX's, NumPyro's, and the weights'."""
     numpyro_density = pytest.importorskip("numpyro.infer.util").log_density
     data, at = rows(), jnp.asarray([[0.5, -1.0, 0.25], [-0.75, 0.5, 2.0]])
-    model = answers_nuts._model(case)
-    ours = [-float(case.model.potential(x, data)) for x in at]
-    blackjax = [float(answers_peers.log_density(case)(x, data)) for x in at]
+    model = answers_nuts._regression(case)
+    ours = [-float(case.posterior.potential(x, data)) for x in at]
+    blackjax = [float(case.log_density(x, data)) for x in at]
     numpyro = [float(numpyro_density(model, (data["x"], data["y"]), {}, {"weights": x})[0]) for x in at]
     likelihoods = by_importance.log_likelihoods(
         np.asarray(at), np.asarray(data["x"]), np.asarray(data["y"]), is_linear=case.is_linear
@@ -122,8 +123,10 @@ def test_a_missing_peer_is_named(monkeypatch, capsys, tmp_path):
 
 def test_references_agree_with_themselves():
     for case, reference in json.loads(answers_judged.REFERENCES.read_text()).items():
-        assert reference["means_apart"] < 0.04, case
-        assert reference["sds_apart"] < 0.02, case
+        chance = 4.5 * sum(1 / ess for ess in reference["ess"]) ** 0.5 if case in MODELS else 0.0
+        assert reference["means_apart"] < max(0.04, chance), case
+        assert reference["sds_apart"] < max(0.02, chance), case
+        assert reference.get("log_density_off", 0.0) < 0.1, case
 
 
 def test_the_page_has_the_stored_numbers():
@@ -139,7 +142,7 @@ def test_a_linear_reference_is_exact():
     """Its gradient vanishes at the mean, and its sds are those of the curvature."""
     data = rows()
     found = answers_judged.reference(LINEAR, data)
-    slope = LINEAR.model.gradient(jnp.asarray(found["mean"], jnp.float32), data)
+    slope = LINEAR.posterior.gradient(jnp.asarray(found["mean"], jnp.float32), data)
     assert np.abs(slope).max() < 1e-4
-    curvature = jax.hessian(LINEAR.model.potential)(jnp.zeros(3), data)
+    curvature = jax.hessian(LINEAR.posterior.potential)(jnp.zeros(3), data)
     assert np.asarray(found["sd"]) == pytest.approx(np.sqrt(np.diag(np.linalg.inv(curvature))), rel=1e-5)

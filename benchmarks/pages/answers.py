@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from benchmarks.answers_case import Regression
 from benchmarks.answers_cases import CASES
 from benchmarks.pages import figures
 from benchmarks.pages.generated import as_table, renewed
@@ -116,8 +117,8 @@ def _times(ratio: float) -> str:
 
 
 def ordered(result: dict[str, Any]) -> list[str]:
-    """Return the cases that there are, in the order of the page."""
-    return [case for case in CASES if case in result["cases"]]
+    """Return the regressions that there are, in the order of the page."""
+    return [name for name, case in CASES.items() if name in result["cases"] and isinstance(case, Regression)]
 
 
 def draw(result: dict[str, Any]) -> Figure:
