@@ -160,7 +160,7 @@ def table(result: dict[str, Any]) -> str:
         f"Of the {count} cells whose raw sds are 10 to 40 % off, corrected sds are {sds:.1f} times nearer and "
         f"means {means:.1f} times (medians)."
     )
-    heads = ["numbers of the position", "one sd off by", "runs", "seen beyond chance", "called wrong", "ESS"]
+    heads = ["d", "one sd off by", "runs", "seen beyond chance", "called wrong", "ESS"]
     calibrated = (
         [row["d"], f"{100 * (row['off'] - 1):.0f} %", *(row[name] for name in ("runs", "seen", "wrong", "ess"))]
         for row in result["calibration"]

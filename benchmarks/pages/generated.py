@@ -1,6 +1,10 @@
 """The parts of documents that scripts write: each stands between two marks, which name it and its script."""
 
+import textwrap
 from collections.abc import Iterable, Sequence
+
+WIDTH = 100
+"""Characters of a line of text in the documents; a table's row is one line."""
 
 
 def as_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -26,7 +30,7 @@ def renewed(text: str, part: str, script: str, new: str) -> str:
         text: of the page.
         part: the part's name.
         script: what makes it, as the mark before it has it: a path in the repository.
-        new: what stands between the marks, on lines of its own.
+        new: what stands between the marks, on lines of its own; long lines of prose are wrapped.
 
     Raises:
         ValueError: the page has not the mark before the part once, and the one after it behind that.
@@ -39,4 +43,13 @@ def renewed(text: str, part: str, script: str, new: str) -> str:
     before, *rest = text.split(start)
     if len(rest) != 1 or end not in rest[0]:
         raise ValueError(f"the page has no place for the part {part!r}: it must have {start} once, then {end}")
-    return f"{before}{start}\n{new}\n{end}{rest[0].partition(end)[2]}"
+    return f"{before}{start}\n{_wrapped(new)}\n{end}{rest[0].partition(end)[2]}"
+
+
+def _wrapped(text: str) -> str:
+    """Return the text with lines of prose that are too long cut in several."""
+    lines = (
+        line if line.startswith(("|", "!")) else textwrap.fill(line, WIDTH, break_on_hyphens=False)
+        for line in text.split("\n")
+    )
+    return "\n".join(lines)
