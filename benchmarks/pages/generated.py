@@ -48,8 +48,9 @@ def renewed(text: str, part: str, script: str, new: str) -> str:
 
 def _wrapped(text: str) -> str:
     """Return the text with lines of prose that are too long cut in several."""
-    lines = (
-        line if line.startswith(("|", "!")) else textwrap.fill(line, WIDTH, break_on_hyphens=False)
-        for line in text.split("\n")
-    )
-    return "\n".join(lines)
+    return "\n".join(line if line.startswith(("|", "!")) else _filled(line) for line in text.split("\n"))
+
+
+def _filled(line: str) -> str:
+    indent = "  " if line.startswith("- ") else ""
+    return textwrap.fill(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
