@@ -74,7 +74,7 @@ def table(result: dict[str, Any]) -> str:
             told = f"{100 * found['told']:.2g} ± {100 * found['told_error']:.1g} %"
             true = f"{100 * found['true']:.2g} %"
             rows.append([name, kernel, true, told, sds, means, found["outcome"], f"{found['gain']:,.0f}"])
-    heads = ["posterior", "kernel", "worst sd off by", "told", "sds: h → h/2 → extrapolated", "means, in sds"]
+    heads = ["posterior", "kernel", "worst sd off by", "reported", "sds: h → h/2 → extrapolated", "means, in sds"]
     return as_table([*heads, "outcome", "gain"], rows)
 
 

@@ -72,7 +72,7 @@ def cell(rate: float, shared: bool) -> dict[str, float]:
 
 def table(result: dict[str, Any]) -> str:
     """Return the table: what was measured, and by formula in brackets."""
-    heads = ["heat", "batches", "variance of a chain", "correlation of two chains", "R-hat − 1, in per mille"]
+    heads = ["H", "batches", "variance of a chain", "correlation of two chains", "R-hat − 1, in per mille"]
     rows = []
     for name, found in result["cells"].items():
         h, share = found["heat"], found["heat"] / (1 + found["heat"])
