@@ -141,7 +141,7 @@ def table(result: dict[str, dict[str, dict[str, Any]]]) -> str:
     (loose, _), (half, _) = share_within(result, 0.5, 0), share_within(result, 0.5, 2)
     told = (
         f"Of the {count} cells in which between {100 * JUDGED[0]:.0f} and {100 * JUDGED[1]:.0f} % were found, "
-        f"{strict} are told to within a quarter of\n"
+        f"{strict} are predicted to within a quarter of "
         f"that and {loose} to within a half; within that and two standard errors of run and reference, {quarter} "
         f"and {half}."
     )
@@ -154,7 +154,7 @@ def page(text: str, result: dict[str, dict[str, dict[str, Any]]]) -> str:
 
 
 def draw(result: dict[str, dict[str, dict[str, Any]]]) -> Figure:
-    """Draw what was found against what was told."""
+    """Draw what was found against what was predicted."""
     figure = figures.figure(6.4, 5.6)
     panel = figure.subplots()
     line = np.array([-20.0, 45.0])
@@ -164,7 +164,7 @@ def draw(result: dict[str, dict[str, dict[str, Any]]]) -> Figure:
         cells = [row[name] for row in result.values() if row.get(name)]
         told, found, error = (100 * np.array([c[key] for c in cells]) for key in ("told", "found", "error"))
         panel.errorbar(told, found, error, fmt="o", ms=4, lw=0.8, color=colour, label=name)
-    panel.set_xlabel("excess of the variance told, %")
+    panel.set_xlabel("predicted excess of the variance, %")
     panel.set_ylabel("found, ± a standard error of run and reference, %")
     panel.set_xlim(-20, 45)
     panel.set_ylim(-20, 45)
@@ -176,7 +176,7 @@ def caption(result: dict[str, dict[str, dict[str, Any]]]) -> str:
     """Return in one sentence what the picture shows."""
     (quarter, count), (half, _) = share_within(result, 0.25, 2), share_within(result, 0.5, 2)
     return (
-        f"Excess of the worst variance found against the one told: of {count} cells {quarter} are told to within a "
+        f"Excess of the worst variance, found against predicted: of {count} cells {quarter} are predicted to within a "
         f"quarter of it (the grey wedge) and two standard errors, {half} to within a half and as much."
     )
 
