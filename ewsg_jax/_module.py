@@ -29,6 +29,16 @@ def static(**options: Any) -> Any:
 
     Args:
         options: as for `dataclasses.field`, such as `default`.
+
+    Example:
+        >>> from typing import Any
+        >>> import jax, ewsg_jax as ewsg
+        >>> @ewsg.module
+        ... class Power:
+        ...     scale: Any
+        ...     exponent: int = ewsg.static(default=2)
+        >>> jax.tree.leaves(Power(scale=0.5))
+        [0.5]
     """
     return dataclasses.field(metadata={"static": True}, **options)
 
@@ -43,6 +53,16 @@ def module(cls: C) -> C:
 
     Raises:
         TypeError: it is no class.
+
+    Example:
+        >>> from typing import Any
+        >>> import jax, ewsg_jax as ewsg
+        >>> @ewsg.module
+        ... class Line:
+        ...     slope: Any
+        ...     intercept: Any
+        >>> jax.tree.map(lambda number: 2 * number, Line(slope=1.0, intercept=3.0)).intercept
+        6.0
     """
     if not isinstance(cls, type):
         raise TypeError(f"module must decorate a class; got {_check.describe(cls)}")

@@ -64,6 +64,18 @@ def method(
 
     Raises:
         ValueError: there is a method of that name.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> @ewsg.method(
+        ...     title="Langevin dynamics with the gradient of one row", dynamics=("langevin",),
+        ...     estimator="uniform", bias="h", evaluations="1", memory="none", source="this page",
+        ...     hazard="as `sgld`",
+        ... )
+        ... def one_row_ld(posterior, step_size):
+        ...     return ewsg.sgld(posterior, step_size, batch_size=1)
+        >>> ewsg.METHODS.pop("one_row_ld").evaluations
+        '1'
     """
 
     def register(build: Build) -> Build:

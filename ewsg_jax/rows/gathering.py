@@ -65,6 +65,13 @@ def fetch(randomness: PyTree, data: Data) -> PyTree:
     Args:
         randomness: what a kernel, an estimator or a law of rows has drawn, with any leading axes.
         data: a tree of arrays with the leading axis n.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> data, law = jnp.arange(10.0), ewsg.rows.row_law(3, True, "random")
+        >>> drawn = jax.vmap(lambda key: law.draw(key, data))(jax.random.split(jax.random.key(0), 4))
+        >>> ewsg.rows.fetch(drawn, data).pieces.shape  # 4 batches of 3 rows
+        (4, 3)
     """
     marks = (Batch, Block, AsDrawn)
 
@@ -84,6 +91,12 @@ def fetched(batch: Batch | Block, data: Data, *, ahead: bool = False) -> Batch:
 
     Raises:
         TypeError: it is neither: row numbers alone do not say what each row stands for.
+
+    Example:
+        >>> import jax.numpy as jnp, ewsg_jax as ewsg
+        >>> batch = ewsg.rows.Batch(jnp.array([2, 0]))
+        >>> ewsg.rows.fetched(batch, {"x": jnp.array([5.0, 6.0, 7.0])}).pieces["x"].tolist()
+        [7.0, 5.0]
     """
     if isinstance(batch, Block):
         return gather_blocks(data, batch.start, batch.size, ahead=ahead, around=batch.around)
@@ -127,6 +140,11 @@ def gather(data: Data, indices: Array) -> Batch:
     Args:
         data: a tree of arrays with the leading axis n.
         indices: row numbers known to be in bounds, int32, any shape.
+
+    Example:
+        >>> import jax.numpy as jnp, ewsg_jax as ewsg
+        >>> ewsg.rows.gather(jnp.array([5.0, 6.0, 7.0]), jnp.array([2, 0])).pieces.tolist()
+        [7.0, 5.0]
     """
     return fetched(Batch(indices), data)
 

@@ -73,7 +73,14 @@ def is_ordered(part: Any) -> bool:
 
 
 def lists_batches(estimator: Any) -> bool:
-    """Return whether `batches` of an estimator can list them: those of its laws of rows, as they are drawn."""
+    """Return whether `batches` of an estimator can list them: those of its laws of rows, as they are drawn.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> model = ewsg.models.gaussian_location()
+        >>> ewsg.rows.lists_batches(ewsg.gradients.uniform(model, batch_size=2))
+        True
+    """
     laws = laws_of(estimator)
     own = [part for part in parts_of(estimator) if hasattr(type(part), "batches")]
     return (

@@ -152,7 +152,13 @@ def num_rows(data: Data) -> int:
 
 
 def all_rows(data: Data) -> int:
-    """Return how many rows there are in all: of a window of a stream or a part of the data, more than are here."""
+    """Return how many rows there are in all: of a window of a stream or a part of the data, more than are here.
+
+    Example:
+        >>> import jax.numpy as jnp, ewsg_jax as ewsg
+        >>> ewsg.rows.all_rows({"x": jnp.zeros((10, 3)), "y": jnp.zeros(10)})
+        10
+    """
     return view(data).in_all
 
 

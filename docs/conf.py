@@ -1,0 +1,228 @@
+"""The site: `python -m sphinx -W -c docs . site`.
+
+The source is the whole checkout, so that pages link to each other, to notebooks and to files of the
+repository by the same relative paths as on any host of the repository. Notebooks are shown with the
+outputs that are stored in them; the tests run them.
+"""
+
+import ast
+import inspect
+import re
+import sys
+import textwrap
+import tomllib
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util import logging
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+import ewsg_jax  # noqa: E402 - of this checkout, whatever is installed
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+HOME = PROJECT.get("urls", {}).get("Source")
+"""Where the project lives; None while it has no known home. Then nothing links there."""
+
+project = "ewsg_jax"
+author = copyright = "The ewsg_jax developers"
+version = release = ewsg_jax.__version__
+
+root_doc = "docs/index"
+include_patterns = [
+    "docs/**.md",
+    "notebooks/*.ipynb",
+    "benchmarks/README.md",
+    "tests/README.md",
+    "tests/sweep.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+]
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 4
+nb_execution_mode = "off"
+nb_merge_streams = True
+default_role = "py:obj"  # `name` in a docstring links to the name where it is one
+python_maximum_signature_line_length = 72
+autodoc_member_order = "bysource"
+autodoc_default_options = {"member-order": "bysource"}
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+copybutton_only_copy_prompt_lines = True
+toc_object_entries_show_parents = "hide"
+suppress_warnings = ["mystnb.mime_priority"]
+
+html_theme = "sphinx_book_theme"
+html_title = f"ewsg_jax {version}"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "use_download_button": False,
+    "use_fullscreen_button": False,
+    "show_toc_level": 2,
+    "max_navbar_depth": 3,
+    "navbar_persistent": [],  # the sidebar has the search
+} | ({"repository_url": HOME, "use_repository_button": True} if HOME else {})
+
+WRITTEN_BY_CALLERS = {"Posterior", "Schedule", "LowRank", "Batch", "Block", "Estimate", "Evaluations"}
+"""Classes that are made by their own name; of others, which functions return, no signature is shown."""
+PARAGRAPHS = ("Update", "Target", "Cost", "When", "Source")
+"""What the docstring of a method says in a paragraph each, before its arguments."""
+
+
+@cache
+def _definitions(path: str) -> dict[str, ast.AST]:
+    """Return the classes and functions of a file, by qualified name."""
+    found: dict[str, ast.AST] = {}
+
+    def walk(node: ast.AST, prefix: str) -> None:
+        for inner in ast.iter_child_nodes(node):
+            if isinstance(inner, ast.ClassDef | ast.FunctionDef):
+                found[prefix + inner.name] = inner  # the last of several overloads is the function
+                walk(inner, f"{prefix}{inner.name}.")
+
+    walk(ast.parse(Path(path).read_text(encoding="utf-8")), "")
+    return found
+
+
+def _definition(thing: Any) -> ast.AST | None:
+    """Return where a class or function is written, as it is written."""
+    try:
+        path = inspect.getsourcefile(inspect.unwrap(thing))
+    except TypeError:
+        return None
+    if not path or not Path(path).exists():  # such as the `__init__` of a dataclass
+        return None
+    return _definitions(path).get(inspect.unwrap(thing).__qualname__)
+
+
+def _fields(node: ast.ClassDef) -> str:
+    """Return the public fields of a class as arguments."""
+    arguments = []
+    for field in node.body:
+        if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
+            continue
+        annotation, default = ast.unparse(field.annotation), field.value
+        if annotation == "KW_ONLY":
+            arguments.append("*")
+        if field.target.id.startswith("_"):
+            continue
+        if isinstance(default, ast.Call):  # static(), static(default=…), field(default=…)
+            default = next((k.value for k in default.keywords if k.arg == "default"), None)
+        shown = f" = {ast.unparse(default)}" if default else ""
+        arguments.append(f"{field.target.id}: {annotation}{shown}")
+    return ", ".join(arguments)
+
+
+def signature_as_written(
+    app: Sphinx, what: str, name: str, thing: Any, options: Any, *old: str
+) -> tuple[str, str | None] | None:
+    """Give autodoc the types by the names that the source has for them, not the unions behind them."""
+    node = _definition(thing)
+    if isinstance(node, ast.ClassDef):
+        short = name.rsplit(".", 1)[-1]
+        if short not in WRITTEN_BY_CALLERS:
+            return "", None
+        init = _definition(thing.__init__)
+        if init is None:
+            return f"({_fields(node)})", None
+        node = init
+    if not isinstance(node, ast.FunctionDef):
+        return None
+    arguments = node.args
+    if what in ("method", "class") and arguments.args[:1] and arguments.args[0].arg in ("self", "cls"):
+        arguments = ast.arguments(**{**vars(arguments), "args": arguments.args[1:]})
+    returned = None if what == "class" or node.returns is None else ast.unparse(node.returns)
+    return f"({ast.unparse(arguments)})", returned
+
+
+def docstring_as_rst(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Turn the form of the docstrings into what napoleon and docutils read."""
+    text = "\n".join(lines)
+    # `Update: text` is a field; so are the like. `Example: text` is a section that begins with the text.
+    text = re.sub(rf"^({'|'.join(PARAGRAPHS)}): (?=\S)", r":\1: ", text, flags=re.MULTILINE)
+    text = re.sub(r"^(:\w+: .*\n)(?!:|[ ]|\n)", r"\1\n", text, flags=re.MULTILINE)
+    text = re.sub(r"^Example: (?=\S)(.*)$", r"Example:\n    \1", text, flags=re.MULTILINE)
+    out: list[str] = []
+    for line in text.split("\n"):
+        is_code = line.lstrip().startswith((">>>", "..."))
+        if is_code and out and out[-1].strip() and not out[-1].lstrip().startswith((">>>", "...")):
+            is_section = out[-1].rstrip().endswith(":") and out[-1] == out[-1].lstrip()
+            is_output = len(out) > 1 and any(x.lstrip().startswith(">>>") for x in out[-3:])
+            if not is_section and not is_output:
+                out.append("")
+        out.append(line if is_code else _escaped(line))
+    lines[:] = out
+
+
+def _escaped(line: str) -> str:
+    """Escape what is markup to docutils and none to us, outside `code`."""
+    line = re.sub(r"^(\s*)(\w|\d+)([.)]) ", r"\1\2\\\3 ", line)  # a sentence's end is no list
+    parts = re.split(r"(`[^`]*`)", line)
+    return "".join(
+        part if number % 2 else re.sub(r"(?<!\\)([*|]|(?<=\w)_(?!\w))", r"\\\1", part)
+        for number, part in enumerate(parts)
+    )
+
+
+def public_names() -> set[str]:
+    """Return every public name, dotted."""
+    rooms: dict[str, ModuleType] = {"ewsg_jax": ewsg_jax}
+    rooms |= {f"ewsg_jax.{room}": getattr(ewsg_jax, room) for room in ewsg_jax._ROOMS}
+    return {
+        f"{room}.{name}"
+        for room, module in rooms.items()
+        for name in dir(module)
+        if not name.startswith("_") and not isinstance(getattr(module, name), ModuleType)
+    }
+
+
+def names_without_a_page(app: Sphinx, env: BuildEnvironment) -> None:
+    """Warn of public names that no page of the API has; with `-W` that is an error."""
+    missing = public_names() - set(env.domains.python_domain.objects)
+    if missing:
+        logging.getLogger(__name__).warning(
+            "public names without an entry on a page of docs/api: %s", ", ".join(sorted(missing))
+        )
+
+
+def front_door(app: Sphinx, error: Exception | None) -> None:
+    """Write an index.html that leads to the landing page, for hosts that ask for it."""
+    if error is None and app.builder.name == "html":
+        (Path(app.outdir) / "index.html").write_text(
+            textwrap.dedent("""\
+                <!doctype html>
+                <html lang="en">
+                <meta charset="utf-8">
+                <title>ewsg_jax</title>
+                <meta http-equiv="refresh" content="0; url=docs/index.html">
+                <a href="docs/index.html">ewsg_jax</a>
+                </html>
+                """),
+            encoding="utf-8",
+        )
+
+
+def setup(app: Sphinx) -> None:
+    """Connect what is above."""
+    app.connect("autodoc-process-signature", signature_as_written)
+    app.connect("autodoc-process-docstring", docstring_as_rst, priority=400)  # before napoleon
+    app.connect("env-check-consistency", names_without_a_page)
+    app.connect("build-finished", front_door)
