@@ -31,6 +31,11 @@ def row_law(batch_size: int, replace: bool, rows: Rows) -> RowLaw:
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> ewsg.rows.row_law(50, True, "blocks").batch_size
+        50
     """
     batch_size = _check.integer("batch_size", batch_size)
     _check.boolean("replace", replace)
