@@ -7,6 +7,7 @@ outputs that are stored in them; the tests run them.
 
 import ast
 import inspect
+import json
 import re
 import sys
 import textwrap
@@ -203,6 +204,20 @@ def names_without_a_page(app: Sphinx, env: BuildEnvironment) -> None:
         )
 
 
+def pictures_of_notebooks(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Put pictures that are attached to a cell into its text, for MyST-NB knows no attachments."""
+    if not docname.startswith("notebooks/"):
+        return
+    notebook = json.loads(source[0])
+    for cell in notebook["cells"]:
+        text = "".join(cell["source"])
+        for name, kinds in cell.pop("attachments", {}).items():
+            kind, data = next(iter(kinds.items()))
+            text = text.replace(f"(attachment:{name})", f"(data:{kind};base64,{data})")
+        cell["source"] = text
+    source[0] = json.dumps(notebook)
+
+
 def front_door(app: Sphinx, error: Exception | None) -> None:
     """Write an index.html that leads to the landing page, for hosts that ask for it."""
     if error is None and app.builder.name == "html":
@@ -224,5 +239,6 @@ def setup(app: Sphinx) -> None:
     """Connect what is above."""
     app.connect("autodoc-process-signature", signature_as_written)
     app.connect("autodoc-process-docstring", docstring_as_rst, priority=400)  # before napoleon
+    app.connect("source-read", pictures_of_notebooks)
     app.connect("env-check-consistency", names_without_a_page)
     app.connect("build-finished", front_door)

@@ -2,9 +2,12 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -69,16 +72,31 @@ def test_notebook_is_clean(path):
         assert output.get("name") != "stderr"
         said = json.dumps({name: value for name, value in output.items() if name != "data"})
         assert not any(place in said for place in ("/home/", "/root/", "/opt/", "/tmp/", "site-packages"))
-    assert all(cell.get("execution_count") is None and not cell["metadata"] for cell in notebook["cells"])
+    for cell in notebook["cells"]:
+        assert cell.get("execution_count") is None
+        has_picture = any("image/png" in output.get("data", {}) for output in cell.get("outputs", []))
+        # A picture says what it shows, and no other cell has metadata.
+        assert bool(cell["metadata"].get("mystnb", {}).get("image", {}).get("alt")) == has_picture
+        assert set(cell["metadata"]) <= {"mystnb"}
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook_opens_and_installs_on_colab_only(path):
-    badge = f"https://colab.research.google.com/github/ewsg-jax/ewsg_jax/blob/main/notebooks/{path.name}"
-    assert badge in cells(path, "markdown")[0]
+def test_notebook_begins_with_a_picture_and_installs_where_nothing_is(path: Path) -> None:
+    first = cells(path, "markdown")[0]
+    assert re.search(r"!\[[^\]]+\]\((attachment:|\.\./docs/)\w+\.png\)", first)
     install = cells(path, "code")[0]
-    assert 'if "google.colab" in sys.modules:' in install
+    condition = 'if importlib.util.find_spec("ewsg_jax") is None:'
     # Every line that follows the condition belongs to it.
-    after = install.split('if "google.colab" in sys.modules:\n')[1]
+    after = install.split(condition)[1].split("\n", 1)[1]
     assert all(line.startswith("    ") for line in after.splitlines() if line)
     assert not any("pip" in cell for cell in cells(path, "code")[1:])
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_has_a_badge_where_the_home_is_known(path: Path) -> None:
+    """`[project.urls]` of pyproject.toml says where, and nothing else does."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    home = project.get("urls", {}).get("Source")
+    colab = "https://colab.research.google.com/github"
+    badge = f"{colab}{urlsplit(home).path}/blob/main/notebooks/{path.name}" if home else None
+    assert re.findall(rf"{colab}[^)\s]*", path.read_text(encoding="utf-8")) == ([badge] if badge else [])
