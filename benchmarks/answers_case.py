@@ -69,8 +69,10 @@ class Grouped(Case):
 
     Attributes:
         num_groups: effects.
-        pilot: the name of a case with fewer rows, whose leapfrogs a draw stand for this one's.
+        is_reduced: rows are so many that its reference is of their sums for each group.
+        pilot: the name of a case with fewer rows, whose number of gradients stands for this one's.
     """
 
     num_groups: int = 0
+    is_reduced: bool = False
     pilot: str | None = None

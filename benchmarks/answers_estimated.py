@@ -1,7 +1,7 @@
 """NumPyro's NUTS of rows that are too many for it, for `answers.py`: gradients timed, their number another case's.
 
 How many gradients a warm-up and an effective sample size take is what the same model took with fewer rows of each
-group (the case's `pilot`); where more rows make the posterior narrower beside its prior they are more, not fewer.
+group (the case's `pilot`), as if more rows asked for no more of them.
 """
 
 import json

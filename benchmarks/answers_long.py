@@ -96,7 +96,7 @@ def reference(case: Case) -> dict[str, Any]:
             runs = [drawn(form, rows, how, seed) for seed, (form, how) in enumerate(forms)]
             return compared(runs) | {"of": f"NUTS in float64 of two forms, {case.name} and {case.twin}"}
         how, given, of = RUNS.get(case.name, Long()), case, ""
-        if isinstance(case, Grouped) and case.pilot is not None:
+        if isinstance(case, Grouped) and case.is_reduced:
             given, of = reduced(case, case.load()), "; rows reduced to sums of each group"
         runs = [drawn(given, rows, how._replace(acceptance=each), seed) for seed, each in enumerate(ACCEPTANCES)]
         found = compared(runs)

@@ -148,7 +148,7 @@ def _groups(
     n: int,
     centred: bool,
     twin: str | None = None,
-    pilot: str | None = None,
+    **more: Any,
 ) -> Grouped:
     """A logistic regression with an intercept for each group, of unknown mean and scale, and five slopes."""
 
@@ -181,7 +181,7 @@ def _groups(
         flat if centred else summary,
         twin,
         num_groups=num_groups,
-        pilot=pilot,
+        **more,
     )
 
 
@@ -195,7 +195,9 @@ _ALL = (
     _groups("groups_n", "300 groups, not centred", 300, 50_000, False, "groups_c"),
     _groups("few_c", "60 groups of 25 rows, centred", 60, 1_500, True, "few_n"),
     _groups("few_n", "60 groups of 25 rows, not centred", 60, 1_500, False, "few_c"),
-    _groups("many_rows", "300 groups, 5 million rows, centred", 300, 5_000_000, True, pilot="groups_c"),
-    _groups("many_groups", "5,000 groups, a million rows, centred", 5_000, 1_000_000, True, pilot="groups_c"),
+    _groups(
+        "many_rows", "300 groups, 5 million rows, centred", 300, 5_000_000, True, is_reduced=True, pilot="groups_c"
+    ),
+    _groups("many_groups", "5,000 groups, a million rows, centred", 5_000, 1_000_000, True, is_reduced=True),
 )
 MODELS: dict[str, Case] = {model.name: model for model in _ALL}

@@ -12,13 +12,13 @@ from benchmarks.answers_case import Grouped
 from benchmarks.answers_models import MODELS
 
 TWINS = [name for name, case in MODELS.items() if case.twin is not None and name < case.twin]
-SMALL = [name for name, case in MODELS.items() if getattr(case, "pilot", None) is None]
+SMALL = [name for name, case in MODELS.items() if not getattr(case, "is_reduced", False)]
 FEW = 400
 
 
 def few_rows(case):
     """Rows of a model; of those with millions of rows, others of the same kind."""
-    rows = MODELS[getattr(case, "pilot", None) or case.name].load()
+    rows = MODELS["groups_c" if getattr(case, "is_reduced", False) else case.name].load()
     return {
         name: jnp.asarray(x[:: len(x) // FEW][:FEW], float if x.dtype.kind == "f" else x.dtype)
         for name, x in rows.items()

@@ -3,6 +3,7 @@
 `python -m benchmarks.answers --draw` makes them.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from matplotlib.figure import Figure
 
 from benchmarks.answers_case import Regression
 from benchmarks.answers_cases import CASES
-from benchmarks.pages import figures
+from benchmarks.answers_judged import REFERENCES
+from benchmarks.pages import answers_models, figures
 from benchmarks.pages.generated import as_table, renewed
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -164,7 +166,13 @@ def caption(result: dict[str, Any]) -> str:
 
 def page(text: str, result: dict[str, Any]) -> str:
     """Return the page's text with the tables of this result."""
-    for name, made in (("answers", table(result)), ("times", times(result))):
+    parts = {
+        "answers": table(result),
+        "times": times(result),
+        "models": f"{answers_models.table(result)}\n\n{answers_models.better(result)}",
+        "references": answers_models.references(json.loads(REFERENCES.read_text())),
+    }
+    for name, made in parts.items():
         text = renewed(text, name, "benchmarks/answers.py", made)
     return text
 
