@@ -7,7 +7,7 @@ Posterior, models, bounds, bijectors: what is sampled.
 METHODS, nuts, kernel, dynamics, gradients, rows: named methods, and parts to make kernels of.
 stack, stack_data: many kernels, or many data sets, in one run.
 stream, Stream: data that are larger than memory.
-sample, moments, resume, load: run, go on with a run, and read runs from files.
+sample, moments, resume, load: run, continue one, and read runs from files.
 plan: which kernel, from where and how long, and whether a chain is needed.
 check: how wrong draws are, and what is right.
 halve: how wrong a step size is, from runs at h and h/2 with one noise, and what is right.

@@ -267,7 +267,7 @@ def data(value: Data) -> int:
 def finite(name: str, value: PyTree) -> None:
     """Check that a tree of arrays holds no NaN and no infinity where its values are known.
 
-    Arrays of JAX, which do not change, are looked at once.
+    Arrays of JAX, which do not change, are checked once.
     """
     for path, leaf in jax.tree_util.tree_leaves_with_path(value):
         if not is_traced(leaf) and jnp.issubdtype(leaf.dtype, jnp.inexact):

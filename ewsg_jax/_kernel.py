@@ -217,8 +217,8 @@ def check_rows(state: KernelState, data: Data) -> None:
     if state.rows is not None and state.rows.count != n:
         raise ValueError(
             f"data must be all {state.rows.count} rows that init saw; got {n}: the kernel draws its batches of "
-            "batch_size rows from them itself, so give it no minibatches; to go on with other data start anew from "
-            "state.position, with init or sample"
+            "batch_size rows from them itself, so give it no minibatches; to continue with other data, start again "
+            "from state.position, with init or sample"
         )
 
 

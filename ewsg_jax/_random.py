@@ -22,11 +22,11 @@ ONE_WORD_LIMIT = 400_000
 FEISTEL_ROUNDS = 12
 """Rounds of the bijection behind an epoch's permutation: with 8, small n are up to 2 % off."""
 WALKS_PER_TURN = 8
-"""Walks along an epoch's cycles between two looks at whether all are back, elsewhere than on a CPU."""
+"""Walks along an epoch's cycles between two tests of whether all are back, on accelerators."""
 
 
 def keys_of(key: Key, count: int) -> list[Key]:
-    """Return so many keys of one: each by the same small program, whatever their number."""
+    """Return `count` keys of one: each by the same small program, whatever their number."""
     return [jax.random.fold_in(key, number) for number in range(count)]
 
 
@@ -86,7 +86,7 @@ def rows(
 
 
 def index_words(key: Key, num_rows: int, batch_size: int, words: int | None = None) -> Array:
-    """Draw the words that `scaled` makes row numbers from, shape (words per index, b); so many words if given."""
+    """Draw the words that `scaled` makes row numbers from, shape (words per index, b); `words` of them if given."""
     return jax.random.bits(key, (words or (1 if num_rows <= ONE_WORD_LIMIT else 2), batch_size), jnp.uint32)
 
 

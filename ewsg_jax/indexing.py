@@ -32,7 +32,7 @@ def has_indices(function: OfDatum, position: Position, datum: Data) -> bool:
 
 
 class Model(Protocol):
-    """What is looked at: a hashable object with a log likelihood of one datum."""
+    """What is checked: a hashable object with a log likelihood of one datum."""
 
     @property
     def log_likelihood(self) -> OfDatum:

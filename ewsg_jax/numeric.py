@@ -130,7 +130,7 @@ def check(where: str, name: str, value: Any, rounding: bool = False) -> None:
     Args:
         where: what the leaf is called in messages.
         name: the argument that it is part of.
-        value: an array or a number; one of JAX is not looked at.
+        value: an array or a number; one of JAX is not checked.
         rounding: whether to warn of columns that keep few of their digits.
 
     Raises:

@@ -368,7 +368,7 @@ class Posterior(Generic[P]):
     def check(self, position: P, data: Data) -> None:
         """Check that both functions give scalars for this position and one datum, and the data by `check_values`.
 
-        Without `check_values` the data are looked at where the log likelihood indexes by them: an index out of
+        Without `check_values` the data are checked where the log likelihood indexes by them: an index out of
         bounds is refused, if it is one that JAX would answer with the nearest element.
 
         Raises:

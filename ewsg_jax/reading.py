@@ -11,7 +11,7 @@ notebook, an attribute of a model, a dictionary of settings, an array filled aga
     an object        its class and its attributes; of one without any, what pickling would keep
     values           numbers, strings and containers by content; arrays by dtype, shape and content
 
-Globals of packages in `CONSTANT` are taken to be constants. What only running the code can tell is not seen: files,
+Globals of packages in `CONSTANT` are taken to be constants. What only running the code can show is not seen: files,
 the environment, names made up at run time (`globals()[name]`, `getattr(module, name)`).
 """
 
@@ -123,7 +123,7 @@ class Reader:
     """One reading of some values, each once.
 
     Attributes:
-        functions: by identity, what was read of each function, method, partial and object of the user's: of all by
+        functions: by identity, what was read of each function, method, partial and user-defined object: of all by
             which JAX may know a program that it has traced.
     """
 
@@ -351,7 +351,7 @@ def _identity(value: Any) -> bytes:
 
 
 def _content_of(value: jax.Array) -> bytes:
-    """Return what an array of JAX holds, looked at once: it cannot change."""
+    """Return what an array of JAX holds, read once: it cannot change."""
 
     def content() -> bytes:
         if isinstance(value, Tracer) or value.is_deleted() or not value.is_fully_addressable:

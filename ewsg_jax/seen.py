@@ -1,6 +1,6 @@
-"""Which arrays have been looked at already: remembered by their identity, and forgotten with them.
+"""Which arrays have been checked already: remembered by their identity, and forgotten with them.
 
-A look at the values of all data takes a pass over them, and people call with the same arrays again and again.
+A check of the values of all data takes a pass over them, and people call with the same arrays again and again.
 """
 
 import atexit
@@ -24,12 +24,12 @@ atexit.register(_SEEN.clear)
 def remembered(question: Hashable, look: Callable[[], Value], tree: PyTree, asker: object = None) -> Value:
     """Return what `look()` said of a tree's arrays when it was asked first, or says now.
 
-    Arrays of NumPy are looked at each time: what they hold may have changed.
+    Arrays of NumPy are checked each time: what they hold may have changed.
 
     Args:
         question: what is asked, so that other questions about the same arrays are asked too.
         look: answers it, or raises what is wrong, which is not remembered.
-        tree: whose arrays are looked at.
+        tree: whose arrays are checked.
         asker: an object on which the answer depends, this very one; None: on none.
     """
     leaves = jax.tree.leaves(tree)

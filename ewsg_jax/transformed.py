@@ -59,7 +59,7 @@ class LogPrior(Split):
 
 @dataclass(frozen=True)
 class CheckValues:
-    """The look at values as a function of u."""
+    """The check of values as a function of u."""
 
     check_values: Callable[[Position, Data], None]
     bijector: Transform

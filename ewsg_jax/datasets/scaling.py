@@ -138,7 +138,7 @@ def standardise(train: Any, test: Any) -> tuple[Any, Any]:
     Args:
         train: the rows that the means and standard deviations come from: a data set, or an array of real numbers,
             shape (n, d).
-        test: rows scaled by the same numbers, given likewise.
+        test: rows scaled by the same numbers, given in the same way.
 
     Returns:
         Both parts, data sets or arrays as given; features in float32.

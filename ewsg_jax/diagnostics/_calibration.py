@@ -18,7 +18,7 @@ class Calibration(NamedTuple):
     Attributes:
         expected_calibration_error: Σ over bins of counts/n · |confidence − frequency|, from 0 to 1.
         confidence: mean predicted probability in each bin, shape (bins,), float64; NaN in an empty bin.
-        frequency: share of the bin's rows in which the predicted event happened, likewise.
+        frequency: share of the bin's rows in which the predicted event happened; the same shape.
         counts: rows in each bin, shape (bins,), int64.
     """
 

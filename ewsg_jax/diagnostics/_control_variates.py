@@ -28,12 +28,12 @@ class ControlVariates:
         mean: with.
         error: its standard error, by blocks.
         plain_mean: the draws' average.
-        plain_error: likewise.
+        plain_error: its standard error.
         taken: the share of the function's variance at the draws that the control variates take, at most 1; below 0
             by chance alone.
         order: of the polynomials.
         num_features: control variates.
-        num_draws: draws that were looked at.
+        num_draws: draws that were used.
         num_blocks: blocks of successive draws.
         data_passes: what the gradients cost.
     """
@@ -92,7 +92,7 @@ def control_variates(
         function: `function(position) -> tree of arrays`, for one draw. Default: the position.
         order: 1: the d components of the gradient; 2: and all d(d + 1)/2 products of degree two.
         temperature: T of the target exp(−V/T).
-        max_draws: draws of all chains together that are looked at, evenly spaced.
+        max_draws: draws of all chains together that are used, evenly spaced.
         batch_size: rows for each draw, in two batches; None: all.
         rows: how they are drawn, as in `ewsg_jax.check`.
         shared_minibatch: whether the chains share their batches: blocks are then of time. Default: what samples of

@@ -3,7 +3,7 @@
 Of h² Cov(g) against 2hT under Langevin dynamics, 2γhT under an underdamped one, whatever the kernel: single steps
 from the last states, on many batches with one noise, and on one batch with many noises.
 
-Of epochs single steps do not tell it. Of what random batches would add a share is left there, 0.01 to 0.96 in
+Single steps do not show it for epochs. Of what random batches would add a share is left there, 0.01 to 0.96 in
 docs/bias.md, by the time of an epoch beside that in which a direction of the posterior is forgotten: a step's noise
 knows neither that time nor the batches before.
 """
@@ -177,7 +177,7 @@ def largest_ratio(batch: np.ndarray, noise: np.ndarray, least: np.ndarray | floa
 
     Args:
         batch: values (draw, chain, d), the mean of each chain of no meaning.
-        noise: likewise.
+        noise: the same for the noise.
         least: standard deviation of noise, shape (d,), below which it is rounding, and the coordinate left out.
     """
     spread = np.sqrt(np.mean(np.var(noise, axis=0, ddof=1), axis=0))

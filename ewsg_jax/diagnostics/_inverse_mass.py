@@ -6,7 +6,7 @@ not 1 either: those of n draws in d dimensions spread from about (1 − √(d/n)
 
     (1 ± (√(d/n) + √(2 log(2/α)/n)))²
 
-for independent Gaussian draws (Davidson & Szarek 2001). A direction u is told apart from C only beyond that, n
+for independent Gaussian draws (Davidson & Szarek 2001). A direction u differs from C only beyond that, n
 being how many independent draws would know mean and variance along u as well as these do, and only where chains
 agree. What is then taken for its variance is not the eigenvalue λ, which is too far out, but the ℓ with
 λ = ℓ + (d/n) ℓ/(ℓ − 1) (a spiked covariance, Johnstone 2001).
@@ -34,18 +34,18 @@ def inverse_mass(samples: Samples, covariance: InverseMass, *, error_rate: float
     """Return a covariance, corrected in those directions in which draws differ from it by more than their error.
 
     Few correlated draws leave it as it is: never a bare covariance of draws. It is as right as the draws are: a
-    pilot that is too hot, or has not got everywhere, makes a mass for where it was. What is sampled does not depend
-    on the mass; the step that is stable and the steps that a chain needs do.
+    pilot that is too wide, or has not got everywhere, gives a mass for where it was. The law that is sampled does
+    not depend on the mass; the stable step and the number of steps do.
 
     Args:
         samples: what `ewsg_jax.sample` returned, of whole positions, best of several chains.
         covariance: of the posterior, as far as it was known: `covariance` of `ewsg_jax.find_mode`'s result, or
             anything that `inverse_mass=` takes but a bare number.
-        error_rate: α, how often a direction is told apart where there is none.
+        error_rate: α, how often a direction is found where there is none.
 
     Returns:
         A matrix (d, d) where one was given, else a `dynamics.LowRank`, as `inverse_mass=` takes it; what was given
-        where no direction is told apart. In the precision of the position.
+        where no direction is found. In the precision of the position.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value, draws are not finite, or there are fewer
@@ -121,7 +121,7 @@ class _Low(NamedTuple):
 
 
 def _widths(covariance: Any) -> _Dense | _Low:
-    """Return a covariance that was looked at, in float64."""
+    """Return a checked covariance, in float64."""
     if isinstance(covariance, LowRank):
         return _Low(*(np.asarray(part, np.float64) for part in covariance))
     leaves = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(covariance)]

@@ -108,11 +108,11 @@ class Trajectory:
     Attributes:
         data_passes: passes over the training data that one chain had made, shape (draw,).
         ensemble_log_likelihood: of the mean prediction of this draw of all chains, shape (draw,).
-        ensemble_accuracy: likewise.
+        ensemble_accuracy: the same of the accuracy.
         running_log_likelihood: of the mean prediction of all draws so far of all chains, shape (draw,).
-        running_accuracy: likewise.
+        running_accuracy: the same of the accuracy.
         chain_log_likelihood: of this draw of each chain by itself, shape (chain, draw).
-        chain_accuracy: likewise.
+        chain_accuracy: the same of the accuracy.
     """
 
     data_passes: np.ndarray

@@ -31,7 +31,7 @@ class Discrepancy:
         error: the standard error of `squared`, from leaving out one block of draws after the other; too large of
             draws of the target.
         p_value: how often draws of the target have one as large, by signs of blocks.
-        num_draws: m, draws that were looked at.
+        num_draws: m, draws that were used.
         num_blocks: blocks of successive draws.
         data_passes: what the gradients cost.
     """
@@ -89,7 +89,7 @@ def kernel_stein_discrepancy(
             covariance; its diagonal above 1,000 numbers, or with fewer than four draws for each.
         scale: c, in units of the metric.
         temperature: T of the target exp(−V/T).
-        max_draws: draws of all chains together that are looked at, evenly spaced.
+        max_draws: draws of all chains together that are used, evenly spaced.
         batch_size: rows for each draw, in two batches; None: all.
         rows: how they are drawn, as in `ewsg_jax.check`.
         shared_minibatch: whether the chains share their batches: blocks are then of time. Default: what samples of

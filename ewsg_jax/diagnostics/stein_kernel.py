@@ -14,7 +14,7 @@ import numpy as np
 from ewsg_jax.checking.basis import White
 
 TILE = 256
-"""Draws of a tile: all that is held of κ at once is a square of so many."""
+"""Draws of a tile: what is held of κ at once is a square of this size."""
 
 
 class SteinKernel(NamedTuple):

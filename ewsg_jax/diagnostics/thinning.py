@@ -27,7 +27,7 @@ class Thinned:
         draw: their numbers in these, shape (count,).
         discrepancy: the kernel Stein discrepancy of the first 1, 2, … of them, pairs of a draw with itself
             included, shape (count,).
-        num_draws: draws that were looked at.
+        num_draws: draws that were used.
         data_passes: what the gradients cost.
     """
 
@@ -99,7 +99,7 @@ def stein_thinning(
             covariance; its diagonal above 1,000 numbers, or with fewer than four draws for each.
         scale: c, in units of the metric.
         temperature: T of the target exp(−V/T).
-        max_draws: draws of all chains together that are looked at, evenly spaced.
+        max_draws: draws of all chains together that are used, evenly spaced.
         batch_size: rows for each draw, in two batches; None: all.
         rows: how they are drawn, as in `ewsg_jax.check`.
 

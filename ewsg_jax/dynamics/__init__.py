@@ -7,7 +7,7 @@ noise_corrected: underdamped, with a friction against the gradient's noise.
 noise_reduced: underdamped, with less noise of its own beside the gradient's.
 thermostat: underdamped, with a friction that adapts.
 preconditioned: each coordinate by the size of its gradients.
-riemannian: in a metric of yours.
+riemannian: in your own metric.
 quasi_newton: with a matrix from the steps of other chains.
 LowRank: an inverse mass, for any of them that takes one.
 in_metric: a dynamics in the coordinates of an inverse mass.

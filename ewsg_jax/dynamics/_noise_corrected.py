@@ -1,4 +1,4 @@
-"""Underdamped Langevin with a matrix friction that takes up the minibatch's heat (the friction of EWSG-VR).
+"""Underdamped Langevin with a matrix friction that balances the noise of minibatches (the friction of EWSG-VR).
 
     p' = p − h (g(θ) + Γ p) + σ√h ξ,   Γ = (σ² I + h Cov)/(2T),   σ² = 2γT
     θ' = θ + h p'  (semi_implicit)  or  θ + h p  (euler)
@@ -66,8 +66,8 @@ def noise_corrected(
 
     Args:
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
-        friction: γ > 0 per unit of time, likewise.
-        temperature: T > 0, likewise.
+        friction: γ > 0 per unit of time, of the same kinds.
+        temperature: T > 0, of the same kinds.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
         integrator: what the friction is added to; the paper's is `"euler"`.
         covariance: of the gradient, in units of ∇V squared: a matrix (d, d) over the position raveled leaf after

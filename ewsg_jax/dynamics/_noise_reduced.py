@@ -73,8 +73,8 @@ def noise_reduced(
 
     Args:
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
-        friction: γ > 0 per unit of time, likewise.
-        temperature: T > 0, likewise.
+        friction: γ > 0 per unit of time, of the same kinds.
+        temperature: T > 0, of the same kinds.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order).
         integrator: the scheme, `"semi_implicit"` or `"euler"`.
         covariance: of the gradient, in units of ∇V squared: a matrix (d, d) over the position raveled leaf after

@@ -95,7 +95,7 @@ def palindrome(
 
     `"BAOAB"` and `"ABOBA"` leave θ unbiased on Gaussians at every stable step. Take the first: it asks for the
     gradient at θ itself, so that a skewed posterior's mean stays, and on exponential tails its sd is 0.3 % off at
-    h = 1, where that of ABOBA, which takes less heat from batches, is 7 % off. `"OBABO"`, `"AOBOA"`, `"BOAOB"`,
+    h = 1, where that of ABOBA, which batches widen less, is 7 % off. `"OBABO"`, `"AOBOA"`, `"BOAOB"`,
     `"OABAO"` and others are there to compare; `"BUB"` is the UBU of the literature with its position taken where
     its gradient is, which halves the bias there. The momentum of the state is that of the letters where they begin
     with A, else that before the kicks that the gradient at its θ gives. Exponential weights are those of the noise
@@ -104,8 +104,8 @@ def palindrome(
     Args:
         letters: a palindrome of A, B and O, or of B and U, that asks for one gradient a step.
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
-        friction: γ > 0 per unit of time, likewise.
-        temperature: T > 0, likewise.
+        friction: γ > 0 per unit of time, of the same kinds.
+        temperature: T > 0, of the same kinds.
         inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive definite matrix
             (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The momentum of the state is that of
             L⁻¹θ, C = L Lᵀ.

@@ -190,7 +190,7 @@ def preconditioned(
             S = Cov(∇Vᵢ) about √(tr S/(bd)).
         correction: whether the law tends to exp(−V/T) as h → 0. It costs the derivative of a gradient along a ±1
             vector and the memory of a position.
-        temperature: T > 0, likewise.
+        temperature: T > 0, of the same kinds.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
 
     Raises:

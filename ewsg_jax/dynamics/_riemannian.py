@@ -1,4 +1,4 @@
-"""Langevin dynamics in a metric of the user's (SGRLD, Patterson & Teh 2013; Girolami & Calderhead 2011).
+"""Langevin dynamics in a user-defined metric (SGRLD, Patterson & Teh 2013; Girolami & Calderhead 2011).
 
     θ' = θ − h (G⁻¹ g − Γ) + √(2hT) L ξ,   L Lᵀ = G⁻¹(θ),   Γᵢ = T Σⱼ ∂ⱼ (G⁻¹)ᵢⱼ
 
@@ -136,11 +136,11 @@ def riemannian(
     Args:
         step_size: h > 0, half of the paper's ε; a number, a traced scalar or a schedule.
         inverse_metric: `inverse_metric(position, data)` is G⁻¹, differentiable and positive definite: a tree like
-            the position, for a diagonal metric; or an array (d, d), over the d numbers of the position leaf after
-            leaf. It sees all data, and what it evaluates of them is not counted.
+            the position, for a diagonal metric; or an array (d, d), over the d parameters in `ravel_pytree`
+            order. It reads all data, and what it evaluates of them is not counted.
         divergence: `divergence(position, data)` is Σⱼ ∂ⱼ(G⁻¹)ᵢⱼ, a tree like the position. By default automatic: d
             forward derivatives of `inverse_metric` at once, of d² numbers or, dense, of d³.
-        temperature: T > 0, likewise.
+        temperature: T > 0, of the same kinds.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
 
     Raises:

@@ -4,11 +4,11 @@
     θ' = θ + h p'
     ζ' = ζ + h (‖p'‖²/d − T)
 
-with one thermostat ζ for all d numbers of the position, at first γ. Targets exp(−(V(θ) + ‖p‖²/2 + d(ζ − γ)²/2)/T),
+with one thermostat ζ for all d parameters, at first γ. Targets exp(−(V(θ) + ‖p‖²/2 + d(ζ − γ)²/2)/T),
 so ζ ~ N(γ, T/d), with a bias of order h. A gradient noise of covariance sI adds hs/2 to A, and ζ takes it up by
 rising by hs/(2T): the law of θ stays that of an exact gradient. It settles at the rate T/ζ, so in several times
 ζ/(hT) steps. One ζ takes up the mean of Cov(g) over directions only: where Cov(g) differs between directions or
-changes with θ, some come out too hot and others too cold.
+changes with θ, some come out too wide and others too narrow.
 
 The mean of ‖p‖²/d is T at every h, so the scheme's bias of order h falls on θ: for many dimensions its variance on
 V = λθ²/2 is T/λ (1 − hζ/2 + O(h²)). (`semi_implicit`, whose bias falls on p, is right to O(h²) there.) Beside the
@@ -108,8 +108,9 @@ def thermostat(
 
     Args:
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
-        friction: γ > 0 per unit of time, likewise: the thermostat's start, and its mean without gradient noise.
-        temperature: T > 0, likewise.
+        friction: γ > 0 per unit of time, of the same kinds: the thermostat's start, and its mean without
+            gradient noise.
+        temperature: T > 0, of the same kinds.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
         inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive definite matrix
             (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The momentum of the state is that of

@@ -100,8 +100,8 @@ def semi_implicit(
 
     Args:
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
-        friction: γ > 0 per unit of time, likewise.
-        temperature: T > 0, likewise.
+        friction: γ > 0 per unit of time, of the same kinds.
+        temperature: T > 0, of the same kinds.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
         inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive definite matrix
             (d, d) in `ravel_pytree` order; or a `LowRank`. With the covariance of the posterior every direction has
@@ -129,8 +129,8 @@ def euler(
 
     Args:
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
-        friction: γ > 0 per unit of time, likewise.
-        temperature: T > 0, likewise.
+        friction: γ > 0 per unit of time, of the same kinds.
+        temperature: T > 0, of the same kinds.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
         inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive definite matrix
             (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The momentum of the state is that of

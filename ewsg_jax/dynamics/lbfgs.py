@@ -24,8 +24,8 @@ from ewsg_jax import products
 from ewsg_jax._types import Array, PyTree
 
 LOST = 64
-"""A pair is left out where so many roundings would hide what it says: in sᵀBs, of the terms that it is the sum of;
-in I − Pᵀ Q, of the largest that it has been."""
+"""A pair is left out where this many roundings would hide what it says: in sᵀBs, of the terms of its sum; in
+I − Pᵀ Q, of the largest that it has been."""
 
 
 class Factor(NamedTuple):

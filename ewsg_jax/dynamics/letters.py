@@ -18,7 +18,7 @@ class Cycle(NamedTuple):
 
 @functools.cache
 def cycle_of(letters: str) -> Cycle:
-    """Return the cycle of a palindrome, begun where its one gradient is known before any noise.
+    """Return the cycle of a palindrome, started where its one gradient is known before any noise.
 
     Raises:
         ValueError: it is none, or there is no such place.

@@ -1,4 +1,4 @@
-"""What the dynamics that take out the minibatch's heat share: where its covariance comes from.
+"""What the dynamics that compensate for gradient noise share: where its covariance comes from.
 
     p' = p − h (g(θ) + Γ p) + √h Σ ξ,   Σ² + h Cov = 2TΓ
     θ' = θ + h p'  (semi_implicit)  or  θ + h p  (euler)
@@ -65,8 +65,7 @@ class TakesOutHeat(Underdamped):
         numbers = sum(x.size for x in jax.tree.leaves(position))
         if self.covariance is not None and self.covariance.size != numbers:
             raise ValueError(
-                f"covariance must be over the d = {numbers} numbers of the position; got one over "
-                f"{self.covariance.size}"
+                f"covariance must be over the d = {numbers} parameters; got one over {self.covariance.size}"
             )
         return super().init(key, position)
 

@@ -57,7 +57,7 @@ class FireflyState(NamedTuple):
         step: the number of steps made.
         log_dark: log p₀ + Σ log Bᵢ there, up to a constant.
         bright: the bright data.
-        overflow: whether more data were bright at the start than there is room for, until the first step tells.
+        overflow: whether more data were bright at the start than there is room for, until the first step.
         log_scale: of the step size, a scalar; `()` where it is not adapted.
     """
 

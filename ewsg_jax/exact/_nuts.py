@@ -38,9 +38,9 @@ DIVERGENCE = 1000.0
 COUNTED = 2**31
 """Evaluations of a step are counted in 32 bits."""
 MANY_ROWS = 10_000
-"""From which on a run looks at the roundings of V: of fewer they matter where a row's V is in the thousands."""
+"""From which on a run measures the roundings of V: of fewer they matter where a row's V is in the thousands."""
 NEIGHBOURS = 8
-"""At which they are looked at."""
+"""At which they are measured."""
 NOISE = 0.3
 """Of V, from which on a tenth and more of what should be accepted is not."""
 

@@ -1,4 +1,4 @@
-"""Explicit resampling of FlyMC's bright set: r data, chosen uniformly, are drawn anew from their law given θ.
+"""Explicit resampling of FlyMC's bright set: r data, chosen uniformly, are drawn again from their law given θ.
 
 Datum i of the chosen ones is bright with probability 1 − (Bᵢ/Lᵢ)^(1/T), whatever it was: a Gibbs step, so the joint
 law is kept whichever r data are chosen without regard to it. Where the new set has no room the old one stays, which
@@ -21,7 +21,7 @@ a keyed bijection puts at the first places, at a cost that grows with r and not 
 
 
 class Redrawing(NamedTuple):
-    """What draws the chosen data anew: the logarithm of a uniform number for each."""
+    """What draws the chosen data again: the logarithm of a uniform number for each."""
 
     log_uniforms: Array
 

@@ -55,7 +55,7 @@ def forecast(
         step: at which step schedules are read.
         mesh: several devices, as of `ewsg_jax.sample`: along `"data"` each has a part of the rows and sums over it.
             Batches are those of one device, whose rows the devices that have them give to all. Not for
-            `stratified`, which looks at the labels of all rows.
+            `stratified`, which reads the labels of all rows.
         check_data: look once for NaN and infinity in the data, and for labels that the model does not know; False
             where the likelihood masks what is missing.
 

@@ -178,7 +178,7 @@ def _shares(log_weights: np.ndarray, length: float, drawn: bool) -> np.ndarray:
 
 
 def can_list(estimator: GradientEstimator, data: Data, most: int) -> bool:
-    """Return whether all batches of an estimator are few enough to look at each."""
+    """Return whether all batches of an estimator are few enough to evaluate each."""
     if not isinstance(estimator, OfRows) or not lists_batches(estimator) or num_rows(data) > most:
         return False
     try:

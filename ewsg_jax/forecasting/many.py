@@ -33,7 +33,7 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
     """Return the forecast, coordinate by coordinate.
 
     Raises:
-        ValueError: the dynamics, its mass or the estimator has none for so many numbers.
+        ValueError: the dynamics, its mass or the estimator has none in this many dimensions.
     """
     dynamics, mass = without_metric(kernel.dynamics)
     told, layout = known(kernel.estimator, data), Layout.of(mode.position)

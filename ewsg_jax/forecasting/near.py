@@ -36,7 +36,7 @@ from ewsg_jax.rows.view import num_rows
 MOST_EVALUATIONS = 2**20
 """∇Vᵢ that batches may take, at each round."""
 MOST_POINTS, MOST_NUMBERS, MOST_LISTED = 2**14, 2**22, 64
-"""Points at which batches are compared, and numbers of their gradients; batches that are looked at one by one."""
+"""Points at which batches are compared, and numbers of their gradients; batches that are evaluated one by one."""
 MOST_ROUNDS, SETTLED = 6, 0.01
 """Rounds of law and noise, and the relative change of a variance that ends them."""
 SMALL = 1e-4

@@ -20,21 +20,21 @@ class Forecast:
     """What a kernel will do on a posterior that is near normal around a mode.
 
     Attributes:
-        variance_ratio: the variance of the chain's law over the target's (1: neither too hot nor too cold), a tree
+        variance_ratio: the variance of the chain's law over the target's (above 1: too wide), a tree
             like the position; infinite where the step is unstable at the mode.
         mean_shift: the mean of the chain's law less the target's, in standard deviations of the target, a tree like
             the position. To first order: of the third derivatives of V, and of exponential weights. NaN where no
-            law was found, and above 1,000 numbers.
+            law was found, and above 1,000 dimensions.
         autocorrelation_time: steps over which a coordinate forgets, 1 + 2 Σ of its autocorrelations, a tree like
-            the position: so many steps are worth one independent draw for its mean.
+            the position: that many steps are worth one independent draw for its mean.
         covariance: of the chain's law over the d parameters of the position in `ravel_pytree` order, shape (d, d);
-            None above 1,000 numbers.
+            None above 1,000 dimensions.
         target: the covariance of the target by the same reckoning, shape (d, d): the inverse of the curvature that
-            its own law sees; None likewise.
+            its own law sees; None too.
         direction_ratios: the least and the largest of the same ratio over all directions, not coordinates alone.
         curvature_seen: the least and the largest curvature of a direction, over the mode's, averaged over the law
-            (and the target's): 1 where the posterior is normal. Outside of ½ … 2 it is far from normal, and what is
-            told is of a posterior that is bent so far at most. NaN above 1,000 numbers.
+            (and the target's): 1 where the posterior is normal. Outside of ½ … 2 it is far from normal, and the
+            forecast holds for a posterior that is bent so far at most. NaN above 1,000 dimensions.
         step_size: h of the kernel.
         largest_step: the largest stable h for the largest curvature met at draws of once and twice the width of the
             normal approximation; NaN for a dynamics whose step depends on the position by itself.
@@ -72,7 +72,7 @@ class Forecast:
         return not (self.curvature_seen[0] < NORMAL[0] or self.curvature_seen[1] > NORMAL[1])
 
     def passes(self, ess: float = 1.0) -> float:
-        """Return how many passes over the data so many independent draws cost, for the slowest coordinate's mean.
+        """Return how many passes over the data `ess` independent draws cost, for the slowest coordinate's mean.
 
         Args:
             ess: effective sample size, of all chains together.

@@ -4,7 +4,7 @@
 
 with c near the mode, found beforehand (`ewsg_jax.find_mode`). Unbiased wherever c is; the covariance is that of the
 plain gradient with ∇Vᵢ(θ) − ∇Vᵢ(c) in the place of ∇Vᵢ(θ): none at the centre, and small only where the posterior
-is narrow around it. However small the step, the heat that it leaves stays of the plain gradient's order, h.
+is narrow around it. However small the step, the noise that it leaves stays of the plain gradient's order, h.
 2b evaluations a step and n at the start; the memory, two positions, is shared by all chains.
 """
 

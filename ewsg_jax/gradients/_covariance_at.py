@@ -84,8 +84,8 @@ def covariance_at(
         passes: over the data for a low rank (others take one): all but the last turn a basis towards the leading
             directions, each time closer by the ratio of the eigenvalues r + 1 and r.
         replace: rows with replacement, or (False) a uniform subset.
-        chunk_size: rows that are taken at once: so many times d numbers of memory; for a low rank, which makes no
-            gradient of a row, what r gradients of so many rows' sum take.
+        chunk_size: rows that are taken at once: this times d numbers of memory; for a low rank, which makes no
+            gradient of a row, what r gradients of the sum of these rows take.
 
     Returns:
         The covariance, in units of ∇V squared: eigenvalues and vectors, or the diagonal.

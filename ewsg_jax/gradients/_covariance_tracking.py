@@ -184,7 +184,7 @@ def covariance_tracking(
             Default: ⌈n/b⌉.
         structure: `"dense"`, `"diagonal"`, or `"low_rank"`: within a basis that each reset turns towards the
             leading directions.
-        rank: r, for a low rank; at most the numbers of a position are used.
+        rank: r, for a low rank; at most d are used.
         replace: as in `uniform`.
         rows: `"random"` or `"epochs"`, as in `uniform`: the covariance of a block's sum is another one.
         chunk_size: rows that a reset takes at once.

@@ -5,8 +5,8 @@ min(1, exp(w(J) − w(I))), w the dynamics' log weight ½‖x + a‖² of the *e
 estimate in units of the dynamics' noise, x: that noise frozen). As M → ∞ the batch has the law
 p_I ∝ exp(w(I)); M = 0 is the wrapped estimator. Only the accepted batch moves the memory.
 
-Algorithm 1 draws I anew in every step; section 4.4 speaks of one index chain that lives across steps. With
-`carry_index` I is the batch that the last step accepted, weighed anew where the chain now is: as many evaluations,
+Algorithm 1 draws I in every step; section 4.4 speaks of one index chain that lives across steps. With
+`carry_index` I is the batch that the last step accepted, with a weight where the chain now is: as many evaluations,
 and for small h the law of the batch is that of exact weights whatever M, where Algorithm 1 has it to first order in
 h from M = 1 on. Batches of successive steps are then dependent: a batch that outweighs the others stays.
 
@@ -15,7 +15,7 @@ always wins, whose mean is not ∇V, so that the limit is no optimiser of V. A c
 gets NaN for a gradient, and is reported as diverged at that step. M = 0 asks for no weight.
 
 M = 1 tilts the mean of the estimate by (h/σ²)[S(γp + ∇V) + ½E‖δ‖²δ] to first order in h (S its covariance,
-δ its centred value): extra friction that damps the minibatch's heat, plus a bias from the skewness. A larger
+δ its centred value): extra friction that damps the noise of minibatches, plus a bias from the skewness. A larger
 M adds second order and more of the bias, so it is not better in general. Evaluations: those that the wrapped
 estimator takes to propose, (M+1) times; to commit, once.
 """

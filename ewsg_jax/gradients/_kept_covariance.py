@@ -5,7 +5,7 @@
 
 Every K steps, the first included, ω ← θ and Cov is exact; until the next such step it is that of ω, as its
 eigenvalues and eigenvectors. So a step costs a plain one's and a product with d² numbers (`covariance_tracking`
-follows the batches instead, with a second look at each and an eigendecomposition a step). What it is off in between
+follows the batches instead, with a second gradient of each and an eigendecomposition a step). Its error in between
 is the change of Cov from ω to θ: where the posterior is narrow about its mode, a share of order 1/√n; far from it,
 as in a burn-in, K steps of a friction that is too strong or too weak.
 
@@ -102,7 +102,7 @@ def kept_covariance(
             times as many (`lambda n: 10 * n // b`) a tenth of it.
         structure: `"dense"`, `"diagonal"`, or `"low_rank"`: within a basis that each reset turns towards the
             leading directions.
-        rank: r, for a low rank; at most the numbers of a position are used.
+        rank: r, for a low rank; at most d are used.
         replace: as in `uniform`.
         rows: `"random"` or `"epochs"`, as in `uniform`: the covariance of a block's sum is another one.
         chunk_size: rows that a reset takes at once.

@@ -5,7 +5,7 @@
 
 The table α starts at the gradients of the first point. Unbiased given the table; the covariance is that of the
 plain gradient with ∇Vᵢ(θ) − αᵢ in the place of ∇Vᵢ(θ), not zero even where the ∇Vᵢ differ by constants alone, for
-rows were last seen at different points. On a quadratic the heat that it leaves is of order h² under Langevin, h³
+rows were last seen at different points. On a quadratic the noise that it leaves is of order h² under Langevin, h³
 under underdamped dynamics. b evaluations a step and n at the start.
 
 The sum is kept with its rounding error: what a float32 loses while the sum is large, far from the mode, would
@@ -36,7 +36,7 @@ from ewsg_jax.rows.view import CHUNK_SIZE, fold_over_rows, map_over_rows, num_ro
 MEMORY_LIMIT = 4 * 2**30
 """Bytes that the tables of all chains may take."""
 ROWS_PER_SUM = 64
-"""Rows that the first sum adds up before it looks at what rounding takes: about as few as a batch has."""
+"""Rows that the first sum adds up before it measures what rounding takes: about as few as a batch has."""
 
 
 class SAGAMemory(NamedTuple):

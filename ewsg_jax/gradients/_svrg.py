@@ -12,7 +12,7 @@ advances by (K + 1)/(2K) of what the momentum does on average, and as h → 0 th
 right one. Langevin dynamics, which has no momentum, keeps its law.)
 
 Unbiased; the covariance is that of the plain gradient with ∇Vᵢ(θ) − ∇Vᵢ(w) in the place of ∇Vᵢ(θ): none at the
-anchor. On a quadratic the heat that it leaves is of order h²(K − 1) under Langevin, h³(K − 1)(2K − 1) under
+anchor. On a quadratic the noise that it leaves is of order h²(K − 1) under Langevin, h³(K − 1)(2K − 1) under
 underdamped dynamics. 2b evaluations a step and n at each refresh; memory of two positions (option I: three). Under
 `vmap` a refresh is one full gradient for all chains, if they are at the same step.
 """

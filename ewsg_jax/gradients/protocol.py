@@ -72,7 +72,7 @@ class Evaluations(NamedTuple):
         return count * self.per_step + refreshes * self.per_refresh
 
     def of_candidates(self, count: int) -> "Evaluations":
-        """Return those of steps that look at so many batches, and accept one."""
+        """Return those of steps that evaluate `count` batches, and accept one."""
         return self._replace(per_step=count * (self.per_step - self.per_accepted) + self.per_accepted)
 
 

@@ -47,13 +47,13 @@ def halve(
 
     Beside each chain of step h runs one that makes two steps of h/2 with the same noise: the first takes the sum
     of the other's normals, and the first of its two batches. Either chain has the law that it would have alone, and
-    means and variances differ by little else than the bias. Where that is c h^p the difference tells c: at h the
+    means and variances differ by little else than the bias. Where that is c h^p the difference gives c: at h the
     bias is 2^p/(2^p − 1) times the difference, and (2^p m_{h/2} − m_h)/(2^p − 1) is without it. What is of a higher
     order stays, and counts where the bias is large.
 
     With full gradients p is 1 for `langevin`, `euler` and `exact`, and 2 for the position of `semi_implicit`,
-    `splitting` and `palindrome`; with batches, whose heat is of order h, it is 1. Where these add next to nothing
-    to a bias of order 2, that is told half as large again as it is. A step takes the gradients of three.
+    `splitting` and `palindrome`; with batches, whose noise is of order h, it is 1. Where these add next to nothing
+    to a bias of order 2, that is reported half as large again as it is. A step takes the gradients of three.
 
     Args:
         key: a typed PRNG key.
@@ -63,7 +63,7 @@ def halve(
             called once per pair.
         data: all n rows, as for `sample`.
         num_steps: steps of h that each pair makes, burn-in included.
-        num_chains: pairs of chains, at least 8, whose differences tell the errors.
+        num_chains: pairs of chains, at least 8, whose differences give the errors.
         burn_in: first steps that do not count; default a quarter. Chains that start together must have come apart.
         tolerance: how far off, relatively, a standard deviation may be; a mean twice as many of them.
         error_rate: how often a step without a bias is called wrong.

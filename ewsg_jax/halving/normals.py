@@ -78,7 +78,7 @@ def _lasting(matrix: np.ndarray) -> np.ndarray:
 
 
 def _directions(rows: np.ndarray, count: int) -> np.ndarray:
-    """Return so many orthonormal rows of Q, rows = L Q with a positive diagonal of L; beyond it any."""
+    """Return `count` orthonormal rows of Q, rows = L Q with a positive diagonal of L; beyond it any."""
     q, r = np.linalg.qr(rows.T, mode="complete")
     signs = np.ones(q.shape[1])
     diagonal = np.diag(r)

@@ -108,7 +108,7 @@ class Halved:
 
     @property
     def gain(self) -> float:
-        """How many times as long independent chains would run to tell differences as well.
+        """How many times as long independent chains would run to know differences as well.
 
         The median over coordinates, of means or of variances, whichever is less.
         """
@@ -121,7 +121,7 @@ class Halved:
 
     @property
     def outcome(self) -> Literal["right", "wrong", "unsure"]:
-        """Whether h is right within tolerance, wrong beyond chance, or neither can be told."""
+        """Whether h is right within tolerance, wrong beyond chance, or neither is known."""
         return self._judged.outcome
 
     @property

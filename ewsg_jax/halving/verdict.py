@@ -1,4 +1,4 @@
-"""What is said of a step size, in words: right within tolerance, wrong, or not to be told."""
+"""What is said of a step size, in words: right within tolerance, wrong, or unknown."""
 
 from typing import NamedTuple
 
@@ -45,7 +45,7 @@ def of(
     """Judge a step size.
 
     It is wrong where something is off beyond chance and, for sure, beyond the tolerance; right where everything is
-    known to be within it. Chains that have not settled tell nothing.
+    known to be within it. Chains that have not settled show nothing.
     """
     lost = f"; {num_lost} pairs of chains are lost, and left out" if num_lost else ""
     if rhat > CONVERGED or drifts:
@@ -76,5 +76,5 @@ def of(
     k = int(np.argmax(off + SURE * error))
     longer = max(2.0, np.ceil((SURE * error[k] / max(1 - off[k], 0.25)) ** 2))
     what = f"{'sd' if k < len(names) else 'mean'} of {names[k % len(names)]}"
-    text = f"not enough steps to tell: the {what} is {off[k]:.2g} ± {error[k]:.2g} tolerances off{lost}"
+    text = f"not enough steps to decide: the {what} is {off[k]:.2g} ± {error[k]:.2g} tolerances off{lost}"
     return Verdict("unsure", f"{text}. Run some {longer:.0f} times as long")

@@ -177,7 +177,7 @@ def sghmc(
     evaluations="b",
     memory="none",
     source="Ding et al. 2014",
-    hazard="θ too cold by order h at any batch; takes up noise on average over directions only",
+    hazard="θ too narrow by order h at any batch; balances noise on average over directions only",
     example={"friction": 2.0, "batch_size": 2},
 )
 def sgnht(

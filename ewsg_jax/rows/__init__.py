@@ -1,7 +1,7 @@
 """Which rows of the data a batch has, and sums over them.
 
 row_law: the law of a name: "random", "blocks", "epochs", "block_epochs" or "block_sweeps".
-by_probability: rows by weights of yours, within strata or not, for `rows=`.
+by_probability: rows by your own weights, within strata or not, for `rows=`.
 leverage: rows by their norms in the metric of the posterior, for `rows=`.
 RowLaw: the base class, for a law of your own.
 Batch, Block: which rows a batch has, by their numbers or as consecutive ones.

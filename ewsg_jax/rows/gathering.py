@@ -52,7 +52,7 @@ class Block(Part):
 
 
 class AsDrawn(NamedTuple):
-    """Randomness whose rows are not to be fetched ahead: nothing looks at them, or the row numbers are kept."""
+    """Randomness whose rows are not to be fetched ahead: nothing reads them, or the row numbers are kept."""
 
     randomness: PyTree
 

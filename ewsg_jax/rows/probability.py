@@ -55,7 +55,7 @@ class RowProbabilities(Part):
     strata: Array | None = None
 
     def of_size(self, batch_size: int) -> "ByProbability":
-        """Return the law of batches of so many rows.
+        """Return the law of batches of this size.
 
         Raises:
             ValueError: nothing is left to draw from, but rows are to be drawn; or there are more strata than rows

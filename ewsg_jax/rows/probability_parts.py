@@ -29,7 +29,7 @@ class ProbabilityInParts(Independent):
     Attributes:
         table: as of `ByProbability`, for each part, its rows by their number in it, uint32, shape (S, places, 4).
         first: where in the table each row of a part's share is drawn from, int32, shape (S, b/S).
-        size: from how many places on, uint32, likewise.
+        size: from how many places on, uint32, of the same shape.
         weight: what each row stands for, shape (S, rows of a part).
         given: what it was made from.
     """
@@ -71,7 +71,7 @@ class ProbabilityInParts(Independent):
 
 
 def in_parts(given: Any, batch_size: int, parts: int) -> ProbabilityInParts:
-    """Return the law of rows in so many parts.
+    """Return the law of rows in this many parts.
 
     Args:
         given: what `by_probability` returned.

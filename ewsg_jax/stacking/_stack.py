@@ -17,7 +17,7 @@ from ewsg_jax.stacking.members import TAKES, joined
 def stack(kernels: Sequence[Kernel[P]] | Kernel[P]) -> Stack[P]:
     """Make one kernel of several that differ by numbers: step sizes, frictions, temperatures, masses, centers.
 
-    `ewsg_jax.sample` runs them in one program. A member that diverges rests and is marked; the others go on.
+    `ewsg_jax.sample` runs them in one program. A member that diverges is frozen and marked; the others continue.
 
     Args:
         kernels: one after the other; or one kernel whose leaves have a leading axis of members, such as `jax.vmap`
@@ -59,7 +59,7 @@ def stack(kernels: Sequence[Kernel[P]] | Kernel[P]) -> Stack[P]:
 
 
 def over_data(kernel: Kernel[P], size: int) -> Stack[P]:
-    """Return a kernel, or a stack of as many, as that of so many data sets."""
+    """Return a kernel, or a stack of as many, as that of `size` data sets."""
     if not isinstance(kernel, Stack):
         return Stack(kernel=kernel, size=size, differs=("",) * len(jax.tree.leaves(kernel)), of_data=True)
     if kernel.size != size:

@@ -19,7 +19,7 @@ TAKES_MASKED = "data_sets must be a tree of arrays with axes (data set, row, …
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StackedData:
-    """What `stack_data` returns: `len(data)`, `data[i]`, and what tells the data sets apart.
+    """What `stack_data` returns: `len(data)`, `data[i]`, and the labels of the data sets.
 
     Attributes:
         rows: the data with axes (row, data set, …); padded where they differ in length.
@@ -87,7 +87,7 @@ def stack_data(
     if told.shape != lengths.shape:
         raise ValueError(f"labels must be one for each of {len(sets)} data sets; got {_check.describe(labels)}")
     if len(np.unique(told)) < len(told):
-        raise ValueError(f"labels must tell the data sets apart; got one twice, {_check.describe(labels)}")
+        raise ValueError(f"labels must differ between the data sets; got one twice, {_check.describe(labels)}")
     places = np.arange(lengths.max())
 
     def stacked(*leaves: Any) -> Array:

@@ -30,9 +30,9 @@ class StackState(NamedTuple):
     Attributes:
         position: leading axis member.
         step: of all, int32.
-        rest: what else each dynamics carries, likewise.
+        rest: what else each dynamics carries, with the same axes.
         diverged_at: the step at which each member ceased to be finite, −1 for none, shape (member,), int32. It
-            rests where it last was.
+            is frozen at its last finite state.
     """
 
     position: PyTree
@@ -161,7 +161,7 @@ class Stack(Kernel[P]):
             return
         if isinstance(data, Padded) and (part := who_needs(self.kernel, Need.ONE_N)) is not None:
             raise ValueError(
-                "kernel must tell the rows that count from others, for data sets of several lengths, as the "
+                "kernel must separate the rows that count from others, for data sets of several lengths, as the "
                 "estimators uniform, control_variate, svrg, saga, full and their exponential weights do with "
                 f"rows='random'; got {self.kernel!r}, of which {part!r} needs {Need.ONE_N.value}"
             )

@@ -85,11 +85,11 @@ class Stream(Whole):
         return self.read_runs([(start, stop - start)])
 
     def room(self, length: int) -> list[np.ndarray]:
-        """Return arrays that so many rows are read into."""
+        """Return arrays that `length` rows are read into."""
         return [values.room((length, *leaf.shape), leaf.dtype) for leaf in jax.tree.leaves(self._source.row)]
 
     def read_runs(self, runs: list[tuple[int, int]], room: list[np.ndarray] | None = None) -> Data:
-        """Return runs of rows, each told by its first row and its length, one after the other.
+        """Return runs of rows, each given by its first row and its length, one after the other.
 
         Args:
             runs: which.
@@ -157,7 +157,7 @@ class Stream(Whole):
 
     @property
     def is_changed(self) -> bool:
-        """Whether a function of the user's makes the data of what is read."""
+        """Whether a user-defined function makes the data of what is read."""
         return self._rows is not None
 
     def on_device(self, rows: Data) -> Data:

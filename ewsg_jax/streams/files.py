@@ -19,7 +19,7 @@ class Raw(Source):
     """
 
     def __init__(self, path: str | os.PathLike[str], dtype: np.dtype, shape: tuple[int, ...], offset: int) -> None:
-        """Look at the file.
+        """Read the head of the file.
 
         Raises:
             OSError: there is none.
@@ -71,7 +71,7 @@ class Raw(Source):
 
 
 def memory() -> float:
-    """Return how many bytes of memory this machine has; infinity where that is not told."""
+    """Return how many bytes of memory this machine has; infinity where that is unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
@@ -122,7 +122,7 @@ class Parquet(Source):
     """Rows of a Parquet file: a dict of its columns."""
 
     def __init__(self, path: Path) -> None:
-        """Look at the file.
+        """Read the head of the file.
 
         Raises:
             ImportError: pyarrow is not there.

@@ -19,7 +19,7 @@ class Items(Source):
     """
 
     def __init__(self, items: Any) -> None:
-        """Look at the first row, and find out how several are asked for.
+        """Read the first row, and find out how several are asked for.
 
         Raises:
             OSError: it cannot be read.

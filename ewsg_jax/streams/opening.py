@@ -1,4 +1,4 @@
-"""What a source is: told by what it is given as."""
+"""What a source is: known by the type that is given."""
 
 import os
 from pathlib import Path

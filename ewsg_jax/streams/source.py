@@ -115,7 +115,7 @@ class Watched:
     """A file that is to stay what it is."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Look at a file.
+        """Read the head of a file.
 
         Raises:
             OSError: there is none.

@@ -1,4 +1,4 @@
-"""Room for rows, and a look at their values."""
+"""Buffers for rows, and a check of their values."""
 
 from collections.abc import Callable
 

@@ -78,7 +78,7 @@ for name in ("noise_corrected", "noise_reduced"):
             V,
             "covariance",
             "one over 3",
-            "the d = 2 numbers of the position",
+            "the d = 2 parameters",
             lambda w=wrong: ewsg.kernel(w(covariance=np.ones(3)), ewsg.gradients.uniform(MODEL, batch_size=1)).init(
                 KEY, POINT, DATA
             ),

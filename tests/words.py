@@ -1,0 +1,85 @@
+"""Phrases that may not stand where users read: README, pages, docstrings, error messages.
+
+`python -m tests.words` prints where each stands, with what to write instead.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+INSTEAD = {
+    r"so many": "this many, or a name: n, count",
+    r"(key|state|mesh|start) is none\b": "is not a PRNG key",
+    r"of the wrong kind": "has the wrong type or value",
+    r"for want of": "without",
+    r"likewise": "the same, too",
+    r"anew": "again",
+    r"leaf after leaf": "in `ravel_pytree` order",
+    r"foretold|foretells?|untold": "predicted",
+    r"told": "reported, known, predicted, given",
+    r"tells?": "reports, says",
+    r"goes on|go on|gone on|went on": "continues, resumes",
+    r"taken up again|taken up|take up again": "resumed, restored",
+    r"heats?|heated": "gradient-noise temperature; too wide",
+    r"too (hot|cold)|hotter|hottest|colder|coldest": "too wide, too narrow",
+    r"as ever": "as before",
+    r"mended": "fixed",
+    r"begun": "started",
+    r"of yours|of the user'?s?": "your own, user-defined",
+    r"looks? at|looked at": "checks, evaluates",
+    r"lost chains?|chains? lost|goes lost": "diverged chains",
+    r"rests where": "is frozen at",
+    r"written down": "written",
+    r"numbers of (a|the) position": "parameters, dimensions",
+}
+"""What to write instead of each phrase, a regular expression between two ends of words."""
+PHRASES = {re.compile(rf"\b({phrase})\b", re.IGNORECASE): instead for phrase, instead in INSTEAD.items()}
+
+
+def pages() -> list[Path]:
+    """Return the README and all pages."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def sources() -> list[Path]:
+    """Return the modules of the package."""
+    return sorted((ROOT / "ewsg_jax").glob("**/*.py"))
+
+
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a page that are not code, with their numbers."""
+    is_code = False
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+        if line.startswith("```"):
+            is_code = not is_code
+        elif not is_code:
+            yield number, re.sub(r"`[^`]*`", "``", line)
+
+
+def strings(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield docstrings and other texts of a module, with the numbers of their lines."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            for offset, line in enumerate(node.value.split("\n")):
+                yield node.lineno + offset, re.sub(r"`[^`]*`|>>>.*|\.\.\. .*|^\s*\w+:", "``", line)
+
+
+def found(path: Path) -> list[str]:
+    """Return where an old phrase stands in a file, and what to write instead."""
+    lines = strings(path) if path.suffix == ".py" else prose(path)
+    return [
+        f"{path.relative_to(ROOT)}:{number}: {match[0]!r}: {instead}"
+        for number, line in lines
+        for phrase, instead in PHRASES.items()
+        for match in phrase.finditer(line)
+    ]
+
+
+if __name__ == "__main__":
+    places = [place for path in [*pages(), *sources()] for place in found(path)]
+    print(*places, sep="\n")
+    sys.exit(bool(places))
