@@ -28,7 +28,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
         write: writes the content to an open file.
 
     Raises:
-        OSError: the file cannot be written, such as in a folder that does not exist; a file that was there before is kept.
+        OSError: the file cannot be written, such as in a folder that does not exist; the earlier file is kept.
     """
     if not path.parent.is_dir():
         # Python's own error would name the temporary file.

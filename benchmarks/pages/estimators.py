@@ -178,7 +178,8 @@ def table(result: dict[str, Any]) -> str:
     rows = []
     for name, by_step in result["curves"].items():
         cells = [
-            f"{c['lost_chains']} chains diverged" if c["lost_chains"] else f"{_at_end(c):.3f}" for c in by_step.values()
+            f"{c['lost_chains']} chains diverged" if c["lost_chains"] else f"{_at_end(c):.3f}"
+            for c in by_step.values()
         ]
         rows.append([name, *cells])
     return as_table(heads, rows)

@@ -176,8 +176,8 @@ def caption(result: dict[str, dict[str, dict[str, Any]]]) -> str:
     """Return in one sentence what the picture shows."""
     (quarter, count), (half, _) = share_within(result, 0.25, 2), share_within(result, 0.5, 2)
     return (
-        f"Excess of the worst variance, found against predicted: of {count} cells {quarter} are predicted to within "
-        f"a quarter of it (the grey wedge) and two standard errors, {half} to within a half and as much."
+        f"Excess of the worst variance, found against predicted: of {count} cells {quarter} are predicted to "
+        f"within a quarter of it (the grey wedge) and two standard errors, {half} to within a half and as much."
     )
 
 

@@ -38,7 +38,8 @@ def section(name: str, result: dict[str, Any]) -> str:
 def chosen(config: str) -> str:
     """Return what a configuration says before its first table: what the paper leaves open, and what was cut."""
     first = itertools.takewhile(lambda line: line.startswith("#"), config.splitlines())
-    return " ".join(line.removeprefix("#").strip() for line in first)
+    text = " ".join(line.removeprefix("#").strip() for line in first)
+    return text.replace("ewsg_jax/reproduction/", "benchmarks/papers/")  # where they were when these ran
 
 
 def claims(found: list[dict[str, Any]], mark: str) -> list[str]:

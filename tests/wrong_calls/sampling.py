@@ -386,7 +386,7 @@ of(
         lambda: ewsg.stack_data([LISTS[0], LISTS[1].astype(int)]),
     ),
     ("a label too few", V, "labels", "['a']", "one for each of 2", lambda: ewsg.stack_data(LISTS, labels=["a"])),
-    ("a label twice", V, "labels", "['a', 'a']", "apart", lambda: ewsg.stack_data(LISTS, labels=["a", "a"])),
+    ("a label twice", V, "labels", "['a', 'a']", "differ", lambda: ewsg.stack_data(LISTS, labels=["a", "a"])),
     (
         "weights of a half",
         V,
