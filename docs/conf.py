@@ -61,6 +61,7 @@ python_maximum_signature_line_length = 72
 autodoc_member_order = "bysource"
 autodoc_default_options = {"member-order": "bysource"}
 napoleon_use_ivar = True
+napoleon_attr_annotations = False  # `docstring_as_rst` has them as they are written
 napoleon_use_rtype = False
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
@@ -73,6 +74,7 @@ html_title = f"ewsg_jax {version}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_domain_indices = False
 html_show_sourcelink = False
 html_theme_options = {
     "use_download_button": False,
@@ -82,7 +84,15 @@ html_theme_options = {
     "navbar_persistent": [],  # the sidebar has the search
 } | ({"repository_url": HOME, "use_repository_button": True} if HOME else {})
 
-WRITTEN_BY_CALLERS = {"Posterior", "Schedule", "LowRank", "Batch", "Block", "Estimate", "Evaluations"}
+WRITTEN_BY_CALLERS = {
+    "Posterior",
+    "Schedule",
+    "LowRank",
+    "Batch",
+    "Block",
+    "Estimate",
+    "Evaluations",
+}
 """Classes that are made by their own name; of others, which functions return, no signature is shown."""
 PARAGRAPHS = ("Update", "Target", "Cost", "When", "Source")
 """What the docstring of a method says in a paragraph each, before its arguments."""
@@ -148,15 +158,21 @@ def signature_as_written(
     if not isinstance(node, ast.FunctionDef):
         return None
     arguments = node.args
-    if what in ("method", "class") and arguments.args[:1] and arguments.args[0].arg in ("self", "cls"):
+    if (
+        what in ("method", "class")
+        and arguments.args[:1]
+        and arguments.args[0].arg in ("self", "cls")
+    ):
         arguments = ast.arguments(**{**vars(arguments), "args": arguments.args[1:]})
     returned = None if what == "class" or node.returns is None else ast.unparse(node.returns)
     return f"({ast.unparse(arguments)})", returned
 
 
-def docstring_as_rst(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+def docstring_as_rst(
+    app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]
+) -> None:
     """Turn the form of the docstrings into what napoleon and docutils read."""
-    text = "\n".join(lines)
+    text = _with_types("\n".join(lines), _definition(thing))
     # `Update: text` is a field; so are the like. `Example: text` is a section that begins with the text.
     text = re.sub(rf"^({'|'.join(PARAGRAPHS)}): (?=\S)", r":\1: ", text, flags=re.MULTILINE)
     text = re.sub(r"^(:\w+: .*\n)(?!:|[ ]|\n)", r"\1\n", text, flags=re.MULTILINE)
@@ -173,9 +189,25 @@ def docstring_as_rst(app: Sphinx, what: str, name: str, thing: Any, options: Any
     lines[:] = out
 
 
+def _with_types(text: str, node: ast.AST | None) -> str:
+    """Return a docstring whose attributes have the types that the class has for them."""
+    head, heading, attributes = text.partition("\nAttributes:\n")
+    if not heading or not isinstance(node, ast.ClassDef):
+        return text
+    for field in node.body:
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            name, kind = field.target.id, ast.unparse(field.annotation)
+            attributes = re.sub(
+                rf"^(    {name}):", lambda m, k=kind: f"{m[1]} ({k}):", attributes, flags=re.M
+            )
+    return head + heading + attributes
+
+
 def _escaped(line: str) -> str:
     """Escape what is markup to docutils and none to us, outside `code`."""
-    line = re.sub(r"^(\s*)(\w|\d+)([.)]) ", r"\1\2\\\3 ", line)  # a sentence's end is no list
+    line = re.sub(
+        r"(^\s*|: )(\w|\d+)([.)])(?=\s|$)", r"\1\2\\\3", line
+    )  # a sentence's end is no list
     parts = re.split(r"(`[^`]*`)", line)
     return "".join(
         part if number % 2 else re.sub(r"(?<!\\)([*|]|(?<=\w)_(?!\w))", r"\\\1", part)
