@@ -74,7 +74,7 @@ html_title = f"ewsg_jax {version}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
-html_domain_indices = False
+html_domain_indices = html_use_index = False  # the search finds names
 html_show_sourcelink = False
 html_theme_options = {
     "use_download_button": False,
