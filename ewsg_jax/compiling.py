@@ -6,7 +6,16 @@ Measured on two cores of a CPU, steps that touch 2,700 to 80,000 numbers: the lo
 1.3 times as long, and soon lose it.
 """
 
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import jax
+import numpy as np
 from jaxlib.version import __version__ as version
+
+from ewsg_jax import freshness
 
 Options = dict[str, bool | int | str]
 
@@ -17,3 +26,43 @@ QUICK: Options = {"xla_backend_optimization_level": 1}
 if version.startswith("0.10."):
     # It has a second way to write fused loops; a version that has not raises an error.
     QUICK["xla_cpu_use_fusion_emitters"] = False
+
+_THREAD = ThreadPoolExecutor(1, thread_name_prefix="ewsg_jax_compiles")
+"""One thread compiles beside the host's own: XLA does not hold Python's lock, and uses a core or two itself."""
+
+
+class Ahead:
+    """Programs that a thread compiles while the host does other work.
+
+    JAX finds a program compiled so when it is called with arguments of the same shapes. Errors are left to that
+    call, which raises them where they belong.
+    """
+
+    def __init__(self) -> None:
+        self._pending: dict[str, Future[None]] = {}
+
+    def add(self, name: str, work: Callable[[], Any]) -> None:
+        """Begin, under a name: `work` calls `program.lower(…).compile()`, or programs themselves."""
+        as_of, x64 = freshness.now(), bool(jax.config.read("jax_enable_x64"))
+
+        def done() -> None:
+            # These are the settings of one thread, on which programs depend.
+            with (
+                contextlib.suppress(Exception),
+                np.errstate(all="ignore"),
+                freshness.as_of(as_of),
+                jax.enable_x64(x64),
+            ):
+                work()
+
+        self._pending[name] = _THREAD.submit(done)
+
+    def wait(self, name: str) -> None:
+        """Wait for what has this name: to call the program now would compile it twice."""
+        if (pending := self._pending.pop(name, None)) is not None and not pending.cancel():
+            pending.result()
+
+    def drop(self) -> None:
+        """Leave out all that has not begun."""
+        for pending in self._pending.values():
+            pending.cancel()

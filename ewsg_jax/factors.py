@@ -40,6 +40,51 @@ def variances(covariance: np.ndarray | LowRank) -> np.ndarray:
     return diagonal * (1 + basis**2 @ (values - 1))
 
 
+class HostFactor:
+    """The factor L of a covariance C = L Lᵀ, or of low rank its symmetric root, for many vectors on the host.
+
+    What is done once before a run would be a program for each shape on the device.
+
+    Args:
+        covariance: a matrix (d, d) or a `LowRank`.
+    """
+
+    def __init__(self, covariance: Array | np.ndarray | LowRank) -> None:
+        parts = covariance if isinstance(covariance, LowRank) else (covariance,)
+        self._parts = [np.asarray(part, np.float64) for part in parts]
+        self._root = np.linalg.cholesky(self._parts[0]) if len(self._parts) == 1 else None
+
+    def times(self, vectors: np.ndarray) -> np.ndarray:
+        """Return L v of each vector, shape (…, d)."""
+        if self._root is not None:
+            return vectors @ self._root.T
+        return np.sqrt(self._parts[0]) * self._stretched(vectors, 0.5)
+
+    def transposed(self, vectors: np.ndarray) -> np.ndarray:
+        """Return Lᵀ v of each vector, shape (…, d)."""
+        if self._root is not None:
+            return vectors @ self._root
+        return self._stretched(np.sqrt(self._parts[0]) * vectors, 0.5)
+
+    def solved(self, vectors: np.ndarray) -> np.ndarray:
+        """Return L⁻¹ v of each vector, shape (…, d)."""
+        if self._root is not None:
+            flat = vectors.reshape(-1, vectors.shape[-1])
+            return np.linalg.solve(self._root, flat.T).T.reshape(vectors.shape)
+        return self._stretched(vectors / np.sqrt(self._parts[0]), -0.5)
+
+    def draws(self, key: Array, count: int, dtype: Any = np.float32) -> np.ndarray:
+        """Return `count` draws of N(0, C), shape (count, d)."""
+        words = np.asarray(jax.random.key_data(key)).ravel()
+        normal = np.random.default_rng(words).standard_normal((count, len(self._parts[0])), np.float32)
+        return self.times(normal).astype(dtype, copy=False)
+
+    def _stretched(self, vectors: np.ndarray, power: float) -> np.ndarray:
+        """Return Λ^power along the directions U."""
+        _, basis, values = self._parts
+        return vectors + (vectors @ basis * (values**power - 1)) @ basis.T
+
+
 @module
 class Factor(Part, abc.ABC):
     """L, as what it does to a tree shaped like the position."""

@@ -16,6 +16,7 @@ import threading
 import types
 import weakref
 from collections.abc import Callable, Hashable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Self, TypeVar
 
 import jax
@@ -50,6 +51,11 @@ _HERE = threading.local()
 def now() -> Hashable:
     """Return what stands for the values that functions read now: for memories of Python beside JAX's own."""
     return _CHANGED.value
+
+
+def as_of(then: Any) -> AbstractContextManager[Any]:
+    """Compile what functions read when `now()` said so, in a `with` block of another thread."""
+    return _CHANGED(then)
 
 
 class as_of_now:  # noqa: N801 - it is called like a function

@@ -38,6 +38,8 @@ PART = 0.1
 """Of the tolerance, what share of draws may lie outside: half a percent of a normal law is 2 % of its sd."""
 ROWS_AT_ONCE = 2**16
 """Rows whose densities are evaluated together, of batches."""
+BLOCK = 256
+"""Positions that one call of that program takes."""
 
 
 class Densities(NamedTuple):
@@ -180,12 +182,19 @@ def outside_by_batches(
         data = rows_of(Batch(jax.random.choice(key, n, (count,), replace=False)), data)
         n = count
     # Rows cost more to fetch than to evaluate: a group has the same ones, and is so small that groups see all rows.
-    together = max(1, min(ROWS_AT_ONCE // count, len(flat) * count // n))
-    groups = -(-len(flat) // together)
-    places = np.resize(flat, (groups, together, flat.shape[1])).astype(jnp.result_type(float, *layout.dtypes))
-    numbers = None if count == n else _spread_out(n, groups * count).reshape(groups, count)
-    found = np.asarray(_are_finite(posterior, layout, key, places, numbers, data))[: len(flat)]
-    return Outside.of(~found[:, 0], ~found[:, 1])
+    # Powers of two, in whole blocks: one program serves any number of positions.
+    together = 2 ** int(math.log2(max(1, min(BLOCK, ROWS_AT_ONCE // count, len(flat) * count // n))))
+    blocks = -(-len(flat) // BLOCK)
+    places = np.resize(flat, (blocks, BLOCK // together, together, flat.shape[1]))
+    places = places.astype(jnp.result_type(float, *layout.dtypes))
+    numbers = [None] * blocks
+    if count < n:
+        numbers = _spread_out(n, blocks * BLOCK // together * count).reshape(blocks, -1, count)
+    found = [
+        np.asarray(_are_finite(posterior, layout, key, *each, data)) for each in zip(places, numbers, strict=True)
+    ]
+    finite = np.concatenate(found)[: len(flat)]
+    return Outside.of(~finite[:, 0], ~finite[:, 1])
 
 
 def _spread_out(n: int, count: int) -> np.ndarray:
@@ -196,7 +205,7 @@ def _spread_out(n: int, count: int) -> np.ndarray:
     return (step * np.arange(count, dtype=np.int64) % n).astype(np.int32)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=QUICK)
 def _are_finite(
     posterior: Posterior, layout: Any, key: Key, places: Array, numbers: Array | None, data: Data
 ) -> Array:

@@ -1,6 +1,5 @@
 """Gradients of the potential at draws, on fresh batches: two of each, whose noises are independent."""
 
-import functools
 from typing import NamedTuple
 
 import jax
@@ -11,8 +10,10 @@ from jax.flatten_util import ravel_pytree
 from ewsg_jax import _tree, gradients
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.checking.draws import Draws
+from ewsg_jax.compiling import QUICK
 from ewsg_jax.gradients.protocol import GradientEstimator, no_weight
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation.programs import Layout
 from ewsg_jax.rows import leverage
 from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.rows.named import Rows
@@ -22,6 +23,10 @@ FULL = 4
 """Batches in the data up to which all rows are taken: rows in order cost less than rows that are fetched."""
 ROWS_AT_ONCE = 2**16
 """Rows whose gradients are worked out together."""
+BLOCK = 256
+"""Places that one call of the program takes."""
+SMALL = 1_000
+"""Numbers of a position up to which it is compiled quickly."""
 
 
 class Fresh(NamedTuple):
@@ -86,14 +91,48 @@ def fresh_gradients(
         law = ("random" if parts > 1 else _rows(posterior, draws, data)) if rows is None else rows
         estimator = gradients.control_variate(posterior, batch_size=half, center=center, rows=law)
         num_batches, at_once, cost = 2, half, 2.0 * count * half / n + 1
-    estimator.check(center, data)
-    together = max(1, min(ROWS_AT_ONCE // at_once, count))
-    # Whole numbers of groups: one program.
-    padded = np.resize(draws.flat, (-(-count // together) * together, draws.flat.shape[1]))
-    places = padded.reshape(-1, together, padded.shape[1]).astype(jnp.result_type(float, *draws.layout.dtypes))
-    found = np.asarray(_at(estimator, draws.layout, num_batches, center, key, places, data), np.float64)
-    first, *others = found[:, :count] / temperature
+    found = estimates(key, estimator, draws.layout, center, draws.flat, data, num_batches, at_once) / temperature
+    first, *others = found
     return Fresh(first, others[0] if others else first, cost)
+
+
+def estimates(
+    key: Key,
+    estimator: GradientEstimator,
+    layout: Layout,
+    start: Position,
+    places: np.ndarray,
+    data: Data,
+    num_batches: int,
+    rows_of_each: int,
+) -> np.ndarray:
+    """Return an estimator's ∇V at places on independent batches, shape (batches, places, d), float64.
+
+    One program serves any number of places: they are padded to whole blocks.
+
+    Args:
+        key: a typed PRNG key.
+        estimator: what estimates, of the data.
+        layout: how d numbers are a position.
+        start: where the estimator's memory is made.
+        places: flat, shape (places, d).
+        data: the rows.
+        num_batches: batches at each place.
+        rows_of_each: rows that one estimate evaluates, which says how many places are worked out together.
+    """
+    estimator.check(start, data)
+    count, size = places.shape
+    together = max(1, min(ROWS_AT_ONCE // rows_of_each, BLOCK))
+    block = BLOCK // together * together
+    padded = np.resize(places, (-(-count // block) * block, size)).reshape(-1, block // together, together, size)
+    padded = padded.astype(jnp.result_type(float, *layout.dtypes))
+    make, at = (_memory, _at) if size > SMALL else (_quick_memory, _quick_at)
+    memory = make(estimator, start, key, data)
+    found = [
+        np.asarray(at(estimator, layout, num_batches, memory, key, np.int32(number), own, data), np.float64)
+        for number, own in enumerate(padded)
+    ]
+    return np.concatenate(found, axis=1)[:, :count]
 
 
 def _rows(posterior: Posterior, draws: Draws, data: Data) -> Rows:
@@ -109,39 +148,43 @@ def _rows(posterior: Posterior, draws: Draws, data: Data) -> Rows:
     return leverage(inputs, metric)
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2))
-def _at(
+def _made(estimator: GradientEstimator, start: Position, key: Key, data: Data) -> PyTree:
+    """Return what the estimator keeps, such as a gradient over all rows: once, not for each block."""
+
+    def of_part(part: Data) -> PyTree:
+        return estimator.init(key, start, part)
+
+    return data.alike(of_part) if isinstance(data, Spread) else of_part(data)
+
+
+def _estimated(
     estimator: GradientEstimator,
-    layout: PyTree,
+    layout: Layout,
     num_batches: int,
-    center: Position,
+    memory: PyTree,
     key: Key,
+    number: Array,
     places: Array,
     data: Data,
 ) -> Array:
-    """Return estimates at places (groups, together, d) on each of the batches, shape (batches, draws, d).
+    """Return estimates at the places (groups, together, d) of a block, shape (batches, places, d)."""
 
-    The estimator's memory is made here too: outside, each of its operations would be a program of its own.
-    """
-    keys = jax.random.split(key, num_batches) if num_batches > 1 else key[None]
+    def on_batch(key: Key, part: Data) -> Array:
+        def of_place(key: Key, place: Array) -> Array:
+            randomness, point = estimator.draw(key, part), layout.tree(place)
+            estimate, _ = estimator.propose(randomness, memory, point, part, no_weight)
+            return ravel_pytree(_tree.widened(estimate.gradient))[0]
+
+        keys = jax.random.split(key, places.shape[:2])
+        return jax.lax.map(lambda group: jax.vmap(of_place)(*group), (keys, places)).reshape(-1, places.shape[2])
+
+    keys = jax.random.split(jax.random.fold_in(key, number), num_batches)
 
     def on_batches(part: Data) -> Array:
-        memory = estimator.init(keys[0], center, part)
-        return jax.lax.map(lambda own: _estimates(estimator, layout, memory, own, places, part), keys)
+        return jax.lax.map(lambda own: on_batch(own, part), keys)
 
     return data.alike(on_batches) if isinstance(data, Spread) else on_batches(data)
 
 
-def _estimates(
-    estimator: GradientEstimator, layout: PyTree, memory: PyTree, key: Key, places: Array, data: Data
-) -> Array:
-    def of_place(key: Key, place: Array) -> Array:
-        point: Position = layout.tree(place)
-        estimate, _ = estimator.propose(estimator.draw(key, data), memory, point, data, no_weight)
-        return ravel_pytree(_tree.widened(estimate.gradient))[0]
-
-    def of_group(group: tuple[Array, Array]) -> Array:
-        return jax.vmap(of_place)(*group)
-
-    keys = jax.random.split(key, places.shape[:2])
-    return jax.lax.map(of_group, (keys, places)).reshape(-1, places.shape[2])
+_memory, _quick_memory = (jax.jit(_made, compiler_options=how) for how in (None, QUICK))
+_at, _quick_at = (jax.jit(_estimated, static_argnums=(1, 2), compiler_options=how) for how in (None, QUICK))

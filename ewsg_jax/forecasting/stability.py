@@ -23,7 +23,7 @@ from ewsg_jax.forecasting.step import at, names_of
 from ewsg_jax.gradients.covariance import Covariance
 from ewsg_jax.gradients.protocol import Estimate
 from ewsg_jax.preparation.lanczos import Recursion
-from ewsg_jax.preparation.programs import Layout, Of, product_with, vector
+from ewsg_jax.preparation.programs import Compiled, Layout, Of, product_with, vector
 
 NUM_PRODUCTS = 6
 """Products of the Hessian with vectors at each place, of Lanczos' method."""
@@ -43,16 +43,23 @@ def largest_curvature(of: Of, mass: Mass | None, position: Position, places: np.
         data: the rows.
     """
     factor = Number(root=1.0) if mass is None else mass.factor
-    flat = ravel_pytree(position)[0]
-    start = np.asarray(jax.random.normal(jax.random.key(3), flat.shape, flat.dtype), float)
+    flat = np.concatenate([np.asarray(x).ravel() for x in jax.tree.leaves(position)])
+    start = np.random.default_rng(3).standard_normal(flat.shape)
     found = [Recursion(start, min(NUM_PRODUCTS, len(start)), FINE) for _ in places]
     # All places together: the rows are read once for each product.
     while not all(one.is_over for one in found):
         vectors = np.stack([one.vector for one in found])
-        images = _images(of, factor, position, jnp.asarray(places, jnp.float32), vectors.astype(flat.dtype), data)
+        images = _images(of, factor, position, np.asarray(places, np.float32), vectors.astype(flat.dtype), data)
         for one, image in zip(found, np.asarray(images, float), strict=True):
             one.add(image)
     return max(0.0, *(one.spectrum().largest for one in found))
+
+
+def compile_ahead(of: Of, factor: Any, position: Position, count: int, data: Data) -> None:
+    """Compile what `largest_curvature` runs for so many places."""
+    size, dtype = sum(x.size for x in jax.tree.leaves(position)), jnp.result_type(*jax.tree.leaves(position))
+    places, vectors = (jax.ShapeDtypeStruct((count, size), each) for each in (jnp.float32, dtype))
+    _images.suited(of, data).lower(of, factor, position, places, vectors, data).compile()
 
 
 def in_mass(mass: Mass | None, curvature: np.ndarray, layout: Layout) -> float:
@@ -64,7 +71,7 @@ def in_mass(mass: Mass | None, curvature: np.ndarray, layout: Layout) -> float:
     return float(np.linalg.eigvalsh(curvature)[-1])
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@Compiled
 def _images(of: Of, factor: Any, position: Position, places: Array, vectors: Array, data: Data) -> Array:
     """Return Lᵀ∇²V L v at each place, of a vector each, shape (places, d)."""
     flat, unravel = ravel_pytree(position)

@@ -110,10 +110,28 @@ def _maps(
 maps = jax.jit(_maps, static_argnames="posterior", compiler_options=UNOPTIMISED)
 
 
-@functools.partial(jax.jit, static_argnames="posterior", compiler_options=UNOPTIMISED)
-def maps_of_each(dynamics: Dynamics, posterior: Posterior, state: Any, points: Array, data: Data) -> Any:
-    """Return A, G, B and W of a stack of dynamics, each with two leading axes."""
-    return jax.vmap(lambda one: _maps(one, posterior, state, (), points, data)[0])(dynamics)
+@functools.partial(jax.jit, compiler_options=UNOPTIMISED)
+def _maps_of_each(every: dict[str, Dynamics], states: dict[str, Any]) -> dict[str, tuple[Array, ...]]:
+    """Return A, G, B and W of stacks of dynamics of one coordinate, each with a leading axis.
+
+    The map of one coordinate is affine, and 0 of 0: its columns are what it makes of unit vectors.
+    """
+
+    def of_one(one: Dynamics, state: Any) -> tuple[Array, ...]:
+        names, noise = names_of(state), ravel_pytree(one.draw(jax.random.key(0), state))
+        size = len(names)
+
+        def moved(unit: Array) -> tuple[Array, Array]:
+            here, g, xi = at(state, unit[:size]), unit[size : size + 1], noise[1](unit[size + 1 :])
+            prepared = one.prepare(here, jnp.zeros_like, ())
+            end = one.apply(xi, prepared, Estimate(g, (), covariance=()), lambda position: g)
+            return jnp.concatenate([getattr(end, name) for name in names]), one.evaluation_point(here)
+
+        columns, wanted = jax.vmap(moved)(jnp.eye(size + 1 + noise[0].size))
+        a, g, b = jnp.split(columns.T, [size, size + 1], axis=1)
+        return a, g, b, wanted[:size].T
+
+    return {name: jax.vmap(lambda one, s=states[name]: of_one(one, s))(each) for name, each in every.items()}
 
 
 class Weight(NamedTuple):
@@ -217,15 +235,13 @@ def step_of(dynamics: Dynamics, posterior: Posterior, step: int, data: Data) -> 
         return AffineStep(*(np.asarray(part, float)[0] for part in made))
 
 
-def steps_of(dynamics: list[Dynamics], posterior: Posterior, data: Data) -> list[AffineStep]:
-    """Return the steps of one coordinate by dynamics that differ in their numbers, which are no schedules."""
+def steps_of(kinds: dict[str, list[Dynamics]]) -> dict[str, list[AffineStep]]:
+    """Return the steps of one coordinate by kinds of dynamics: those of a kind differ in numbers, no schedules."""
     with jax.enable_x64(True):
-        state = at_rest(dynamics[0], 0)
-        size = sum(name in state._fields for name in ("position", "momentum"))
-        every = jax.tree.map(lambda *numbers: np.stack(numbers), *dynamics)
-        made = maps_of_each(every, posterior, state, np.zeros((1, size + 1)), data)
-        parts = [np.asarray(part, float)[:, 0] for part in made]
-    return [AffineStep(*each) for each in zip(*parts, strict=True)]
+        states = {name: at_rest(kind[0], 0) for name, kind in kinds.items()}
+        every = {name: jax.tree.map(lambda *numbers: np.stack(numbers), *kind) for name, kind in kinds.items()}
+        made = jax.device_get(_maps_of_each(every, states))
+    return {name: [AffineStep(*each) for each in zip(*parts, strict=True)] for name, parts in made.items()}
 
 
 def stationary_each(step: AffineStep, curvature: np.ndarray, heat: np.ndarray) -> Each:

@@ -12,6 +12,7 @@ from jax.sharding import Mesh
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._types import Data, Key, P
 from ewsg_jax.freshness import reads_now
+from ewsg_jax.planning.ahead import compile_ahead
 from ewsg_jax.planning.candidate import Wanted
 from ewsg_jax.planning.gaussian import NoGradientError
 from ewsg_jax.planning.result import Plan, enough
@@ -141,6 +142,20 @@ def plan(
     # A half-precision number has fewer digits than a tolerance asks for, once the mode is some widths from 0.
     position = _tree.widened(position)
     for_mode, for_search = _random.keys_of(key, 2)
+    limit = memory_limit if memory_limit is not None else (free_on_the_host() or 2**32) // PART_OF_MEMORY
+    is_restricted = methods is not None or batch_size is not None or by != "rows"
+    wanted = Wanted(
+        float(tolerance),
+        enough(tolerance),
+        num_chains,
+        batch_size,
+        limit,
+        by=by,
+        parts=parts,
+        is_restricted=is_restricted,
+    )
+    found = ways(posterior, methods, by_leverage=parts == 1)
+    ahead = compile_ahead(posterior, position, data, found, wanted)
     of_mode: list[str] = []
     spent, began = 0.0, time.perf_counter()
     if mode is None:
@@ -149,9 +164,6 @@ def plan(
             mode = find_mode(for_mode, posterior, position, given, progress=False, mesh=mesh, check_data=check_data)
         of_mode = [str(each.message) for each in caught if issubclass(each.category, RuntimeWarning)]
         spent = mode.data_passes
-    limit = memory_limit if memory_limit is not None else (free_on_the_host() or 2**32) // PART_OF_MEMORY
-    wanted = Wanted(float(tolerance), enough(tolerance), num_chains, batch_size, limit, by=by, parts=parts)
-    found = ways(posterior, methods, by_leverage=parts == 1)
     try:
         _ = mode.covariance
         has_widths = True
@@ -170,6 +182,7 @@ def plan(
         mesh,
         methods is not None,
         seconds=seconds,
+        ahead=ahead,
     )
     try:
         ended = search.around_mode(for_search) if has_widths else search.by_trials(for_search, None, None)

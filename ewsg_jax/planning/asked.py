@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Data, Key, Position
 from ewsg_jax.checking import Report
+from ewsg_jax.compiling import Ahead
 from ewsg_jax.planning.candidate import Candidate, Wanted
 from ewsg_jax.planning.gaussian import Gaussian
 from ewsg_jax.planning.trial import Trial, trial
@@ -58,6 +59,7 @@ class Asked:
         is_restricted: whether methods were named.
         measured: seconds of a step of all chains, of what was measured.
         seconds: what planning took, part by part.
+        ahead: compiles programs, which are waited for before they are run.
     """
 
     posterior: Posterior
@@ -72,6 +74,7 @@ class Asked:
     is_restricted: bool = False
     measured: dict[tuple[str, str, bool, int], float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    ahead: Ahead = field(default_factory=Ahead)
 
     @property
     def parts(self) -> int:
@@ -92,5 +95,6 @@ class Asked:
         cost, n = kernel.evaluations(self.data), num_rows(self.data)
         most = int(self.max_passes * n / max(1.0, cost.per_step + cost.per_refresh / cost.refresh_every))
         tolerance = self.wanted.tolerance
+        self.ahead.wait("check")
         with self.timed("trials"):
             return trial(key, kernel, start, self.posterior, self.given, memory, tolerance, most, self.mesh)

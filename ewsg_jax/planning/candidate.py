@@ -23,6 +23,7 @@ class Wanted:
         batch_size: the only one; None for any.
         memory_limit: bytes of all chains' states.
         parts: into which rows are cut; each has its share of every batch.
+        is_restricted: whether methods, a batch or a measure of cost were asked for: all ways are compared then.
     """
 
     tolerance: float
@@ -33,6 +34,7 @@ class Wanted:
     careful: float = 1.0
     by: Literal["rows", "passes", "seconds"] = "rows"
     parts: int = 1
+    is_restricted: bool = False
 
 
 class Spent(NamedTuple):

@@ -4,12 +4,15 @@ import functools
 import heapq
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
 from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Array, Data
+from ewsg_jax._types import Data
 from ewsg_jax.forecasting.law import own_anchors
 from ewsg_jax.gradients.protocol import Evaluations
 from ewsg_jax.planning.candidate import Candidate, Spent, Wanted, burn_in_of, steps_of
 from ewsg_jax.planning.frame import Frame
+from ewsg_jax.planning.gaussian import ROWS
 from ewsg_jax.planning.laws import Law, laws
 from ewsg_jax.planning.noise import noise_of
 from ewsg_jax.planning.ways import RowsBy, Way, bytes_kept
@@ -24,8 +27,13 @@ TABLE = 4
 """Rows that one of SAGA is worth whose table holds all d numbers of a gradient: they are read and written anew."""
 SHARE = 0.5
 """Of the tolerance, what a forecast may take: chance takes the rest."""
-MEASURED, LEAST = 256, 8
-"""Rows of the batches whose noise is measured, and the least that are taken."""
+CHEAP = 10**8
+"""Rows of a run by full gradients that take less time than to compile what batches are compared by."""
+LESS_NOISE = 1 / 8
+"""The noise of rows around a centre, over the number of rows, up to which rows alone are no better; of regressions,
+counts, softmaxes and hierarchies their own noise is 1.2 to 1.9 times that number."""
+MEASURED, LEAST = ROWS // 2, 8
+"""Rows of the batches whose noise is measured, as many as a check's; and the least that are taken."""
 MOST_COST = 20
 """Times the least cost at which steps are measured still: rows in a row are read quicker than others."""
 
@@ -35,6 +43,7 @@ class Choice:
 
     Attributes:
         candidates: one for each way, the best first.
+        is_cheap: whether full gradients cost so little that no others are compared.
 
     Args:
         posterior, frame, data: of which.
@@ -49,7 +58,7 @@ class Choice:
         posterior: Posterior,
         frame: Frame,
         data: Data,
-        places: Array,
+        places: np.ndarray,
         ways: list[Way],
         steepest: float,
         wanted: Wanted,
@@ -58,9 +67,11 @@ class Choice:
         self._places, self._steepest, self._n = places, steepest, num_rows(data)
         # Of this choice alone: what a method remembers by itself it keeps for ever, and the data with it.
         self._law, self._laws = functools.cache(self._law_of), functools.cache(self._laws_of)
-        self._noise, self._evaluations = functools.cache(self._noise_of), functools.cache(self._evaluations_of)
+        self.noise, self._evaluations = functools.cache(self._noise_of), functools.cache(self._evaluations_of)
         self._too_large = functools.cache(self._too_large_of)
-        found = [self._best(way) for way in ways]
+        full = [self._best(way) for way in ways if way.estimator == "full"]
+        self.is_cheap = not wanted.is_restricted and min((each.cost for each in full), default=np.inf) <= CHEAP
+        found = full + [self._best(way) for way in ways if way.estimator != "full" and not self.is_cheap]
         self.candidates = sorted(found, key=lambda each: each.cost)
 
     def measure(self, seconds_of: Callable[[Candidate], float]) -> None:
@@ -109,7 +120,7 @@ class Choice:
         return self._leverage.of_size(size) if rows == "leverage" else "random"
 
     def _laws_of(self, dynamics: str) -> list[Law]:
-        return laws(Way(dynamics, "full", "all"), self.posterior, self.data, self._steepest)
+        return laws(dynamics, self._steepest)
 
     def _noise_of(self, estimator: str, rows: RowsBy) -> tuple[float, float]:
         """Return the noise of a batch of one row: of the direction that has most, and on average."""
@@ -128,8 +139,10 @@ class Choice:
         if way.estimator == "full":
             noise, sizes = None, [self._n]
         else:
+            if self._is_needless(way):
+                return none._replace(why_not="its noise is that of some n rows, around a centre there is much less")
             anchored = "control_variate" if way.estimator in ("svrg", "saga") else way.estimator
-            noise, sizes = self._noise(anchored, way.rows), self._sizes()
+            noise, sizes = self.noise(anchored, way.rows), self._sizes()
             if not sizes:
                 return none._replace(why_not="too few rows for a batch")
             if kept := self._too_large(way.has_friction, way.estimator, sizes[0]):
@@ -144,6 +157,12 @@ class Choice:
                 if not found[-1].why_not:
                     return found[-1]
         return min(found, key=lambda each: each.sd_error)
+
+    def _is_needless(self, way: Way) -> bool:
+        """Return whether plain batches need not be measured: near a mode one row's noise is that of n rows."""
+        if way.estimator != "uniform" or self.wanted.is_restricted:
+            return False
+        return self.noise("control_variate", "random")[0] <= LESS_NOISE * self._n
 
     def _by_cost(self, way: Way, sizes: list[int], some: list[Law]) -> Iterator[tuple[int, Law]]:
         """Yield batches and laws, those that cost least first, as far as they are asked for.

@@ -57,42 +57,46 @@ def elsewhere(posterior: Posterior, frame: Frame, data: Data) -> int:
     is_other = (slopes <= SETTLED) & (lengths > size**0.5 + FAR) & np.isfinite(lengths)
     if not is_other.any():
         return 0
-    both = jax.tree.map(lambda x, y: jnp.concatenate([x[None], y]), frame.center, positions)
-    values = log_densities(posterior, both, data)
-    return int(np.sum(is_other & (values[1:] > values[0] - LOWER)))
+    values = log_densities(posterior, positions, data)
+    return int(np.sum(is_other & (values > values[0] - LOWER)))
 
 
 @functools.partial(jax.jit, static_argnums=0, compiler_options=QUICK)
 def _ends(
     posterior: Posterior, factor: Factor, center: Position, places: Array, rows: Array, data: Data
 ) -> tuple[Position, Array, Array]:
-    """Return where searches end, and how far from the center and how steep that is, in standard deviations."""
+    """Return where searches end, and how far from the center and how steep that is, in standard deviations.
+
+    The center comes first.
+    """
     flat, unravel = ravel_pytree(center)
     batch = gather(data, rows)
 
-    def gradient(position: Position) -> Position:
+    def gradient(y: Array) -> Array:
+        position = position_of(y)
         likelihood = posterior.estimate(position, data, batch)
-        return _tree.combine((1, _tree.widened(posterior.prior_gradient(position))), (1, likelihood))
-
-    at_center = gradient(center)
+        total = _tree.combine((1, _tree.widened(posterior.prior_gradient(position))), (1, likelihood))
+        return ravel_pytree(factor.transposed(total))[0].astype(y.dtype)
 
     def position_of(y: Array) -> Position:
         moved = ravel_pytree(factor.times(unravel(y.astype(flat.dtype))))[0]
         return unravel((flat + moved).astype(flat.dtype))
 
+    # The first search stays at the center, whose gradient is not 0 on some of the rows: others are less it.
+    stays = jnp.zeros((1, places.shape[1]), places.dtype)
+
     def step(carry: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], None]:
         y, before, damping = carry
-        slope = _tree.combine((1, gradient(position_of(y))), (-1, at_center))
-        g = ravel_pytree(factor.transposed(slope))[0].astype(y.dtype)
-        length = jnp.linalg.norm(g)
+        every = jax.vmap(gradient)(y)
+        g = every - every[0]
+        length = jnp.linalg.norm(g, axis=1)
         damping = jnp.where(length > before, LESS * damping, jnp.minimum(MORE * damping, 0.5))
         # No farther than the way that is left: beyond a wall a slope is of any size.
-        most = jnp.linalg.norm(y) + y.size**0.5
-        return (y - damping * g * jnp.minimum(1.0, most / jnp.maximum(length, 1e-30)), length, damping), None
+        most = jnp.linalg.norm(y, axis=1) + y.shape[1] ** 0.5
+        part = damping * jnp.minimum(1.0, most / jnp.maximum(length, 1e-30))
+        return (y - part[:, None] * g, length, damping), None
 
-    def search(place: Array) -> tuple[Position, Array, Array]:
-        start = place, jnp.full((), jnp.inf, place.dtype), jnp.full((), DAMPING, place.dtype)
-        (end, slope, _), _ = jax.lax.scan(step, start, None, length=STEPS)
-        return position_of(end), jnp.linalg.norm(end), slope
-
-    return jax.vmap(search)(places)
+    every = jnp.concatenate([stays, places])
+    start = every, jnp.full(len(every), jnp.inf, every.dtype), jnp.full(len(every), DAMPING, every.dtype)
+    (ends, slopes, _), _ = jax.lax.scan(step, start, None, length=STEPS)
+    return jax.vmap(position_of)(ends), jnp.linalg.norm(ends, axis=1), slopes

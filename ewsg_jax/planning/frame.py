@@ -8,9 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._types import Array, Data, Key, Position
-from ewsg_jax.compiling import QUICK
-from ewsg_jax.factors import Factor, LowRank, factor_of, variances
+from ewsg_jax._types import Data, Key, Position
+from ewsg_jax.factors import Factor, HostFactor, LowRank, factor_of, variances
 from ewsg_jax.planning.gaussian import Gaussian
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
@@ -73,25 +72,26 @@ class Frame:
         # Where the mode says nothing of the posterior, it says nothing of what heat does to a mean.
         return min(1.0, found) if self.of_chains else found
 
+    @functools.cached_property
+    def on_host(self) -> HostFactor:
+        """L, for many vectors."""
+        return HostFactor(self.inverse_mass)
+
     def unit(self, values: np.ndarray) -> np.ndarray:
         """Return L⁻¹ v of differences (count, d)."""
-        if not isinstance(self.known, LowRank):
-            return np.linalg.solve(np.linalg.cholesky(self.known), values.T).T
-        diagonal, basis, widths = (np.asarray(part) for part in self.known)
-        scaled = values / np.sqrt(diagonal)
-        return scaled + (scaled @ basis * (1 / np.sqrt(widths) - 1)) @ basis.T
+        return self.on_host.solved(values)
 
-    def places(self, key: Key, count: int, width: float) -> Array:
-        """Return draws less the center, so many times as wide as the posterior, shape (count, d)."""
-        return _places(self.layout, count, len(self.sd), self.factor, width, key)
+    def places(self, key: Key, count: int, width: float) -> np.ndarray:
+        """Return draws less the center, so many times as wide as the posterior, shape (count, d), float32."""
+        return np.float32(width) * self.on_host.draws(key, count)
 
-    def weighed(self, gradients: Array | np.ndarray) -> np.ndarray:
+    def weighed(self, gradients: np.ndarray) -> np.ndarray:
         """Return C g in units of the coordinates' standard deviations, of gradients (count, d)."""
-        return np.asarray(_turned(self.layout, self.factor, True, gradients), np.float64) / self.sd
+        return self.on_host.times(self.whitened(gradients)) / self.sd
 
-    def whitened(self, gradients: Array | np.ndarray) -> np.ndarray:
+    def whitened(self, gradients: np.ndarray) -> np.ndarray:
         """Return Lᵀ g, of gradients (count, d)."""
-        return np.asarray(_turned(self.layout, self.factor, False, gradients), np.float64)
+        return self.on_host.transposed(gradients)
 
     def leverage(self, posterior: Posterior, data: Data) -> RowProbabilities:
         """Return rows by their norms in this metric, of a model of linear predictors."""
@@ -124,16 +124,3 @@ class Frame:
         dtype = jnp.result_type(float, *(x.dtype for x in jax.tree.leaves(at)))
         inverse_mass = jax.tree.map(lambda x: jnp.asarray(x, dtype), covariance)
         return cls(at, inverse_mass, mode, of_chains=of_chains)
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1, 2), compiler_options=QUICK)
-def _places(layout: Layout, count: int, size: int, factor: Factor, width: Any, key: Key) -> Array:
-    normal = jax.random.normal(key, (count, size), jnp.float32)
-    return width * layout.mapped(factor.times, normal)
-
-
-@functools.partial(jax.jit, static_argnums=(0, 2), compiler_options=QUICK)
-def _turned(layout: Layout, factor: Factor, is_back: bool, gradients: Array | np.ndarray) -> Array:
-    """Return Lᵀ g of gradients (count, d); with `is_back` L Lᵀ g."""
-    turned = layout.mapped(factor.transposed, jnp.asarray(gradients))
-    return layout.mapped(factor.times, turned) if is_back else turned

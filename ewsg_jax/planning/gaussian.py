@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
@@ -11,21 +12,21 @@ from ewsg_jax._types import Data, Key, Position, PyTree
 from ewsg_jax.checking import Report, check
 from ewsg_jax.checking.gradients import FULL
 from ewsg_jax.checking.verdict import SURE
+from ewsg_jax.factors import HostFactor
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import Layout, Of, vector
-from ewsg_jax.preparation.start import Start
 from ewsg_jax.preparation.support import not_finite, outside
-from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.gathering import CHUNK_SIZE
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.support import NONE, Outside
 
 NUM_CHAINS, MOST_DRAWS, MOST_NUMBERS = 8, 4_000, 2**24
 """In what form draws come, how many of all together, and how many numbers."""
-ROWS_PER_NUMBER, FEWEST_ROWS, ALL_ROWS = 16, 64, 1_000
-"""Rows for each draw, of the first look, for each number of a position, but so many at least; and of the second."""
-MANY_ROWS = FULL * ALL_ROWS
-"""Above so many rows not all of them are looked at for each draw."""
+ROWS = 1_000
+"""Rows for each draw, as of a check of draws unless it is told otherwise: one program serves both."""
+MANY_ROWS = FULL * ROWS
+"""Above so many rows not all of them are evaluated for each draw."""
 MOST_LOOKS = 64
 """Draws that are looked at one by one for what is not finite there."""
 NEAR = 0.1
@@ -130,32 +131,25 @@ def gaussian(
     size = sum(x.size for x in jax.tree.leaves(mode.position))
     count = int(np.clip(MOST_NUMBERS // size, 8 * NUM_CHAINS, MOST_DRAWS)) // NUM_CHAINS
     for_draws, for_batches = _random.keys_of(key, 2)
-    at_mode = Start(mode.position, mode.inverse_mass, width=1.0)
-    draws = at_mode.of_keys(jax.random.split(for_draws, (NUM_CHAINS, count)))
-    few = max(FEWEST_ROWS, ROWS_PER_NUMBER * size)
-    all_draws = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), draws)
+    flat = vector(mode.position) + HostFactor(mode.inverse_mass).draws(for_draws, NUM_CHAINS * count)
+    all_draws = Layout.of(mode.position).tree(flat)
+    draws = jax.tree.map(lambda x: jnp.asarray(x.reshape(NUM_CHAINS, count, *x.shape[1:])), all_draws)
     beyond = outside(posterior, all_draws, data)
 
-    def look(rows: int, before: float = beyond.data_passes) -> Gaussian:
-        own = jax.random.fold_in(for_batches, rows)
-        try:
-            report = check(
-                own, draws, posterior, data, tolerance=tolerance, batch_size=rows, rows=by_norm, mesh=mesh
-            )
-        except ValueError as error:
-            share, where = _without(posterior, mode, all_draws, data)
-            raise NoGradientError(
-                "posterior must have a gradient some widths around its mode (posterior.transformed(…) takes a "
-                "bounded parameter to all numbers); of draws of the normal approximation there, "
-                f"{_check.reason(error)}{where}",
-                share,
-            ) from error
-        return Gaussian(draws, replace(report, data_passes=before + report.data_passes), tolerance, beyond)
-
-    if 2 * few > ALL_ROWS or num_rows(data) <= MANY_ROWS:
-        return look(ALL_ROWS)
-    found = look(few)
-    return found if found.is_right and found.is_normal else look(ALL_ROWS, found.report.data_passes)
+    try:
+        report = check(
+            for_batches, draws, posterior, data, tolerance=tolerance, batch_size=ROWS, rows=by_norm, mesh=mesh
+        )
+    except ValueError as error:
+        share, where = _without(posterior, mode, all_draws, data)
+        raise NoGradientError(
+            "posterior must have a gradient some widths around its mode (posterior.transformed(…) takes a "
+            "bounded parameter to all numbers); of draws of the normal approximation there, "
+            f"{_check.reason(error)}{where}",
+            share,
+        ) from error
+    passes = beyond.data_passes + report.data_passes
+    return Gaussian(draws, replace(report, data_passes=passes), tolerance, beyond)
 
 
 def _without(posterior: Posterior, mode: Mode, draws: PyTree, data: Data) -> tuple[float, str]:

@@ -1,14 +1,13 @@
 """The law of each dynamics on N(0, I), in coordinates of its mass, over a grid of steps and frictions."""
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
 
-from ewsg_jax._types import Data
 from ewsg_jax.forecasting.law import geometrically, uniformly
 from ewsg_jax.forecasting.step import AffineStep, stationary_each, steps_of
-from ewsg_jax.planning.ways import Way
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.planning.ways import DYNAMICS, Way
 
 STEPS = 2.0 ** np.arange(0.5, -10.25, -0.5)
 FRICTIONS = (0.7, 1.0, 1.5, 2.0)
@@ -61,20 +60,32 @@ class Law(NamedTuple):
         return 2 * (self.variance - float(across[0, 0]))
 
 
-def laws(way: Way, posterior: Posterior, data: Data, steepest: float) -> list[Law]:
-    """Return the laws of a way's dynamics whose steps are stable where the curvature is the steepest that is met.
+def laws(dynamics: str, steepest: float) -> list[Law]:
+    """Return the laws of a dynamics whose steps are stable where the curvature is the steepest that is met.
 
     Args:
-        way: whose dynamics.
-        posterior: of which.
-        data: the rows.
+        dynamics: by name.
         steepest: that curvature, over the posterior's own.
     """
-    frictions = FRICTIONS if way.has_friction else (0.0,)
-    numbers = [(float(h), friction) for friction in frictions for h in STEPS]
-    steps = steps_of([way.dynamics_of(*each) for each in numbers], posterior, data)
-    found = [_law(step, *each, steepest) for step, each in zip(steps, numbers, strict=True)]
+    steps = _steps(DYNAMICS if dynamics in DYNAMICS else (dynamics,))[dynamics]
+    found = [_law(step, *each, steepest) for step, each in zip(steps, _numbers(dynamics), strict=True)]
     return [law for law in found if law is not None]
+
+
+def _numbers(dynamics: str) -> list[tuple[float, float]]:
+    """Return the steps and frictions of the grid."""
+    frictions = FRICTIONS if _way(dynamics).has_friction else (0.0,)
+    return [(float(h), friction) for friction in frictions for h in STEPS]
+
+
+@functools.cache
+def _steps(names: tuple[str, ...]) -> dict[str, list[AffineStep]]:
+    """Return the steps of dynamics over the grid, which no posterior changes: once, by one program."""
+    return steps_of({name: [_way(name).dynamics_of(*each) for each in _numbers(name)] for name in names})
+
+
+def _way(dynamics: str) -> Way:
+    return Way(dynamics, "full", "all")
 
 
 def _law(step: AffineStep, step_size: float, friction: float, steepest: float) -> Law | None:

@@ -2,12 +2,14 @@
 
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
-from ewsg_jax._types import Array, Data
-from ewsg_jax.forecasting import batches
+from ewsg_jax._types import Data
+from ewsg_jax.checking.gradients import estimates
 from ewsg_jax.gradients.protocol import GradientEstimator
 from ewsg_jax.planning.frame import Frame
+from ewsg_jax.preparation.programs import vector
 
 
 class Noise(NamedTuple):
@@ -26,7 +28,7 @@ class Noise(NamedTuple):
     largest: float
 
 
-def noise_of(estimator: GradientEstimator, batch_size: int, frame: Frame, places: Array, data: Data) -> Noise:
+def noise_of(estimator: GradientEstimator, batch_size: int, frame: Frame, places: np.ndarray, data: Data) -> Noise:
     """Return the noise of an estimate.
 
     Args:
@@ -36,7 +38,9 @@ def noise_of(estimator: GradientEstimator, batch_size: int, frame: Frame, places
         places: of the posterior, less the center, at each of which two batches are compared, shape (places, d).
         data: the rows.
     """
-    differences = batches.differences(estimator, frame.center, places, data)
+    at = vector(frame.center) + places
+    first, second = estimates(jax.random.key(2), estimator, frame.layout, frame.center, at, data, 2, batch_size)
+    differences = first - second
     coordinates = batch_size * np.mean(frame.weighed(differences) ** 2, axis=0) / 2
     largest, (count, d) = float(coordinates.max()), differences.shape
     if d <= count // 4:

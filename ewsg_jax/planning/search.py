@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 import jax
+import numpy as np
 
 from ewsg_jax import _random
 from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Array, Key
+from ewsg_jax._types import Key
 from ewsg_jax.planning.asked import Asked, Ended
 from ewsg_jax.planning.candidate import Candidate, Wanted, burn_in_of
 from ewsg_jax.planning.choice import Choice
@@ -51,6 +52,7 @@ class Search(Asked):
         """
         for_look, for_gaussian, for_places, for_trials = _random.keys_of(key, 4)
         at_mode = Frame.at_mode(self.mode)
+        self.ahead.wait("gradients")
         if self.posterior.predictor is None and self.parts == 1:
             with self.timed("gaussian"):
                 far = is_far(for_look, self, at_mode)
@@ -62,6 +64,7 @@ class Search(Asked):
         if self.posterior.predictor is not None and num_rows(self.data) > MANY_ROWS and self.parts == 1:
             at_mode = replace(at_mode, rows=at_mode.leverage(self.posterior, self.data))
         tolerance, rows = self.wanted.tolerance, at_mode.rows
+        self.ahead.wait("check")
         try:
             with self.timed("gaussian"):
                 normal = gaussian(for_gaussian, self.posterior, self.mode, self.data, tolerance, rows, self.mesh)
@@ -79,6 +82,7 @@ class Search(Asked):
 
     def with_others(self, ended: Ended, frame: Frame) -> Ended:
         """Return an end with a doubt where there is another mode than that of the frame."""
+        self.ahead.wait("modes")
         others = elsewhere(self.posterior, frame, self.data)
         if others:
             ended.doubts.append(
@@ -92,6 +96,7 @@ class Search(Asked):
         for_near, for_far, for_steps = _random.keys_of(key, 3)
         if not (normal.outside.matters(self.wanted.tolerance) or (normal.is_right and normal.is_normal)):
             return self.by_trials(for_trials, normal, frame)
+        self.ahead.wait("walls")
         wall = steepest(self.posterior, frame, frame.places(for_far, NUM_POINTS, WIDE), self.data)
         near = frame.places(for_near, NUM_POINTS, 1.0)
         with self.timed("candidates"):
@@ -100,8 +105,9 @@ class Search(Asked):
         burn_in, table, spent = burn_in_of(best.time), choice.candidates, normal.report.data_passes
         return Ended(choice.kernel(best), frame.start, burn_in, best.time, table, normal, None, spent)
 
-    def choice(self, key: Key, frame: Frame, places: Array, wall: float, wanted: Wanted) -> Choice:
+    def choice(self, key: Key, frame: Frame, places: np.ndarray, wall: float, wanted: Wanted) -> Choice:
         """Return all candidates; the key is for the steps that are measured."""
+        self.ahead.wait("noise")
         # On such a wall few rows make most of the noise, which batches at random seldom show.
         sure = [way for way in self.ways if way.rows != "random"] if wall > OF_FEW_ROWS else []
         choice = Choice(self.posterior, frame, self.data, places, sure or self.ways, wall, wanted)
@@ -150,6 +156,8 @@ class Search(Asked):
             NothingFitsError: nothing that is allowed fits.
         """
         first, *keys = _random.keys_of(key, 1 + MOST_TRIALS)
+        for name in ("gradients", "walls"):
+            self.ahead.wait(name)
         with self.timed("windows"):
             warm = warmed(first, self, frame)
         notes = ["the posterior is not near normal: chosen by trials, in units that chains met"]

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
@@ -112,10 +111,10 @@ class Trial(NamedTuple):
             return float("inf")
         return NUM_CHAINS * self.num_steps / max(self.report.scores.ess, 1.0)
 
-    def places(self, count: int, center: Position) -> Array:
+    def places(self, count: int, center: Position) -> np.ndarray:
         """Return some of its draws less a center, shape (count or fewer, d)."""
         known = draws_of(self.samples, None, count)
-        return jnp.asarray(known.flat - vector(center), jnp.float32)
+        return np.asarray(known.flat - vector(center), np.float32)
 
 
 def trial(

@@ -41,7 +41,7 @@ class Wall(NamedTuple):
     coordinates: tuple[int, ...]
 
 
-def steepest(posterior: Posterior, frame: Frame, places: Array, data: Data) -> Wall:
+def steepest(posterior: Posterior, frame: Frame, places: np.ndarray, data: Data) -> Wall:
     """Return the largest curvature over some places.
 
     Of a model of linear predictors, one for each row, an upper bound: each row is as steep as it is anywhere there.
@@ -58,14 +58,16 @@ def steepest(posterior: Posterior, frame: Frame, places: Array, data: Data) -> W
         return _of_rows(posterior, predictor, frame, places, data)
     of = Of(posterior, frame.layout, CHUNK_SIZE, False)
     mass = Mass(given=frame.inverse_mass, factor=frame.factor)
-    few = np.asarray(places[:: max(1, len(places) // NUM_PLACES)])[:NUM_PLACES]
+    few = places[:: max(1, len(places) // NUM_PLACES)][:NUM_PLACES]
     groups = [few[k : k + AT_ONCE] for k in range(0, len(few), AT_ONCE)]
     return Wall(max(stability.largest_curvature(of, mass, frame.center, group, data) for group in groups), ())
 
 
-def _of_rows(posterior: Posterior, predictor: LinearPredictor, frame: Frame, places: Array, data: Data) -> Wall:
+def _of_rows(
+    posterior: Posterior, predictor: LinearPredictor, frame: Frame, places: np.ndarray, data: Data
+) -> Wall:
     (center,) = jax.tree.leaves(frame.center)
-    rows = np.asarray(_largest(predictor, center, places, data, jnp.ones((), places.dtype)), np.float64)
+    rows = np.asarray(_largest(predictor, center, places, data, np.ones((), places.dtype)), np.float64)
     whole = rows + np.asarray(prior_curvatures(posterior, frame.layout, center[None]), np.float64)[0]
     root = np.linalg.cholesky(np.asarray(frame.inverse_mass, np.float64))
     values, vectors = np.linalg.eigh(root.T @ whole @ root)
@@ -75,7 +77,9 @@ def _of_rows(posterior: Posterior, predictor: LinearPredictor, frame: Frame, pla
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _largest(predictor: LinearPredictor, center: Array, places: Array, data: Data, one: Array) -> Array:
+def _largest(
+    predictor: LinearPredictor, center: Array, places: Array | np.ndarray, data: Data, one: Array
+) -> Array:
     """Return Σᵢ wᵢ xᵢxᵢᵀ, wᵢ the largest −∂²log p over the places.
 
     The one is an argument: of a curvature that is constant XLA would work out n numbers while it compiles.
@@ -84,7 +88,9 @@ def _largest(predictor: LinearPredictor, center: Array, places: Array, data: Dat
     return rows.sum(lambda part: _largest_of(predictor, center, places, part, one), rows.length)
 
 
-def _largest_of(predictor: LinearPredictor, center: Array, places: Array, given: Data, one: Array) -> Array:
+def _largest_of(
+    predictor: LinearPredictor, center: Array, places: Array | np.ndarray, given: Data, one: Array
+) -> Array:
     data = view(given).tree
     inputs = jax.vmap(predictor.inputs)(data)
 

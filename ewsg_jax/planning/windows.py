@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _random, dynamics, gradients
-from ewsg_jax._types import Array, Key
+from ewsg_jax._types import Key
 from ewsg_jax.checking.draws import Draws, draws_of
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.factors import LowRank
@@ -21,6 +21,7 @@ from ewsg_jax.gradients.protocol import GradientEstimator
 from ewsg_jax.pair import kernel
 from ewsg_jax.planning.asked import Asked
 from ewsg_jax.planning.frame import Frame
+from ewsg_jax.planning.gaussian import ROWS
 from ewsg_jax.planning.metric import metric_of, start_of
 from ewsg_jax.planning.walls import steepest
 from ewsg_jax.preparation.programs import vector
@@ -36,8 +37,6 @@ FEWEST_DRAWS, MOST_NUMBERS = 32, 2**23
 FULL, MOST_FULL = 100_000, 1_000_000
 """Rows up to which every step takes all of them; and up to which it does while the metric changes by much: what a
 batch is worth is not known far from where it is centred."""
-ROWS = 1_024
-"""Of a batch, where there are more."""
 FRICTION, LONGEST = 1.0, 0.5
 """In units of the metric: of a posterior of width 1 the friction, and the largest step."""
 STABLE = 0.5
@@ -79,10 +78,10 @@ class Warmed(NamedTuple):
         """Whether no metric fits well, for all that longer windows would do."""
         return not self.why_not and self.ratio > SETTLED
 
-    def places(self, count: int) -> Array:
+    def places(self, count: int) -> np.ndarray:
         """Return some draws less the center, shape (count or fewer, d)."""
         some = self.draws[:: max(1, len(self.draws) // count)][:count]
-        return jnp.asarray(some - vector(self.frame.center), jnp.float32)
+        return np.asarray(some - vector(self.frame.center), np.float32)
 
 
 def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
@@ -97,7 +96,7 @@ def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
     if frame is None:
         frame, positions = _begun(asked, for_start)
     else:
-        positions = vector(frame.center) + np.asarray(frame.places(for_start, NUM_CHAINS, 1.0), np.float64)
+        positions = vector(frame.center) + frame.places(for_start, NUM_CHAINS, 1.0)
     size, kept = positions.shape[1], _num_kept(positions.shape[1])
     # No shorter than what a run does at once, so that one program makes windows of every length.
     at_once = min(MOST_STEPS_PER_BLOCK, WORK_PER_BLOCK // (size * num_rows(asked.data)))
@@ -148,7 +147,7 @@ def is_far(key: Key, asked: Asked, frame: Frame) -> str:
     """
     for_draws, for_gradients = _random.keys_of(key, 2)
     count = NUM_CHAINS * _num_kept(len(frame.sd))
-    flat = vector(frame.center) + np.asarray(frame.places(for_draws, count, 1.0), np.float64)
+    flat = vector(frame.center) + frame.places(for_draws, count, 1.0)
     fresh = _gradients_at(for_gradients, asked, frame, flat)
     if isinstance(frame.known, LowRank) or not fresh.is_finite:
         return ""
@@ -170,7 +169,7 @@ def _ahead(
     thin: int,
 ) -> Samples | None:
     """Return the second half of a window; None where it would take more passes than are allowed."""
-    off = jnp.asarray(positions - vector(frame.center), jnp.float32)
+    off = np.asarray(positions - vector(frame.center), np.float32)
     wall = steepest(asked.posterior, frame, off, asked.data).curvature
     step_size = damping * min(LONGEST, 2 * STABLE / max(wall, np.finfo(np.float32).tiny) ** 0.5)
     moves = dynamics.splitting(step_size, friction=FRICTION, inverse_mass=frame.inverse_mass)
@@ -245,7 +244,7 @@ def _estimator(asked: Asked, frame: Frame, is_near: bool) -> GradientEstimator:
 def _inside(draws: Draws, fresh: Fresh, frame: Frame) -> np.ndarray:
     """Return which chains are neither far out nor where gradients are large, beside the others, shape (chains,)."""
     moved = frame.unit(draws.flat - np.median(draws.flat, axis=0))
-    steep = frame.whitened(jnp.asarray(fresh.mean, jnp.float32))
+    steep = frame.whitened(fresh.mean)
     inside = np.ones(len(draws.values), bool)
     for each in (moved, steep):
         with np.errstate(all="ignore"):

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
@@ -12,14 +13,17 @@ from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import products
 from ewsg_jax._types import Array, Data, Position
+from ewsg_jax.compiling import QUICK
 from ewsg_jax.linear import checked_residual
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import differences
-from ewsg_jax.rows.gathering import num_rows, sum_over_rows
+from ewsg_jax.rows.gathering import all_rows, num_rows, sum_over_rows
 from ewsg_jax.rows.view import view
 
 PRODUCTS_AT_ONCE = 16
 """Products of the Hessian with vectors that are worked out together."""
+FEW_NUMBERS = 2**24
+"""Rows times numbers of a position up to which programs are compiled quickly."""
 
 
 class Layout(NamedTuple):
@@ -106,6 +110,22 @@ class Of(NamedTuple):
         return _flat(self.posterior.likelihood_gradient(self.position(flat), rows, num_rows(rows)), flat)
 
 
+class Compiled:
+    """`program(of, flat, …, data)`, compiled quickly where one evaluation is short beside compiling."""
+
+    def __init__(self, program: Callable[..., Any]) -> None:
+        self.quick, self.thorough = (jax.jit(program, static_argnums=0, compiler_options=o) for o in (QUICK, None))
+        functools.update_wrapper(self, program)
+
+    def suited(self, of: Of, data: Data) -> Any:
+        """Return the one of the two that is run for these data."""
+        numbers = all_rows(data) * sum(math.prod(shape) for shape in of.layout.shapes)
+        return self.quick if numbers <= FEW_NUMBERS else self.thorough
+
+    def __call__(self, of: Of, *arguments: Any) -> Any:
+        return self.suited(of, arguments[-1])(of, *arguments)
+
+
 @functools.lru_cache(maxsize=256)
 def of_potential(
     posterior: Posterior, layout: Layout, chunk_size: int, structure: Any, leaves: tuple[Any, ...], as_of: Hashable
@@ -168,7 +188,7 @@ def gradient_at(of: Of, flat: Array, data: Data) -> Array:
     return total + of.prior_gradient(flat)
 
 
-@jax.jit(static_argnums=0)
+@Compiled
 def differences_along(of: Of, flat: Array, ways: Array, part: Array, first: Array, data: Data) -> Array:
     """∇²V v of each row of `ways`, by differences of gradients; `part` and `first` as of `differences.product`.
 
@@ -185,15 +205,19 @@ def differences_along(of: Of, flat: Array, ways: Array, part: Array, first: Arra
     return jax.lax.map(jax.vmap(along), blocks).reshape(ways.shape)
 
 
-@jax.jit(static_argnums=0)
+@Compiled
 def hessian_product(of: Of, flat: Array, v: Array, data: Data) -> Array:
     """∇²V v."""
     return product_with(of, flat, data)(v)
 
 
-@jax.jit(static_argnums=0)
+@Compiled
 def value_and_gradient(of: Of, flat: Array, data: Data) -> tuple[Array, Array]:
     """V up to a constant, and ∇V."""
+    return _value_and_gradient(of, flat, data)
+
+
+def _value_and_gradient(of: Of, flat: Array, data: Data) -> tuple[Array, Array]:
     varying = of.posterior.varying
 
     def of_rows(rows: Data) -> tuple[Array, Array]:
@@ -205,7 +229,7 @@ def value_and_gradient(of: Of, flat: Array, data: Data) -> tuple[Array, Array]:
     return value - varying.log_prior(of.position(flat)), gradient + of.prior_gradient(flat)
 
 
-@jax.jit(static_argnums=0)
+@Compiled
 def derivatives(of: Of, flat: Array, data: Data) -> tuple[Array, Array, Array]:
     """V up to a constant, ∇V and ∇²V."""
 
@@ -215,7 +239,7 @@ def derivatives(of: Of, flat: Array, data: Data) -> tuple[Array, Array, Array]:
             return _linear_hessian(of, flat, rows).astype(flat.dtype)
         return _hessian(lambda w: of.row_gradient(w, rows), flat)
 
-    value, gradient = value_and_gradient(of, flat, data)
+    value, gradient = _value_and_gradient(of, flat, data)
     hessian = sum_over_rows(of_rows, data, of.chunk_size) + _hessian(of.prior_gradient, flat)
     return value, gradient, hessian
 

@@ -141,7 +141,7 @@ def outside(posterior: Posterior, positions: Position, data: Data, chunk_size: i
         data: all rows, in one place or over several devices.
         chunk_size: rows taken at once.
     """
-    one = jax.tree.map(lambda x: x[0], positions)
+    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), positions)
     prior_ends, likelihood_ends = can_end(posterior, one, data)
     count, none = jax.tree.leaves(positions)[0].shape[0], np.zeros(0, bool)
     prior = np.zeros(count, bool)
@@ -151,7 +151,7 @@ def outside(posterior: Posterior, positions: Position, data: Data, chunk_size: i
         return Outside.of(prior, none)
     n = all_rows(data)
     some = np.unique(np.linspace(0, count - 1, max(FEWEST, min(count, MOST_ROWS // n))).astype(int))
-    chosen = jax.tree.map(lambda x: x[some], positions)
+    chosen = jax.tree.map(lambda x: np.asarray(x)[some], positions)
     values = np.asarray(_likelihoods(posterior, chosen, data, chunk_size), np.float64)
     return Outside.of(prior, is_outside(values, FAR), some, float(len(some)))
 

@@ -84,6 +84,22 @@ def call(
     return program(*parts, *steps, state, alive, guarded=guarded, counted=counted)
 
 
+def compile_ahead(
+    kernel: Kernel,
+    layout: Layout,
+    chain_keys: Any,
+    shared_key: Key,
+    data: Data,
+    plan: Plan,
+    state: KernelState,
+    counted: bool,
+) -> None:
+    """Compile what `call` will run on one device, of states and keys of which the shapes are known."""
+    program, alive = advance_small if layout.small else advance, jax.ShapeDtypeStruct(chain_keys.shape, bool)
+    parts = kernel, layout, chain_keys, shared_key, data, plan, np.int32(0), np.int32(0), state, alive
+    program.lower(*parts, guarded=False, counted=counted).compile()
+
+
 def _advance(
     kernel: Kernel,
     layout: Layout,

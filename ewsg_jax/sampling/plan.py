@@ -11,6 +11,7 @@ import numpy as np
 
 from ewsg_jax import _tree
 from ewsg_jax._kernel import KernelState
+from ewsg_jax.compiling import Ahead
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.rows.view import all_rows
 from ewsg_jax.rows.window import Window
@@ -62,6 +63,7 @@ class Planned(NamedTuple):
         saver: writes checkpoints, None where none were asked for.
         before: seconds of compiling and of running before it was taken up again.
         is_part: whether other chains make as many steps, before or after these.
+        ahead: compiles the program of the steps, as `"steps"`.
     """
 
     advance: Callable[..., chunks.Call]
@@ -74,6 +76,7 @@ class Planned(NamedTuple):
     saver: CheckpointWriter | None
     before: tuple[float, float]
     is_part: bool
+    ahead: Ahead
 
 
 def plan(
@@ -145,6 +148,13 @@ def plan(
     needs = memory.Needs(_tree.num_bytes(shapes), block_bytes, layout.num_slots * draw_bytes, kept_bytes)
     memory.check(needs, num_chains, request.memory_limit)
 
+    in_program = kept if kept.counts is None else kept._replace(counts=jnp.asarray(kept.counts))
+    ahead = Ahead()
+    if devices is None and windows is None:
+        # While the first states are made.
+        keys = jax.ShapeDtypeStruct((num_chains,), request.key.dtype)
+        parts = kernel, layout, keys, shared_key, data, in_program
+        ahead.add("steps", functools.partial(chunks.compile_ahead, *parts, shapes, layout.accelerator))
     draws = jax.tree.map(lambda x: np.empty((x.shape[0], num_draws, *x.shape[1:]), x.dtype), one_draw)
     first = make_first() if windows is None else windows.made(make_first)
     watch = DivergenceMonitor(num_chains, shared_memory, first, clock)
@@ -157,7 +167,6 @@ def plan(
         windows.look(functools.partial(kernel.check, watch.start))
         warn_of_degenerate(kernel, watch.start, data)
     run_keys = chain_keys(run_key, num_chains, first=request.first)
-    in_program = kept if kept.counts is None else kept._replace(counts=jnp.asarray(kept.counts))
     parts, call, on_device = (kernel, layout, run_keys, shared_key), chunks.call, data
     if devices is not None:
         call, on_device = functools.partial(on.call, devices), request.placed
@@ -177,7 +186,7 @@ def plan(
         # What cannot be written is told before anything is run; of later batches it does not end the run.
         (saver.save if request.first else saver.write)(outcome)
     is_part = request.total is not None
-    return Planned(advance, terms, num_chains, kept, layout, cost, began, saver, before, is_part), outcome
+    return Planned(advance, terms, num_chains, kept, layout, cost, began, saver, before, is_part, ahead), outcome
 
 
 def _on_window(of: Any, data: Window, done: int, steps: int, state: Any, alive: Any, **how: Any) -> chunks.Call:

@@ -122,7 +122,8 @@ def make_steps(
         one_call = layout.keep is None or kept.due(num_steps) <= layout.num_slots
         whole = one_call and num_steps % layout.block_size == 0 and windows is None
         for counted in {layout.accelerator, layout.accelerator and whole}:
-            # No step: this compiles.
+            # No step: this compiles, what a thread has not compiled by now.
+            planned.ahead.wait("steps")
             made = planned.advance(outcome.done, 0, outcome.state, alive, counted=counted)
             outcome.state = jax.block_until_ready(made).state
         compiled = time.perf_counter()

@@ -35,7 +35,7 @@ FAULTS = [
           "checking/test_check.py::test_a_chain_that_is_not_finite_where_nobody_looks_is_left_out"),
     Fault("check: the temperature forgotten", "checking.fresh_gradients", drop("temperature"),
           "checking/test_check.py::test_a_temperature_scales_the_target"),
-    Fault("stein: one batch for all draws", "checking._estimates", rename("jax.random.split", "jnp.broadcast_to"),
+    Fault("stein: one batch for all draws", "checking._estimated", rename("jax.random.split", "jnp.broadcast_to"),
           "diagnostics/test_kernel_stein.py::test_noise_of_gradients_does_not_bias_it"),
     Fault("kinetic temperature: a velocity of variance uT taken for one of variance T", "checking.kinetic", drop("scale"),
           "checking/test_kinetic.py::test_it_is_that_of_the_stationary_law"),

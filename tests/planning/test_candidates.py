@@ -25,7 +25,7 @@ MODEL = ewsg.models.gaussian_location()
 DATA = jnp.linspace(-1, 1, N)[:, None]
 MODE = Mode(jnp.zeros(1), True, 0.0, 0.0, 0.0, 1, 1.0, Curvature.of(np.full((1, 1), float(N)), True))
 FRAME = Frame(MODE.position, jnp.eye(1) / N, MODE)
-WANTED = Wanted(0.05, 4_000.0, 8, None, 2**30)
+WANTED = Wanted(0.05, 4_000.0, 8, None, 2**30, is_restricted=True)
 NOISE = 5.0
 """Of a batch of one row: the variance of its gradient in units of the posterior's width, s²."""
 
@@ -43,7 +43,7 @@ def told(estimator, size, law, dynamics="langevin", noise=NOISE):
 
 def one(dynamics, step_size, friction=0.0):
     """The law of a step nearest to that."""
-    found = laws(Way(dynamics, "full", "all"), MODEL, DATA, 1.0)
+    found = laws(dynamics, 1.0)
     return min(found, key=lambda law: abs(law.step_size / step_size - 1) + abs(law.friction - friction))
 
 
@@ -102,9 +102,9 @@ def test_a_way_is_at_its_cheapest_batch_and_step():
     found = {each.way: each for each in choice(*ways, tolerance=0.2).candidates}
     for way in ways:
         sizes = (N,) if way.estimator == "full" else (8, 16, 32)
-        most, _ = choice()._noise("uniform", "random")
+        most, _ = choice().noise("uniform", "random")
         right = []
-        for size, law in itertools.product(sizes, laws(way, MODEL, DATA, 1.0)):
+        for size, law in itertools.product(sizes, laws(way.dynamics, 1.0)):
             heat = 0.0 if way.estimator == "full" else law.slope * most / size
             off = abs(law.error) + (law.variance + heat) ** 0.5 - law.variance**0.5
             steps = burn_in_of(law.time) + steps_of(law.time, WANTED.ess, 8)

@@ -14,12 +14,12 @@ from scipy import special
 import ewsg_jax as ewsg
 from ewsg_jax.planning import walls
 from ewsg_jax.planning.candidate import Wanted, burn_in_of, steps_of
-from ewsg_jax.planning.choice import Choice
+from ewsg_jax.planning.choice import CHEAP, Choice
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.laws import laws
 from ewsg_jax.planning.noise import noise_of
 from ewsg_jax.planning.result import enough
-from ewsg_jax.planning.ways import Way, plannable, ways
+from ewsg_jax.planning.ways import ESTIMATORS, Way, plannable, ways
 from ewsg_jax.sampling.coordinates import array_statistics
 
 KEY = jax.random.key(0)
@@ -32,7 +32,7 @@ COVARIANCE = np.linalg.inv(X.T @ X + np.eye(3) / 25)
 MEAN = COVARIANCE @ X.T @ ROWS["y"]
 SD = np.sqrt(np.diag(COVARIANCE))
 LOGISTIC = ewsg.models.logistic_regression(prior_scale=3.0)
-WANTED = Wanted(0.05, 5_000.0, 8, None, 2**30)
+WANTED = Wanted(0.05, 5_000.0, 8, None, 2**30, is_restricted=True)
 
 
 def a_mode(model, start, data):
@@ -49,7 +49,7 @@ def planned():
 
 
 def one_by_one(dynamics, wall=1.0):
-    return laws(Way(dynamics, "full", "all"), LINEAR, ROWS, wall)
+    return laws(dynamics, wall)
 
 
 def test_the_law_of_langevin_dynamics_is_the_formula_s():
@@ -274,7 +274,7 @@ def test_methods_and_batches_may_be_restricted():
 
 
 def test_tables_that_do_not_fit_in_memory_are_not_taken():
-    found = ewsg.plan(KEY, LINEAR, jnp.zeros(3), ROWS, mode=MODE, memory_limit=2_000)
+    found = ewsg.plan(KEY, LINEAR, jnp.zeros(3), ROWS, mode=MODE, memory_limit=2_000, by="passes")
     lost = {each.way.estimator: each.why_not for each in found.table}
     assert "a table" in lost["saga"]
     assert found.table[0].way.estimator != "saga"
@@ -394,7 +394,7 @@ def test_a_plan_keeps_no_data(planned):
 def test_a_plan_prints_and_draws(planned, tmp_path):
     lines = repr(planned).splitlines()
     assert lines[0].startswith("Plan: kernel(")
-    assert sum("times the cost" in line or "taken" in line for line in lines) >= 10
+    assert sum("times the cost" in line or "taken" in line for line in lines) == len(planned.table)
     planned.plot(tmp_path / "plan.png")
     assert (tmp_path / "plan.png").stat().st_size > 10_000
     assert "Gaussian: " in repr(planned.gaussian)
@@ -412,6 +412,22 @@ def test_a_trial_that_is_too_short_to_tell_is_no_alarm(planned):
     assert "Run longer" not in repr(tried).split("candidate")[0]
     assert "steps an effective draw, by its trial" in repr(tried)
     assert wrong.verdict in repr(dataclasses.replace(planned, report=wrong))
+
+
+def test_where_all_rows_are_cheap_no_batches_are_compared(planned):
+    """A run over all 400 rows takes less than compiling what measures the noise of batches."""
+    assert {each.way.estimator for each in planned.table} == {"full"}
+    cheapest = min(each.cost for each in planned.table)
+    assert cheapest <= CHEAP
+    found = Choice(LINEAR, FRAME, ROWS, FRAME.places(KEY, 64, 1.0), ways(LINEAR, None), 1.0, WANTED)
+    assert {each.way.estimator for each in found.candidates} == set(ESTIMATORS)
+    free = dataclasses.replace(WANTED, is_restricted=False)
+    many = jax.tree.map(lambda x: jnp.asarray(np.concatenate(1_000 * [x])), ROWS)
+    narrow = Frame.at(MODE, MODE.position, np.asarray(MODE.covariance) / 1_000)
+    found = Choice(LINEAR, narrow, many, narrow.places(KEY, 64, 1.0), ways(LINEAR, None), 1.0, free)
+    assert not found.is_cheap
+    by_rows = next(each for each in found.candidates if each.way.estimator == "uniform")
+    assert "around a centre" in by_rows.why_not
 
 
 @pytest.mark.full

@@ -1,0 +1,91 @@
+"""What every plan compiles, compiled by a thread while the mode is searched for.
+
+Its programs are known by the shapes of position and data alone. Most are run once, where a chain may start and on
+few places: that costs little beside compiling them.
+"""
+
+import functools
+
+import jax
+import numpy as np
+
+from ewsg_jax._types import Data, Position
+from ewsg_jax.checking.brascamp_lieb import prior_widths
+from ewsg_jax.checking.draws import Draws
+from ewsg_jax.checking.gradients import FULL, fresh_gradients
+from ewsg_jax.compiling import Ahead
+from ewsg_jax.factors import LowRank
+from ewsg_jax.forecasting import stability
+from ewsg_jax.planning.candidate import Wanted
+from ewsg_jax.planning.choice import Choice
+from ewsg_jax.planning.elsewhere import elsewhere
+from ewsg_jax.planning.frame import Frame
+from ewsg_jax.planning.gaussian import ROWS
+from ewsg_jax.planning.metric import DENSE
+from ewsg_jax.planning.walls import AT_ONCE
+from ewsg_jax.planning.ways import Way
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation import Mode
+from ewsg_jax.preparation.programs import Layout, Of, vector
+from ewsg_jax.preparation.support import can_end
+from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.spread import Spread
+from ewsg_jax.sampling.coordinates import array_statistics
+from ewsg_jax.support import outside_by_batches
+
+MOST_NUMBERS = 2**26
+"""Rows times numbers of a position above which a pass takes long beside compiling."""
+
+
+def compile_ahead(posterior: Posterior, position: Position, data: Data, ways: list[Way], wanted: Wanted) -> Ahead:
+    """Begin, and return what is waited for: `"gradients"`, `"check"`, `"walls"`, `"noise"`, `"modes"`.
+
+    Args:
+        posterior: which.
+        position: where the search for its mode begins.
+        data: the rows.
+        ways: that may be taken.
+        wanted: of the run.
+    """
+    ahead, layout, flat = Ahead(), Layout.of(position), vector(position)
+    if isinstance(data, Spread) or num_rows(data) * len(flat) > MOST_NUMBERS:
+        return ahead
+    key, size = jax.random.key(0), len(flat)
+    units = np.eye(size) if size <= DENSE else LowRank(np.ones(size), np.eye(size, 1), np.ones(1))  # pyright: ignore[reportArgumentType]
+    frame = Frame.at(Mode(position, False, 0.0, 0.0, 0.0, 0, 0.0), position, units)
+    here = Draws(np.stack([flat, flat + 1])[None], layout, (), 0, 2, np.zeros(1, int), np.arange(2), shared=False)
+    by_leverage = posterior.predictor is not None and num_rows(data) > FULL * ROWS
+
+    def gradients() -> None:
+        fresh_gradients(
+            key, posterior, here, data, ROWS, frame.leverage(posterior, data) if by_leverage else "random", 1.0
+        )
+
+    def check() -> None:
+        if any(can_end(posterior, position, data)):
+            outside_by_batches(key, posterior, layout, here.flat, data, ROWS)
+        prior_widths(posterior, here, 1.0)
+        array_statistics()
+
+    def walls() -> None:
+        of = Of(posterior, layout, CHUNK_SIZE, False)
+        if posterior.predictor is None or isinstance(frame.inverse_mass, LowRank):
+            stability.compile_ahead(of, frame.factor, position, AT_ONCE, data)
+
+    def noise() -> None:
+        full = [way for way in ways if way.estimator == "full"]
+        choice = Choice(posterior, frame, data, np.zeros((1, size), np.float32), full, 1.0, wanted)
+        if choice.is_cheap:
+            return
+        for estimator, rows in {(way.estimator, way.rows) for way in ways} & {
+            ("control_variate", "random"),
+            ("control_variate", "leverage"),
+        }:
+            choice.noise(estimator, rows)
+
+    ahead.add("gradients", gradients)
+    ahead.add("check", check)
+    ahead.add("noise", noise)
+    ahead.add("walls", walls)
+    ahead.add("modes", functools.partial(elsewhere, posterior, frame, data))
+    return ahead
