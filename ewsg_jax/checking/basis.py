@@ -58,7 +58,7 @@ class Basis(NamedTuple):
 
 
 def most_functions(count: int, d: int) -> int:
-    """Return the size of the largest basis that so many draws of d numbers have."""
+    """Return the size of the largest basis that `count` draws in d dimensions have."""
     square = 1 + d + d * (d + 1) // 2
     return square if square <= min(count // DRAWS_OF_FUNCTION, MOST_FUNCTIONS) else 1 + d
 

@@ -37,7 +37,7 @@ from ewsg_jax.checking.crossfit import (
 )
 
 MOST_DENSE = 1000
-"""Numbers of a position up to which covariances are matrices."""
+"""Dimension up to which covariances are matrices."""
 LEAST_VARIANCE, MOST_VARIANCE, MOST_SHIFT = 0.04, 4.0, 2.0
 """Of the target over the draws', in a direction, and of its mean in their sds: how far it is moved at once."""
 LEAST_ERROR, MOST_ERROR = 1e-4, 1e6
@@ -246,7 +246,7 @@ def _distance(functions: Pair) -> np.ndarray:
 
 
 def _bases(count: int, d: int) -> list[Basis]:
-    """Return the Stein functions that so many draws are enough for."""
+    """Return the Stein functions that `count` draws are enough for."""
     if d > MOST_DENSE or not CrossFit.has_room(count, d):
         return []
     return [linear(d), whole(d)] if most_functions(count, d) > 1 + d else [linear(d)]

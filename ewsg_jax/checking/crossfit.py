@@ -77,7 +77,7 @@ class CrossFit:
 
     @staticmethod
     def has_room(count: int, size: int) -> bool:
-        """Return whether so many draws are enough for so many functions."""
+        """Return whether `count` draws are enough for `size` functions."""
         return count - -(-count // FOLDS) > ROOM * (1 + size) + FOLDS / 2
 
     def coefficients(self, targets: np.ndarray) -> list[np.ndarray]:
@@ -254,7 +254,7 @@ def averages(values: np.ndarray, num_groups: int) -> tuple[np.ndarray, np.ndarra
 
 
 def groups(count: int, number: int) -> list[slice]:
-    """Return so many groups of successive draws."""
+    """Return `number` groups of successive draws."""
     ends = np.linspace(0, count, min(number, count) + 1).astype(int).tolist()
     return [slice(i, j) for i, j in itertools.pairwise(ends)]
 

@@ -21,7 +21,7 @@ from ewsg_jax.support import evenly
 FEWEST = 8
 """Draws of a chain."""
 MOST_NUMBERS = 2**26
-"""Numbers of all draws that are looked at: 512 MiB in float64."""
+"""Numbers of all draws that are used: 512 MiB in float64."""
 TAKES = (
     "samples must be what ewsg_jax.sample returned, runs[i] of a stack, or a tree of arrays with leading axes "
     "(chain, draw)"
@@ -29,7 +29,7 @@ TAKES = (
 
 
 class Draws(NamedTuple):
-    """Draws that are looked at.
+    """Draws that are used.
 
     Attributes:
         values: shape (chain, draw, d), float64.
@@ -99,7 +99,7 @@ def in_rows(values: np.ndarray, shared: bool) -> np.ndarray:
 
 
 def draws_of(samples: Samples | PyTree, names: Names, most: int, shared: bool | None = None) -> Draws:
-    """Return at most so many draws of all chains together, evenly spaced.
+    """Return at most `most` draws of all chains together, evenly spaced.
 
     Chains share their batches where the samples say so, or the caller.
 

@@ -1,8 +1,8 @@
 """The kinetic temperature of a run: E p² of the momentum, over what it should be.
 
-The noise of batches goes into the momentum first, where its heat is h C/(2γ) of the direction in which batches
+The noise of batches goes into the momentum first, where it is h C/(2γ) of the direction in which batches
 differ most; a scheme's own bias may be there too (that of `semi_implicit` is). Momenta are not kept by a run: it is
-taken up again for as long as a tenth of its steps.
+resumed for as long as a tenth of its steps.
 """
 
 import warnings
@@ -21,11 +21,11 @@ from ewsg_jax.sampling import Samples, sample
 from ewsg_jax.support import evenly
 
 LOOKS = 256
-"""Times at which momenta are looked at, evenly spaced."""
+"""Times at which momenta are read, evenly spaced."""
 PART = 10
-"""The part of the run's steps that is made again: one in so many."""
+"""The part of the run's steps that is made again: one in ten."""
 MOST_NUMBERS, MOST_DENSE = 1024, 256
-"""Coordinates, evenly spaced, that are looked at; and up to which directions are, too."""
+"""Coordinates, evenly spaced, that are used; and up to which directions are, too."""
 
 
 class Heat(NamedTuple):
@@ -43,8 +43,8 @@ class Kinetic(NamedTuple):
 
     Attributes:
         mean: on average over all directions.
-        hottest: of the direction that is hottest by one half of the momenta, as the other half has it.
-        coldest: likewise.
+        hottest: of the direction where it is largest by one half of the momenta, as the other half has it.
+        coldest: of the direction where it is least.
         coordinates: of each coordinate of the momentum (at most 1,024, evenly spaced), shape (d,).
         errors: their standard errors, shape (d,).
     """
@@ -57,8 +57,8 @@ class Kinetic(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"kinetic temperature: the target's times {self.mean} on average, {self.hottest} in the hottest "
-            f"direction of the momentum, {self.coldest} in the coldest"
+            f"kinetic temperature: the target's times {self.mean} on average, {self.hottest} at most and "
+            f"{self.coldest} at least over directions of the momentum"
         )
 
 

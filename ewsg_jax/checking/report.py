@@ -28,13 +28,13 @@ MOST_SHOWN = 12
 
 @dataclass(frozen=True, eq=False)
 class Corrected:
-    """Moments of the target, as the draws and the gradients at them tell; trees like the position.
+    """Moments of the target, by the draws and the gradients at them; trees like the position.
 
     Attributes:
         mean, sd: of each coordinate.
         mean_error, sd_error: their standard errors. Chance, and what the correction leaves where draws are far from
             the target.
-        covariance: shape (d, d), over the numbers of the position, in `ravel_pytree` order; None above 1,000
+        covariance: shape (d, d), over the parameters, in `ravel_pytree` order; None above 1,000
             numbers, and where there are fewer than some 1.3 draws for each of them.
         by: which Stein functions they were found with.
     """
@@ -58,9 +58,9 @@ class Report:
     """How wrong draws are. Trees are like the position.
 
     Attributes:
-        sd_ratio: the draws' standard deviations over the target's: of all draws, those that were not looked at too.
+        sd_ratio: the draws' standard deviations over the target's: of all draws, those that were not used too.
         sd_ratio_error: its standard error, of the target's side: of these draws, not of others of the kind.
-        mean_shift: the draws' mean less the target's, likewise, in standard deviations of the target.
+        mean_shift: the draws' mean less the target's, of the same draws, in standard deviations of the target.
         mean_shift_error: its standard error.
         corrected: the moments that the draws should have; None where they are not known well enough to be taken.
         not_corrected: in words, why not; empty where they are.
@@ -74,7 +74,7 @@ class Report:
         num_chains: chains there were.
         num_lost: of these, chains that are left out, for they are not finite.
         num_draws: draws of each chain.
-        num_used: draws that were looked at, of all chains.
+        num_used: draws that were used, of all chains.
         data_passes: what the gradients cost, in passes over the data.
         tolerance: as given.
         names: of the coordinates.
@@ -107,7 +107,7 @@ class Report:
 
     @property
     def outcome(self) -> Literal["right", "wrong", "unsure"]:
-        """Whether the draws are right within tolerance, wrong beyond chance, or neither can be told."""
+        """Whether the draws are right within tolerance, wrong beyond chance, or neither is known."""
         return self._found.outcome
 
     @property
@@ -117,12 +117,12 @@ class Report:
 
     @property
     def draws(self) -> Draws:
-        """Those that were looked at."""
+        """Those that were used."""
         return self.reckonings[0].draws
 
     @property
     def num_unseen(self) -> int:
-        """Draws of the chains that count that were not looked at."""
+        """Draws of the chains that count that were not used."""
         return (self.num_chains - self.num_lost) * self.num_draws - self.num_used
 
     @property
@@ -232,7 +232,7 @@ class Report:
         scores = ", ".join(f"{name}: {score.z:.1f}" for name, score in self.scores.worst.items())
         lines = [
             f"Check: {self.verdict}",
-            f"{self.num_chains} chains{lost} of {self.num_draws:,} draws, {self.num_used:,} looked at for "
+            f"{self.num_chains} chains{lost} of {self.num_draws:,} draws, {self.num_used:,} used for "
             f"{self.data_passes:.3g} passes; R-hat {self.rhat:.3f}, ESS {self.scores.ess:.0f}{shared}",
             f"Stein's identities, worst |z| ({scores}); above {self.scores.bound:.1f} is no chance",
             f"heat: the target's temperature times {1 + self.scores.excess:.3f} ± {self.scores.excess_error:.3f}, "

@@ -74,7 +74,7 @@ class Scores(NamedTuple):
     Attributes:
         worst: by the function's name.
         bound: the z above which a right run is as rare as the error rate says.
-        excess: E[g u] − 1, averaged over all directions: how much hotter than the target the draws are.
+        excess: E[g u] − 1, averaged over all directions: how much wider than the target the draws are.
         excess_error: its standard error.
         ess: effective draws of the direction that has fewest, for its mean or its variance.
         num_blocks: blocks from which errors come.
@@ -100,9 +100,9 @@ class Directions(NamedTuple):
     Attributes:
         draws: u, shape (chain, draw, directions).
         gradients: g along the same directions, so that E[g u] = 1: of the same shape.
-        apart: half of what the gradients of the two batches of a draw differ by, likewise; None where all rows are
-            taken.
-        whole: the first so many directions are orthogonal ones in which the target is of width 1, nearly.
+        apart: half of what the gradients of the two batches of a draw differ by, of the same shape; None where all
+            rows are taken.
+        whole: the first `whole` directions are orthogonal ones in which the target is of width 1, nearly.
     """
 
     draws: np.ndarray
@@ -227,17 +227,17 @@ def blocks_of(draws: np.ndarray, shared: bool = False) -> Blocks:
 
 
 def _num_blocks(ess: float, count: int) -> int:
-    """Return how many blocks of so many successive draws are nearly independent."""
+    """Return how many blocks of this length are nearly independent."""
     return int(np.clip(ess / DRAWS_OF_BLOCK, FEWEST_BLOCKS, min(MOST_BLOCKS, count // 2)))
 
 
 def _share(draws: float) -> float:
-    """Return the part of a mean's variance that blocks of so many effective draws show, of exponential memory."""
+    """Return the part of a mean's variance that blocks of `draws` effective draws show, of exponential memory."""
     twice = 2 * max(draws, 1.0)
     return 1 + float(np.expm1(-twice)) / twice
 
 
 def of_blocks(values: np.ndarray, count: int) -> np.ndarray:
-    """Return the means of so many blocks of successive rows, shape (count, d)."""
+    """Return the means of `count` blocks of successive rows, shape (count, d)."""
     ends = np.linspace(0, len(values), count + 1).astype(int)
     return np.add.reduceat(values, ends[:-1], axis=0) / np.diff(ends)[:, None]

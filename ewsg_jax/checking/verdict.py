@@ -1,4 +1,4 @@
-"""What is said of draws, in words: right within tolerance, wrong, or not to be told."""
+"""What is said of draws, in words: right within tolerance, wrong, or unknown."""
 
 from typing import Literal, NamedTuple
 
@@ -9,7 +9,7 @@ from ewsg_jax.sampling.coordinates import CONVERGED
 from ewsg_jax.support import CURE
 
 FEWEST = 50
-"""Effective draws below which nothing is told."""
+"""Effective draws below which nothing is decided."""
 SURE = 2.0
 """Standard errors within which a number is known."""
 
@@ -47,11 +47,11 @@ def of(
     standard deviation or twice that in a mean; draws without one are right where their moments are near enough to
     the target's, which finite draws need not be. What is impossible is wrong, whatever the identities see, and so
     are draws where a density is 0. Where
-    nothing can be told, draws that were not looked at come before a longer run.
+    nothing can be decided, draws that were not used come before a longer run.
     """
     seen = {name: score for name, score in scores.worst.items() if score.z > scores.bound}
     large = {name: score for name, score in seen.items() if _is_large(name, score, tolerance)}
-    longer = "Look at more of the draws (max_draws=)" if has_more else "Run longer"
+    longer = "Use more of the draws (max_draws=)" if has_more else "Run longer"
     otherwise = ", or take report.corrected" if is_corrected else ""
     lost = f"; {num_lost} chains are lost, and left out" if num_lost else ""
     # The largest of many is not the most certain: what it is beyond its error.
@@ -67,7 +67,7 @@ def of(
         return Verdict("wrong", f"{text}. Compare the chains; run longer, or start them elsewhere")
     is_wrong = bool(impossible) or bool(large) or (bool(seen) and max(by_ratio[i], by_shift[j]) >= 1)
     if scores.ess < FEWEST and not is_wrong:
-        return Verdict("unsure", f"not enough draws to tell (ESS {scores.ess:.0f}){lost}. {longer}")
+        return Verdict("unsure", f"not enough draws to decide (ESS {scores.ess:.0f}){lost}. {longer}")
     if is_wrong:
         parts = [impossible] if impossible else []
         if by_ratio[i] >= 1:
@@ -92,7 +92,7 @@ def of(
         within = f"({100 * tolerance:.3g} % of sds, {2 * tolerance:.3g} sd of means)"
         return Verdict("right", f"right within tolerance {within}{beside}{lost}")
     k = int(np.argmax(off if off.max() > 1 else error))
-    text = f"no bias seen, but not enough draws to tell: sd × {ratio[k]:.3g} ± {ratio_error[k]:.2g}, mean off by "
+    text = f"no bias seen, but not enough draws to decide: sd × {ratio[k]:.3g} ± {ratio_error[k]:.2g}, mean off by "
     text += f"{shift[k]:.2g} ± {shift_error[k]:.2g} sd ({names[k]}){lost}"
     return Verdict("unsure", f"{text}. {longer}{otherwise}")
 
@@ -109,5 +109,5 @@ def _advice(scores: Scores, ratio: np.ndarray, tolerance: float) -> str:
     if scores.excess > scores.bound * scores.excess_error or np.median(ratio) > 1 + tolerance:
         return "Halve the step, take more rows a step"
     if np.median(ratio) < 1 - tolerance:
-        return "Halve the step (a scheme may be too cold), run longer"
+        return "Halve the step (a scheme may be too narrow), run longer"
     return "Run longer from over-dispersed starts, halve the step"

@@ -41,7 +41,7 @@ NEAREST, NUM_NEAREST, AT_WALL = 0.1, 32, 0.3
 """Standard deviations, and pairs of places around a mode, at which a wall is looked for; and the share of them
 beyond it from which the mode lies on one."""
 AT_ONCE = 32
-"""Numbers of a position up to which Newton's method begins at the start."""
+"""Dimension up to which Newton's method begins at the start."""
 AT_ONCE_LINEAR = 256
 """The same for models through linear predictors, whose Hessians cost less."""
 
@@ -81,12 +81,12 @@ def find_mode(
         tolerance: the distance to the mode, in posterior standard deviations, at which the search ends. A float32
             is known to 6e-8 of itself: a coordinate a million of its own standard deviations from zero to 0.06.
         max_steps: steps at most.
-        batch_size: begin with steps on minibatches of so many rows; None: with none.
+        batch_size: start with steps on minibatches of this many rows; None: without.
         warm_up_passes: passes over the data that these take.
         optimizer: what makes them; default `optax.adam` with a rate that falls from 0.01 to 0.
         chunk_size: rows that a sum over all takes at once.
-        rank: for a position of more than 1,000 numbers, how many directions of large curvature are told apart from
-            the others, at the mode, by as many passes more; 0: none, and the mode tells no widths.
+        rank: above 1,000 dimensions, how many directions of large curvature are separated from
+            the others, at the mode, by as many passes more; 0: none, and the mode has no widths.
         progress: show a bar where tqdm is installed.
         mesh: several devices, as of `ewsg_jax.sample`: each along `"data"` sums over its part of the rows. Not with
             a `batch_size`.

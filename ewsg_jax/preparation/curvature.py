@@ -69,14 +69,14 @@ class Curvature:
 
     @functools.cached_property
     def shape(self) -> Shape:
-        """Of the potential, as far as rounding lets tell."""
+        """Of the potential, as far as rounding shows."""
         if self.inverse is not None:
             return Shape.BOWL
         return Shape.SADDLE if self._eigen[0][0] < -self._rounding else Shape.FLAT
 
     @functools.cached_property
     def inverse(self) -> np.ndarray | None:
-        """C⁻¹, shape (d, d), or None where C is not positive definite, as far as rounding lets tell."""
+        """C⁻¹, shape (d, d), or None where C is not positive definite, as far as rounding shows."""
         try:
             np.linalg.cholesky(self.scaled)
             inverse = np.linalg.inv(self.scaled)

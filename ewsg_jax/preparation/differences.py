@@ -82,7 +82,7 @@ def derivative(gradient: Callable[[Array], Array], flat: Array, v: Array) -> Arr
 
 
 def slopes(function: Callable[[Array], Array], at: Array, v: Array) -> Array:
-    """Return the derivatives of a function that takes each number by itself, times v, likewise."""
+    """Return the derivatives of a function that takes each number by itself, times v, in the same way."""
     try:
         return jax.jvp(function, (at,), (v,))[1]
     except Exception:

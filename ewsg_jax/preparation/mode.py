@@ -1,4 +1,4 @@
-"""A mode, told in the units in which a kernel is given its step: the widths of the posterior around it.
+"""A mode, in the units in which a kernel is given its step: the widths of the posterior around it.
 
 With the covariance of the normal approximation there for an inverse mass, every direction is of unit width, and a
 step size has the unit 1.

@@ -12,7 +12,7 @@ from ewsg_jax.preparation.potential import Point, Potential
 MOST_TRIALS = 40
 """Lengths that are tried of one step."""
 SUFFICIENT = 1e-4
-"""Part of the fall that the slope foretells with which a step is content."""
+"""Part of the fall that the slope predicts with which a step is content."""
 STEADY = 0.3
 """Part of the slope that is left after a whole step where a longer one is tried: exp(−w) has 0.37, and w⁴ 0.30."""
 PROBED = {True: 1e-4, False: 0.1}
@@ -20,7 +20,7 @@ PROBED = {True: 1e-4, False: 0.1}
 PROBED_BY_DIFFERENCES = 0.3
 """The same on both sides, where the curvature itself is a difference of slopes over a shorter way."""
 QUADRATIC = 0.2
-"""Part by which the change of a slope may differ from the one that the curvature foretells."""
+"""Part by which the change of a slope may differ from the one that the curvature predicts."""
 WALL = 1e6
 """By how much a potential that should fall rises beyond a wall, at least."""
 MOST_ILLUSIONS = 10
@@ -86,7 +86,7 @@ def descend(
     """Take steps of Newton's method until the mode is nearer than the tolerance, in standard deviations.
 
     A point is near a mode only where the potential is a parabola on the way there: its slope changes as the
-    curvature foretells. A potential that falls for ever, such as exp(−w), seems to come ever nearer to a mode too.
+    curvature predicts. A potential that falls for ever, such as exp(−w), seems to come ever nearer to a mode too.
     """
 
     def seen(point: Point) -> tuple[Point, AnyCurvature, Step]:
@@ -188,7 +188,7 @@ def _shorter(foretold: float, change: float) -> float:
 
 
 def _is_parabola(potential: Potential, point: Point, curvature: AnyCurvature, step: Step) -> bool:
-    """Return whether the slope changes over the way to the mode as the curvature foretells.
+    """Return whether the slope changes over the way to the mode as the curvature predicts.
 
     Where that way is lost in rounding, over a longer one.
     """

@@ -18,7 +18,7 @@ from ewsg_jax.preparation.curvature import DIFFERENCES, Curvature
 from ewsg_jax.preparation.programs import Layout
 
 MOST_DENSE = 1_000
-"""Numbers of a position up to which the Hessian is a matrix."""
+"""Dimension up to which the Hessian is a matrix."""
 MOST_METRICS, UNIT = 3, 4.0
 """How often directions of unit curvature are looked for, and up to which factor their curvature is a unit."""
 EVEN, WORSE = 1e-3, 10.0

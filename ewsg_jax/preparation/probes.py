@@ -1,6 +1,6 @@
 """The curvature of a potential of many coordinates, by products of the Hessian with vectors.
 
-The method of conjugate gradients, in coordinates of about equal curvature. The Lanczos matrix that it makes tells
+The method of conjugate gradients, in coordinates of about equal curvature. The Lanczos matrix that it makes shows
 the least curvature, and with it and the residual how far its answer may be from the true one.
 """
 

@@ -1,6 +1,6 @@
 """L-BFGS with a zoom line search, both of optax, in coordinates of about equal curvature: towards a mode, cheaply.
 
-In the dtypes of the position. What it tells of its distance is its own estimate; whether there is a mode is judged
+In the dtypes of the position. What it says of its distance is its own estimate; whether there is a mode is judged
 elsewhere.
 """
 
@@ -24,7 +24,7 @@ MEMORY_SIZE = 20
 MOST_TRIALS = 30
 """Trials of a line search."""
 ROWS_FOR_UNITS = 256
-"""Rows whose gradients tell the units of the coordinates."""
+"""Rows whose gradients give the units of the coordinates."""
 UNLIKE = 100.0
 """Curvatures that are unlike by less than this factor are left alone: they are not known better."""
 
@@ -138,7 +138,7 @@ def _parts() -> Any:
 
 
 def _with_direction(search: _Search) -> _Search:
-    """Return the search with its next direction, B g, and √(gᵀ B g), the distance that it tells of."""
+    """Return the search with its next direction, B g, and √(gᵀ B g), the distance that it implies."""
     direction, pairs = _parts()[0].update(search.gradient, search.pairs, search.position)
     products = jax.tree.map(lambda g, d: jnp.sum(g * d), search.gradient, direction)
     distance = jnp.sqrt(jnp.maximum(sum(jax.tree.leaves(products)), 0.0))

@@ -12,7 +12,7 @@ from ewsg_jax.progress import Progress
 from ewsg_jax.rows.gathering import num_rows
 
 STEPS_PER_CALL = 100
-"""Steps on minibatches between two looks at the clock."""
+"""Steps on minibatches between two readings of the clock."""
 
 
 def warm_up(

@@ -109,7 +109,7 @@ def sample(
 ) -> Samples[P] | StackedSamples[P]:
     """Run many chains of a kernel and keep their draws.
 
-    It is a loop of the host over compiled calls, for no `jit` or `vmap` of yours: `num_chains` is for many chains,
+    It runs a host loop over compiled calls, so call it outside `jit` and `vmap`: `num_chains` is for many chains,
     and `kernel.init` with `kernel.step` in a `jax.lax.scan` for a program of your own.
 
     Args:
@@ -122,7 +122,7 @@ def sample(
             `ewsg_jax.stack_data`: each is then sampled as by itself, with randomness of its own; or more rows than
             memory holds, by `ewsg_jax.stream`.
         num_steps: steps of each chain, burn-in included.
-        data_passes: instead of `num_steps`, the largest number of steps whose evaluations stay within so many
+        data_passes: instead of `num_steps`, the largest number of steps whose evaluations stay within this many
             passes over the data, per chain.
         seconds: beside one of these, whichever ends first: a bound on the time of sampling, above 0. The compiled
             call in which it is up, of about half a second or of one block of steps, is the last one; time to
@@ -134,16 +134,16 @@ def sample(
         keep_when: a function of a step's number, as in `samples.step`: of the steps that `burn_in` and `thin`
             leave, those are kept of which it is true, such as the ends of a cyclical schedule's phases.
         moments: running moments over the kept steps, as `ewsg_jax.moments` describes them.
-        state: `samples.state` of an earlier run of this kernel, to go on from there; then `position` is None. With
-            the same key and data it goes on as if never stopped. A chain that diverged starts again from its last
-            finite state.
+        state: `samples.state` of an earlier run of this kernel, to continue from there; then `position` is None.
+            With the same key and data it continues as if never stopped. A chain that diverged starts again from its
+            last finite state.
         stacked: whether `position` has a leading chain axis. All members of a stack, of kernels or data sets, have
             the same starts; but "members" says that the tree, or what the function of a key returns, has a leading
             axis of members instead.
         shared_minibatch: draw one batch a step for all chains: much faster for many chains. The law of each
             chain is untouched, but chains are no longer independent, so errors estimated between chains are
             too small (`samples.shared_minibatch` says so; `ewsg_jax.check` allows for it).
-        chain_batch_size: run so many chains at a time, one batch after the other, where all at once do not fit in
+        chain_batch_size: run this many chains at a time, one batch after the other, where all at once do not fit in
             the device's memory: the same draws, bit for bit where there are two at a time or more. Draws and states
             of all are then in the host's memory. Not with `seconds`.
         progress: show a bar where tqdm is installed.
@@ -151,8 +151,8 @@ def sample(
         memory_limit: bytes that the run may take beside the data; default what is free. What it needs is worked out
             from shapes, and refused before anything is made.
         check_data: look once for NaN and infinity in the data, and for labels that the model does not know.
-        checkpoint: path of a new folder in which the run is written down as it goes, each file whole or not at
-            all: `ewsg_jax.resume(checkpoint, data, kernel=kernel)` goes on after a kill, bit for bit. Batches of
+        checkpoint: path of a new folder in which checkpoints of the run are written, each file whole or not at
+            all: `ewsg_jax.resume(checkpoint, data, kernel=kernel)` resumes after a kill, bit for bit. Batches of
             chains have a folder each in it. None: none.
         checkpoint_every: seconds between checkpoints; more where writing takes over a twentieth of the time.
         mesh: several devices, as a `jax.sharding.Mesh` with the axes `"chains"`, `"data"` or both. Along `"chains"`
@@ -163,7 +163,7 @@ def sample(
     Returns:
         The draws and what they cost; of kernels or data sets in a stack a `StackedSamples`, whose items they are.
         An interrupt (Ctrl-C) ends the run early and returns what was sampled. A chain that diverges stays at its
-        last finite position, with a warning, and the others go on unchanged; when none is left the run ends.
+        last finite position, with a warning, and the others continue unchanged; when none is left the run ends.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value, or `seconds` are over before a draw is kept;
@@ -265,19 +265,19 @@ def resume(
     check_data: bool = True,
     mesh: Mesh | None = None,
 ) -> Samples[P] | StackedSamples[P]:
-    """Go on with a run of `ewsg_jax.sample(…, checkpoint=path)` from its last checkpoint, to its end.
+    """Resume a run of `ewsg_jax.sample(…, checkpoint=path)` from its last checkpoint, to its end.
 
     Draws are bit for bit those of a run that was never stopped, and running moments the same to rounding. A run
     that had ended is returned as it is. How long it is, what it keeps of which steps, its key and its
     `chain_batch_size` stand in the file; batches of chains that had ended are read, not run.
 
     Args:
-        path: of the checkpoint; the run goes on being written there.
+        path: of the checkpoint; the run is written there as before.
         data: the same as before.
         kernel: equal to the one that began it: functions are not in the file, and are known by their names.
         keep: the same function as before, if one was given.
-        keep_when: likewise.
-        moments: likewise.
+        keep_when: the same.
+        moments: the same.
         position: as of `ewsg_jax.load`: a tree of the structure of the run's position, needed where it is of other
             classes than dictionaries, lists and tuples.
         seconds: a bound on the time from here on; default what is left of the run's own bound, if it had one. Not
@@ -285,7 +285,7 @@ def resume(
         checkpoint_every: seconds between checkpoints.
         progress: show a bar where tqdm is installed.
         memory_limit: as of `sample`.
-        check_data: likewise.
+        check_data: as of `sample`.
         mesh: as of `sample`: the devices from here on, which may be more or fewer than before, or others. Rows stay
             cut into as many parts as they were, of which each device along `"data"` has one or several.
 

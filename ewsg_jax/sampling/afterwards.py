@@ -88,7 +88,7 @@ class Found(NamedTuple):
 
 
 class Look:
-    """The look at a run's end: the first chain's start and some rows are kept for it, and no more."""
+    """The check at a run's end: the first chain's start and some rows are kept for it, and no more."""
 
     def __init__(self, request: Request) -> None:
         self._request, self._start, self._rows = request, None, []
@@ -168,7 +168,7 @@ class Look:
         )  # fmt: skip
 
     def _starts(self) -> PyTree:
-        """Return where all chains started, or went on from."""
+        """Return where all chains started, or continued from."""
         request = self._request
         if request.state is not None:
             return on_host(request.state.position)

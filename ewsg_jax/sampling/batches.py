@@ -1,9 +1,9 @@
 """A run whose chains go in batches, one after the other, where all at once do not fit in memory; and its files.
 
 On disk it is one small file of the whole, and a checkpoint like any other for each batch. The file of the whole,
-written before the first batch begins, says what was asked for and where all chains start. The batch whose first
-chain is number c is in the folder `chains-c`; one that has none has not begun. A batch is of the run whose mark it
-has.
+written before the first batch starts, says what was asked for and where all chains start. The batch whose first
+chain is number c is in the folder `chains-c`; one that has none has not started. A batch belongs to the run whose
+mark it has.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ FOLDER = "chains-{:06d}"
 
 
 def of_all(run: Callable[[Request], Samples], request: Request, size: int) -> Samples:
-    """Run batch after batch of so many chains, and return the samples of all.
+    """Run batch after batch of `size` chains, and return the samples of all.
 
     A batch that an interrupt or a failure ends is left out where others are whole.
 
@@ -142,7 +142,7 @@ class BatchFiles:
     """Where the batches of a run are written, and what is there of them; nowhere without a checkpoint."""
 
     def __init__(self, request: Request, batches: Batches | None = None) -> None:
-        """Read what there is of a run that is taken up again, in the host's memory.
+        """Read what there is of a run that is resumed, in the host's memory.
 
         Raises:
             ValueError: a batch is damaged, or of another run.
@@ -159,7 +159,7 @@ class BatchFiles:
                     self._there[first] = _read(folder, batches, first, like)
 
     def of(self, some: Request) -> tuple[Request, Earlier | None]:
-        """Return the request of a batch as it goes on, with where it is written, and what is there of it."""
+        """Return the request of a batch as it continues, with where it is written, and what is there of it."""
         if self._request.checkpoint is None:
             return some, None
         folder = path_of(self._request.checkpoint) / FOLDER.format(some.first)

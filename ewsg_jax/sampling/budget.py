@@ -9,7 +9,7 @@ from ewsg_jax.gradients import Evaluations
 
 
 def steps_within(cost: Evaluations, n: int, data_passes: float, first_step: int = 0) -> int:
-    """Return the largest number of steps whose evaluations, `init` included, stay within so many passes.
+    """Return the largest number of steps whose evaluations, `init` included, stay within this many passes.
 
     Args:
         cost: evaluations per step and at init.
@@ -31,7 +31,7 @@ def steps_within(cost: Evaluations, n: int, data_passes: float, first_step: int 
 
 
 def steps_reaching(cost: Evaluations, n: int, data_passes: float, first_step: int = 0) -> int:
-    """Return the least number of steps whose evaluations, `init` included, reach so many passes over the data.
+    """Return the least number of steps whose evaluations, `init` included, reach this many passes over the data.
 
     Args:
         cost: evaluations per step and at init.

@@ -61,7 +61,7 @@ class Batches(NamedTuple):
         head: what was asked for, and of what.
         stacked: whether the position has an axis of chains.
         position: where they start, None where there is a state.
-        state: of an earlier run, from which they go on.
+        state: of an earlier run, from which they continue.
     """
 
     head: dict[str, Any]
@@ -79,7 +79,7 @@ def check_new(folder: Path) -> None:
     if (folder / RUN).exists() or any(folder.glob("chains-*")):
         raise ValueError(
             f"checkpoint must be where no run is yet; got {os.fspath(folder)!r}, which "
-            "ewsg_jax.resume(path, data, kernel=kernel) goes on with"
+            "ewsg_jax.resume(path, data, kernel=kernel) resumes"
         )
 
 
@@ -163,7 +163,7 @@ class CheckpointWriter:
         earlier: Earlier | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Look at the folder, and tidy it; of several processes the first one does, and writes.
+        """Read the folder, and tidy it; of several processes the first one does, and writes.
 
         Raises:
             TypeError, ValueError: the path is not a file path, or a run is there already.
@@ -183,13 +183,13 @@ class CheckpointWriter:
         self._due = self._began + self._every
 
     def look(self, outcome: Outcome) -> None:
-        """Write a checkpoint if one is due; a disk that is full is told, and does not end the run."""
+        """Write a checkpoint if one is due; a disk that is full is reported, and does not end the run."""
         if self._clock.now() < self._due:
             return
         self.save(outcome)
 
     def save(self, outcome: Outcome) -> None:
-        """Write a checkpoint; one that cannot be written is told."""
+        """Write a checkpoint; one that cannot be written is reported."""
         began = self._clock.now()
         try:
             self.write(outcome)
@@ -263,7 +263,7 @@ def restore(earlier: Earlier, outcome: Outcome, layout: Layout) -> None:
 
 
 def _as_kept(contents: Contents, name: str, like: PyTree, argument: str, axes: int) -> PyTree:
-    """Return what was kept, of which a function of the user's has the same name but may have changed."""
+    """Return what was kept, of which a user-defined function has the same name but may have changed."""
     takes = f"{argument} must return what it did when the run began"
     try:
         found = contents.tree(name, like)

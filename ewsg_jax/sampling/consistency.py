@@ -147,7 +147,7 @@ def check_resumed(request: Request, earlier: Earlier | Batches) -> None:
     changed = [f"{name} {old} is now {new}" for name, (old, new) in others.items() if old != new]
     if changed:
         warnings.warn(
-            f"{where} was begun by other programs ({', '.join(changed)}): what follows is of the same law, but "
+            f"{where} was started by other programs ({', '.join(changed)}): what follows is of the same law, but "
             "maybe not bit for bit what it would have been",
             RuntimeWarning,
             stacklevel=4,

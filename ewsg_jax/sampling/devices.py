@@ -39,7 +39,7 @@ class Devices:
 
     Attributes:
         mesh: axes of type Auto: what runs on it is mapped by `jax.shard_map`, device by device.
-        parts: S, at least one for each device along `data`; more where a run goes on with fewer devices.
+        parts: S, at least one for each device along `data`; more where a run resumes with fewer devices.
     """
 
     mesh: Mesh
@@ -100,7 +100,7 @@ class Devices:
         return self.each(num_chains) * self.along_chains
 
     def specs(self, num_chains: int | None, shared_memory: bool) -> KernelState:
-        """Return how states lie: of so many chains, whole on every device where they cannot be shared evenly."""
+        """Return how states lie: those of `num_chains` whole on each device where they cannot be shared evenly."""
         even = num_chains is None or self.width(num_chains) == num_chains
         chains = self.chains_axis if even else None
         memory = (self.data_axis,) if shared_memory else (chains, self.data_axis)

@@ -23,13 +23,13 @@ from ewsg_jax.support import evenly, take_rows
 FLOWN = 1e3
 """Times its start's length: a chain that far went there by steps that were too large."""
 MOST_DERIVATIVES, MOST_AT_ONCE = 2**30, 2**22
-"""Derivatives of rows that are looked at, and at once."""
+"""Derivatives of rows that are evaluated, and at once."""
 ENORMOUS = 1e3
 """How much the potential must fall, in units of what it was at the start, to be said to fall without bound."""
 
 
 def of_schedules(kernel: Kernel, step: int) -> str:
-    """Return which schedules are not positive and finite after so many steps, as a text; none where all are."""
+    """Return which schedules are not positive and finite after `step` steps, as a string; empty where all are."""
     found = []
     for part in filter(dataclasses.is_dataclass, (kernel, getattr(kernel, "dynamics", None))):
         for field in dataclasses.fields(part):
@@ -118,7 +118,7 @@ def _length(position: Position) -> float:
 def falls(kernel: Kernel, start: Position, end: Position, data: Data) -> bool:
     """Return whether the potential falls enormously from a chain's start towards its last finite position.
 
-    There its terms may be too large for numbers: then it is looked at on the way, at the farthest point where it
+    There its terms may be too large for numbers: then it is evaluated on the way, at the farthest point where it
     is finite. A step that is too large for a potential that is bounded leads upwards.
     """
     posterior = getattr(getattr(kernel, "estimator", kernel), "posterior", None)

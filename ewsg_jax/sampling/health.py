@@ -66,7 +66,7 @@ class DivergenceMonitor:
             self._next_copy = now + (now - began) / COPYING_SHARE
 
     def restore(self, alive: np.ndarray, diverged_at: np.ndarray, done: int) -> None:
-        """Go on after so many steps of a run, with these chains lost: the first state is that after them."""
+        """Continue after `done` steps of a run, with these chains diverged: the first state is that after them."""
         self.alive, self.diverged_at = np.array(alive), np.array(diverged_at)
         self._replay_from = self._replay_from[0], done
 
@@ -83,13 +83,13 @@ class DivergenceMonitor:
         done: int,
         steps: int,
     ) -> Call:
-        """Make a call, and put in it what the lost chains have: their last finite state, its draws, no sums.
+        """Make a call, and put in it what the diverged chains have: their last finite state, its draws, no sums.
 
         Args:
             advance: `advance(done, steps, state, alive, guarded=…)`, which takes the memory of the state.
             keep: what is kept of a position.
-            state: to go on from, after so many steps of the run.
-            done: so many.
+            state: to continue from, after `done` steps of the run.
+            done: the number of these steps.
             steps: to make.
         """
         before = self.alive
@@ -113,7 +113,7 @@ class DivergenceMonitor:
         return call
 
     def warn(self, kernel: Kernel, state: KernelState, data: Data) -> None:
-        """Warn of lost chains, with what may be the cause."""
+        """Warn of diverged chains, with what may be the cause."""
         lost = np.flatnonzero(~self.alive)
         if lost.size:
             first = lost[np.argmin(self.diverged_at[lost])]
@@ -136,7 +136,7 @@ class DivergenceMonitor:
 
 
 def warn_of_overflow(steps: np.ndarray) -> None:
-    """Warn of bounded sets that could not hold what they should, in so many steps of each chain."""
+    """Warn of bounded sets that could not hold what they should, in this many steps of each chain."""
     if steps.any():
         warnings.warn(
             f"{np.count_nonzero(steps)} of {steps.size} chains had more bright or selected data than there is room "

@@ -15,9 +15,9 @@ from ewsg_jax._types import PyTree
 
 
 class Clock:
-    """The time by which a run decides how it goes on: with several processes that of the first one.
+    """The time by which a run decides how it continues: with several processes that of the first one.
 
-    Each of them must look at it as often as the others, so that all make the same calls.
+    Each of them must read it as often as the others, so that all make the same calls.
 
     Attributes:
         has_many: whether there are several processes.

@@ -1,4 +1,4 @@
-"""A run and the one that went on from its state, as one."""
+"""A run and the one that continued from its state, as one."""
 
 import dataclasses
 from typing import Any
@@ -10,7 +10,7 @@ from ewsg_jax import _check
 from ewsg_jax._types import PyTree
 from ewsg_jax.sampling._moments import joined
 
-TAKES = "later must be a run that went on from the state of these samples"
+TAKES = "later must be a run that continued from the state of these samples"
 
 
 def concatenated(first: Any, later: Any) -> Any:
@@ -52,7 +52,7 @@ def concatenated(first: Any, later: Any) -> Any:
 
 
 def check(first: Any, later: Any) -> None:
-    """Check that a run may have gone on from another, and keeps what that one keeps."""
+    """Check that a run may have continued another, and keeps what that one keeps."""
     for what, one, other in (
         ("of {} chains", first.num_chains, later.num_chains),
         ("on {} rows of data", first.num_data, later.num_data),

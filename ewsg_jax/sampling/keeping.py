@@ -23,7 +23,7 @@ class Plan(NamedTuple):
     Attributes:
         burn_in: steps that are not.
         thin: how far those that are due are apart.
-        counts: of the first 0, 1, 2, … steps that are due, so many are kept; None for all.
+        counts: of the first 0, 1, 2, … steps that are due, how many are kept; None for all.
     """
 
     burn_in: int
@@ -35,7 +35,7 @@ class Plan(NamedTuple):
         return (made > self.burn_in) * ((made - self.burn_in) // self.thin)
 
     def kept(self, made: Any) -> Any:
-        """Return how many of the first `made` steps are kept, likewise."""
+        """Return how many of the first `made` steps are kept."""
         due = self.due(made)
         return due if self.counts is None else self.counts[due]
 

@@ -32,7 +32,7 @@ class Outcome:
     Attributes:
         draws: the kept draws in the host's memory, leading axes (chain, draw); filled as far as the calls came.
         totals: by the names of `Call.totals`, shape (chain,).
-        spent: after so many steps so many counted evaluations of all chains, call after call.
+        spent: pairs of steps and counted evaluations of all chains, call after call.
     """
 
     state: KernelState
@@ -77,8 +77,8 @@ def run(
         interrupts: entered; a request ends the run after the call in progress.
         limit: seconds; the call in which they are over is the last one.
         look: shown the outcome after each call but the last, so that checkpoints are written.
-        is_part: whether chains that are all lost rest to the end, for others make as many steps.
-        left: of a run over windows of a stream, how many steps there are with one from after so many on.
+        is_part: whether chains that have all diverged stay frozen to the end, for others make as many steps.
+        left: of a run over windows of a stream, how many steps there are with one from a step on.
 
     Returns:
         The outcome.
@@ -151,7 +151,7 @@ def _stop_at(outcome: Outcome, error: Exception) -> None:
 
 
 def _add(outcome: Outcome, call: Call, steps: int, plan: Plan) -> None:
-    """Add what a call of so many steps gave."""
+    """Add what a call of `steps` steps gave."""
     done = outcome.done
     first, last = plan.kept(done), plan.kept(done + steps)
 

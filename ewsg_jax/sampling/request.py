@@ -151,7 +151,7 @@ def _check_when(request: Request) -> None:
 
 
 def _check_on_host(request: Request) -> None:
-    """Check that nothing is traced: what the loop on the host looks at must be known."""
+    """Check that nothing is traced: what the loop on the host reads must be known."""
     takes = "sample must be called on the host, where it compiles and watches the run itself"
     advice = (
         "for many chains give num_chains=…; in a program of your own put kernel.init and kernel.step into "

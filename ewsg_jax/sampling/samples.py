@@ -159,7 +159,7 @@ class Samples(Generic[P]):
         return named(self.draws, "position" if self.keeps_positions else "draws")
 
     def concatenate(self, later: "Samples[P]") -> "Samples[P]":
-        """Return these samples and those of the run that went on from their state, as of one run.
+        """Return these samples and those of the run that continued from their state, as of one run.
 
         Draws, steps and evaluations are put one behind the other, costs, overflows and seconds added up; shares of
         accepted proposals are means over all steps, moments those over both. A chain that diverged in either
@@ -167,7 +167,7 @@ class Samples(Generic[P]):
 
         Args:
             later: what `sample(…, state=samples.state)` returned. That its first step follows the last one of these
-                is looked at, its kernel, data and key are not.
+                is checked, its kernel, data and key are not.
 
         Raises:
             TypeError, ValueError: it is none; or it is of other chains, of other steps than those that follow, or
@@ -354,7 +354,7 @@ def load(
             network of that shape, such as `eqx.filter(network, eqx.is_inexact_array)`.
         kernel: of the run. With it `samples.state` is read too, from which `sample(…, state=samples.state)` goes
             on; without it everything else is.
-        data: of the run, given with the kernel: together they tell the structure of the states.
+        data: of the run, given with the kernel: together they give the structure of the states.
 
     Raises:
         TypeError, ValueError: the path is not a file path, the file is not one of samples or is damaged, or another

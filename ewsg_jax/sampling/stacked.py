@@ -34,8 +34,8 @@ class StackedSamples(Generic[P]):
     several data sets have theirs.
 
     Attributes:
-        whole: the run as that of one kernel: axes (chain, draw, member) of draws, (chain, member) of what is told
-            of each chain. Its costs and seconds are those of one member, and of all.
+        whole: the run as that of one kernel: axes (chain, draw, member) of draws, (chain, member) of what is
+            known of each chain. Its costs and seconds are those of one member, and of all.
         values: what the members differ by, shape (member,): numbers by their names, labels as `data_set`.
         memory_axis: where the states' memory has its axis of members, None where all members share it.
         num_rows: n of each data set, int64, shape (member,); None where all members have the same data.
@@ -97,11 +97,11 @@ class StackedSamples(Generic[P]):
 
     @property
     def state(self) -> KernelState[P]:
-        """The last states of all members, from which `sample` of the same stack goes on."""
+        """The last states of all members, from which `sample` of the same stack continues."""
         return self.whole.state
 
     def concatenate(self, later: "StackedSamples[P]") -> "StackedSamples[P]":
-        """Return these and those of the run that went on from their state, as `Samples.concatenate` does.
+        """Return these and those of the run that continued from their state, as `Samples.concatenate` does.
 
         Raises:
             TypeError, ValueError: it is none.
@@ -150,7 +150,7 @@ class StackedSamples(Generic[P]):
 
     @property
     def _labels(self) -> tuple[str, np.ndarray]:
-        """What tells members apart: the number by which they differ, their own where these are several."""
+        """What distinguishes members: the number by which they differ, their own where these are several."""
         if len(self.values) == 1:
             return next(iter(self.values.items()))
         return "member", np.arange(len(self))
@@ -197,7 +197,7 @@ class StackedSamples(Generic[P]):
 def split_members(
     stack: Stack, samples: Samples, shared_memory: bool, data_sets: StackedData | None
 ) -> StackedSamples:
-    """Return the samples of a stack, and warn of members that lost chains."""
+    """Return the samples of a stack, and warn of members with diverged chains."""
     memory_axis = None if stack.memory_axis is None else stack.memory_axis + (not shared_memory)
     labels = {} if data_sets is None else {"data_set": data_sets.labels}
     num_rows = None if data_sets is None else data_sets.num_rows
@@ -212,7 +212,7 @@ def split_members(
         ]
         more = "; …" if lost.size > MOST_NAMED else ""
         warnings.warn(
-            f"{lost.size} of {len(found)} members lost chains, which rest where they last were finite "
+            f"{lost.size} of {len(found)} members have diverged chains, frozen at their last finite states "
             f"(runs.is_stable, runs.diverged_at): {'; '.join(those)}{more}",
             RuntimeWarning,
             stacklevel=4,
@@ -225,7 +225,7 @@ def _short(value: Any) -> str:
 
 
 def _of_member(values: np.ndarray, member: int) -> np.ndarray:
-    """Return what is told of a member's chains, of all members' or the same for all."""
+    """Return what is known of a member's chains, of all members' or the same for all."""
     return values[:, member] if values.ndim > 1 else values
 
 
@@ -253,7 +253,7 @@ WIDE = 10.0
 def plot(
     title: str, name: str, values: np.ndarray, runs: Sequence[Samples], path: str | os.PathLike[str] | None
 ) -> Any:
-    """Draw the means and standard deviations of some coordinates, and where members lost chains; return the figure.
+    """Draw the means and standard deviations of some coordinates, and where chains diverged; return the figure.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -271,7 +271,7 @@ def plot(
         for member in order:
             if member not in stable:
                 panel.axvline(values[member], color="#D55E00", linewidth=0.8)
-        panel.set(xlabel=f"{name} (lines: lost chains)" if len(stable) < len(order) else name, ylabel=label)
+        panel.set(xlabel=f"{name} (lines: diverged chains)" if len(stable) < len(order) else name, ylabel=label)
         if values.min() > 0 and values.max() > WIDE * values.min():
             panel.set_xscale("log")
     panels[1].set_yscale("log")

@@ -1,4 +1,4 @@
-"""Where chains start, and the keys that tell them apart."""
+"""Where chains start, and the keys that distinguish them."""
 
 import functools
 from collections.abc import Callable

@@ -243,7 +243,7 @@ def test_predictions_leave_out_what_means_leave_out():
 def test_members_of_a_stack_are_marked():
     normal = ewsg.Posterior(lambda p, y: -0.5 * jnp.sum((y - p) ** 2), lambda p: -0.5 * jnp.sum(p**2))
     stack = ewsg.stack([ewsg.ld(normal, h) for h in (1e-3, 1.2e-2)])
-    with pytest.warns(RuntimeWarning, match="1 of 2 members lost chains"):
+    with pytest.warns(RuntimeWarning, match="1 of 2 members have diverged chains"):
         runs = ewsg.sample(KEY, stack, jnp.zeros(3), Y, 60, num_chains=2, progress=False)
     assert runs.is_stable.tolist() == [True, False]
     assert np.isfinite(runs[1].position).all()

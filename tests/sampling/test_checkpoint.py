@@ -290,7 +290,7 @@ def test_another_version_is_told(monkeypatch, tmp_path):
     stopped(monkeypatch, tmp_path / "run")
     now = consistency.of_programs()
     monkeypatch.setattr(consistency, "of_programs", lambda: now | {"jax": "0.99.0"})
-    with pytest.warns(RuntimeWarning, match=r"begun by other programs \(jax .* is now 0\.99\.0\)"):
+    with pytest.warns(RuntimeWarning, match=r"started by other programs \(jax .* is now 0\.99\.0\)"):
         ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, progress=False)
 
 

@@ -152,7 +152,9 @@ def test_other_ways_to_give_them(tmp_path):
         ewsg.sgld(LOGISTIC, 1e30, batch_size=3),
         ewsg.sgld(LOGISTIC, 0.01, batch_size=3),
     ]
-    with pytest.warns(RuntimeWarning, match=r"1 of 3 members lost chains.*data_set = 1, step_size = 1e\+30"):
+    with pytest.warns(
+        RuntimeWarning, match=r"1 of 3 members have diverged chains.*data_set = 1, step_size = 1e\+30"
+    ):
         runs = run(ewsg.stack(grid), listed)
     same(runs[0].position, run(grid[0], listed)[0].position, 1e-5)
     same(runs[2].position, run(grid[2], listed)[2].position, 1e-5)

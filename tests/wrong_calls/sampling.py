@@ -164,7 +164,7 @@ class Start(nn.Module):
     """A module whose class is taken for a function of a key."""
 
 
-FOLLOWS, KEEPS = "a run that went on from the state of these samples", "and keeps what they keep"
+FOLLOWS, KEEPS = "a run that continued from the state of these samples", "and keeps what they keep"
 
 
 def joined(num_steps: int = 10, **changes: Any) -> Any:
