@@ -63,6 +63,6 @@ class Ahead:
             pending.result()
 
     def drop(self) -> None:
-        """Leave out all that has not begun."""
+        """Leave out all that has not started."""
         for pending in self._pending.values():
             pending.cancel()

@@ -1,4 +1,4 @@
-"""Matrices C = L Lᵀ over the numbers of a position, as factors L: numbers, diagonals, dense and of low rank."""
+"""Matrices C = L Lᵀ over the parameters, as factors L: numbers, diagonals, dense and of low rank."""
 
 import abc
 from typing import Any, NamedTuple
@@ -103,7 +103,7 @@ class Factor(Part, abc.ABC):
 
     @abc.abstractmethod
     def log_det(self, position: Position) -> Array:
-        """Return log |det L| over the numbers of a position, a scalar, at least in float32."""
+        """Return log |det L| over the parameters, a scalar, at least in float32."""
 
     def check(self, name: str, position: Position) -> None:
         """Raise ValueError where the matrix of that name does not fit the position."""

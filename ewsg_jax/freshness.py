@@ -6,7 +6,7 @@ another value than at first (`reading`), that becomes a part of the key by which
 value leads to another program, and one that changes back to the first. What tracing itself changes, such as a
 counter, is no change.
 
-Inside `jit` of the user's own this cannot be seen: there JAX keeps the whole program.
+Inside your own `jit` this cannot be seen: there JAX keeps the whole program.
 """
 
 import functools

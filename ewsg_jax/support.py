@@ -124,7 +124,7 @@ class Outside(NamedTuple):
 
     @property
     def in_short(self) -> str:
-        """How much is outside and why, to go on from "of draws"."""
+        """How much is outside and why, to continue from "of draws"."""
         return f"{100 * self.share:.3g} % where {self.what}"
 
     def __str__(self) -> str:
@@ -232,7 +232,7 @@ def _are_finite(
 
 @functools.lru_cache(maxsize=256)
 def evenly(length: int, most: int) -> np.ndarray:
-    """Return at most so many of the numbers 0, …, length − 1, evenly spaced, the first and the last among them."""
+    """Return at most `most` of the numbers 0, …, length − 1, evenly spaced, the first and the last among them."""
     numbers = np.unique(np.linspace(0, length - 1, min(most, length)).astype(int))
     numbers.flags.writeable = False
     return numbers

@@ -31,7 +31,7 @@ INSTEAD = {
     r"mended": "fixed",
     r"begun": "started",
     r"of yours|of the user'?s?": "your own, user-defined",
-    r"looks? at|looked at": "checks, evaluates",
+    r"looks at|looked at": "checks, evaluates",
     r"lost chains?|chains? lost|goes lost": "diverged chains",
     r"rests where": "is frozen at",
     r"written down": "written",

@@ -31,14 +31,14 @@ def documents() -> dict[Path, str]:
 # Methods
 
 Every method returns a kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`. A method
-targets exp(−V/T). The column *bias* is the order of what the step size adds to that law, in the worse
-of position and momentum; minibatches add more, as the method's own section says.
-[How to choose](choosing.md) compares them. `nuts`, at the end of the page, is no method of the papers.
+targets exp(−V/T). The column *bias* is the order of what the step size adds to that law, in the
+worse of position and momentum; minibatches add more, as the method's own section says. [How to
+choose](choosing.md) compares them. `nuts`, at the end of the page, is no method of the papers.
 
 n rows, d parameters, b batch size, M chain length, h step size, K steps between refreshes, r rank;
-γ friction, T temperature, ξ standard normal noise; V = V₀ + Σᵢ Vᵢ the potential, −log prior and −log
-likelihood of each row. *Memory*: numbers that the estimator keeps, for each chain unless stated
-otherwise. The page is made by `benchmarks/pages/methods.py` from `ewsg_jax.METHODS`.
+γ friction, T temperature, ξ standard normal noise; V = V₀ + Σᵢ Vᵢ the potential, −log prior and
+−log likelihood of each row. *Memory*: numbers that the estimator keeps, for each chain unless
+stated otherwise. The page is made by `benchmarks/pages/methods.py` from `ewsg_jax.METHODS`.
 
 """
     return {ROOT / "docs" / "methods.md": f"{introduction}{table()}\n\n{details}\n"}

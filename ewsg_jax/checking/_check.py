@@ -44,9 +44,9 @@ NEAR = 0.1
 MOST_ERROR = 0.5
 """Of a corrected mean, in sds, or of an sd, relatively: with larger ones there is no correction."""
 LOOKS = (4_000, 16_000)
-"""Draws that are looked at, and how many where so many cannot tell."""
+"""Draws that are used, and how many where these cannot decide."""
 MOST_BYTES = 2**30
-"""Of Stein functions at the draws, above which no more draws are looked at."""
+"""Of Stein functions at the draws, above which no more draws are used."""
 MOST_NUMBERS = 16
 """Numbers of gradients of a look, each with a key of its own."""
 
@@ -81,15 +81,15 @@ def check(
             (chain, draw); several chains, or one of them.
         posterior: what should have been sampled.
         data: all n rows.
-        mode: what `find_mode` returned for it, whose covariance gives the directions that are looked at; None: each
+        mode: what `find_mode` returned for it, whose covariance gives the directions that are used; None: each
             half of the draws gives those of the other half.
-        kernel: of the run that made the samples, of a dynamics with a momentum: the run goes on for a tenth of its
-            steps to tell the kinetic temperature, by direction (`report.kinetic`). None: it is not told.
+        kernel: of the run that made the samples, of a dynamics with a momentum: it continues for a tenth of its
+            steps to measure the kinetic temperature, by direction (`report.kinetic`). None: it is not measured.
         temperature: T of the target exp(−V/T).
         tolerance: how far off, relatively, a standard deviation may be; a mean twice as many of them.
         error_rate: how often a right run is called wrong.
-        max_draws: draws of all chains together that are looked at, evenly spaced. Default: 4,000, or 16,000
-            where so many cannot tell.
+        max_draws: draws of all chains together that are used, evenly spaced. Default: 4,000, or 16,000
+            where these cannot decide.
         batch_size: rows for each draw, in two batches; all rows where there are no more.
         rows: how they are drawn, as `gradients.uniform` takes it. Default: by their norms in the draws' own metric
             where data enter through linear predictors, else uniformly.
@@ -188,7 +188,7 @@ def _judged(
     tolerance: float,
     error_rate: float,
 ) -> Report:
-    """Judge draws, and find what is right; `whole` are mean and sd of all, those that are not looked at too."""
+    """Judge draws, and find what is right; `whole` are mean and sd of all, those that are not used too."""
 
     def reckoned(own: Draws, fresh: Fresh, metric: tuple[np.ndarray, np.ndarray] | None = None) -> Reckoning:
         scores = _scores(own, fresh, metric, error_rate)

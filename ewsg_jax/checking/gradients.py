@@ -26,7 +26,7 @@ ROWS_AT_ONCE = 2**16
 BLOCK = 256
 """Places that one call of the program takes."""
 SMALL = 1_000
-"""Numbers of a position up to which it is compiled quickly."""
+"""Dimension up to which it is compiled quickly."""
 
 
 class Fresh(NamedTuple):
@@ -74,7 +74,7 @@ def fresh_gradients(
     rows: Rows | None,
     temperature: float,
 ) -> Fresh:
-    """Return ∇V/T at each draw, on two batches of so many rows together, or on all rows where these are few.
+    """Return ∇V/T at each draw, on two batches of `batch_size` rows together, or on all rows where these are few.
 
     Estimates are centred on the draws' mean. Rows are drawn by their norms in the draws' own metric where the model
     is one of linear predictors.

@@ -56,7 +56,7 @@ def largest_curvature(of: Of, mass: Mass | None, position: Position, places: np.
 
 
 def compile_ahead(of: Of, factor: Any, position: Position, count: int, data: Data) -> None:
-    """Compile what `largest_curvature` runs for so many places."""
+    """Compile what `largest_curvature` runs for `count` places."""
     size, dtype = sum(x.size for x in jax.tree.leaves(position)), jnp.result_type(*jax.tree.leaves(position))
     places, vectors = (jax.ShapeDtypeStruct((count, size), each) for each in (jnp.float32, dtype))
     _images.suited(of, data).lower(of, factor, position, places, vectors, data).compile()

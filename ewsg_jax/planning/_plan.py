@@ -24,7 +24,7 @@ from ewsg_jax.rows import spread
 from ewsg_jax.sampling.memory import free_on_the_host
 
 PART_OF_MEMORY = 4
-"""Of what is free: chains' states may take one part in so many."""
+"""Of what is free: chains' states may take one part in four."""
 
 
 @reads_now("posterior")
@@ -69,7 +69,7 @@ def plan(
         batch_size: rows of a step, at most n; None: what costs least.
         memory_limit: bytes that the states of all chains may take; None: a quarter of what is free.
         max_passes: over the data, of each chain of a trial, at most.
-        by: what a run costs: `"rows"` that it looks at, and 64 more for each step; `"passes"`, rows alone, as where
+        by: what a run costs: `"rows"` evaluated, and 64 more for each step; `"passes"`, rows alone, as where
             a row takes much more than a step; or `"seconds"`: the best candidate of each estimator is run for some
             steps on this machine (or mesh), a program for each, and the quickest is taken.
         mesh: several devices, as of `ewsg_jax.sample`, by which the plan is made and is to be run: along `"data"`

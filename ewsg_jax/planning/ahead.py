@@ -34,7 +34,7 @@ from ewsg_jax.sampling.coordinates import array_statistics
 from ewsg_jax.support import outside_by_batches
 
 MOST_NUMBERS = 2**26
-"""Rows times numbers of a position above which a pass takes long beside compiling."""
+"""Rows times parameters above which a pass takes long beside compiling."""
 
 
 def compile_ahead(posterior: Posterior, position: Position, data: Data, ways: list[Way], wanted: Wanted) -> Ahead:

@@ -54,7 +54,7 @@ class Asked:
         ways: that may be taken.
         wanted: of the run.
         max_passes: of each chain of a trial.
-        given: the rows as they were given, for runs: cut anew where there is a mesh.
+        given: the rows as they were given, for runs: cut again where there is a mesh.
         mesh: the devices, None for one.
         is_restricted: whether methods were named.
         measured: seconds of a step of all chains, of what was measured.

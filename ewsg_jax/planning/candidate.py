@@ -17,7 +17,7 @@ class Wanted:
 
     Attributes:
         tolerance: of standard deviations, relatively; of means twice as much.
-        careful: the part of that for standard deviations that a forecast may tell; for means its root.
+        careful: the part of that for standard deviations that a forecast may predict; for means its root.
         ess: effective draws, of all chains together.
         num_chains: chains.
         batch_size: the only one; None for any.
@@ -56,8 +56,8 @@ class Candidate(NamedTuple):
         way: a dynamics, an estimator and how rows are drawn.
         batch_size: rows of a step.
         step_size: in units in which the posterior is of width 1.
-        friction: likewise; 0 where there is none.
-        sd_error: how far off standard deviations are told to be at most, relatively; NaN where nothing fits.
+        friction: in the same units; 0 where there is none.
+        sd_error: how far off standard deviations are predicted to be at most, relatively; NaN where nothing fits.
         mean_error: how far means are, in standard deviations.
         time: steps that one effective draw takes.
         passes: over the data, of all chains, for all effective draws that are asked for.
@@ -85,5 +85,5 @@ def burn_in_of(time: float) -> int:
 
 
 def steps_of(time: float, ess: float, num_chains: int) -> int:
-    """Return the steps of each chain that give so many effective draws."""
+    """Return the steps of each chain that give `ess` effective draws."""
     return max(16, int(np.ceil(ess * time / num_chains)))

@@ -24,7 +24,7 @@ from ewsg_jax.rows.probability import RowProbabilities
 OVERHEAD = 64
 """Rows that a step itself is worth."""
 TABLE = 4
-"""Rows that one of SAGA is worth whose table holds all d numbers of a gradient: they are read and written anew."""
+"""Rows that one of SAGA is worth whose table holds all d numbers of a gradient: both are read and written."""
 SHARE = 0.5
 """Of the tolerance, what a forecast may take: chance takes the rest."""
 CHEAP = 10**8

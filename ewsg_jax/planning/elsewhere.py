@@ -1,4 +1,4 @@
-"""Whether there is another mode near the one that was found: what looks at draws around one sees no other.
+"""Whether there is another mode near the one that was found: draws around one show no other.
 
 Searches begin 3 to 100 widths away and go downhill, in the units of the posterior around the mode, along the
 gradient of some rows. Where they settle somewhere else, at a density that is not far lower, the posterior has

@@ -82,7 +82,7 @@ class Frame:
         return self.on_host.solved(values)
 
     def places(self, key: Key, count: int, width: float) -> np.ndarray:
-        """Return draws less the center, so many times as wide as the posterior, shape (count, d), float32."""
+        """Return draws less the center, `width` times as wide as the posterior, shape (count, d), float32."""
         return np.float32(width) * self.on_host.draws(key, count)
 
     def weighed(self, gradients: np.ndarray) -> np.ndarray:

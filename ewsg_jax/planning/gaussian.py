@@ -24,11 +24,11 @@ from ewsg_jax.support import NONE, Outside
 NUM_CHAINS, MOST_DRAWS, MOST_NUMBERS = 8, 4_000, 2**24
 """In what form draws come, how many of all together, and how many numbers."""
 ROWS = 1_000
-"""Rows for each draw, as of a check of draws unless it is told otherwise: one program serves both."""
+"""Rows for each draw, as of a check of draws by default: one program serves both."""
 MANY_ROWS = FULL * ROWS
-"""Above so many rows not all of them are evaluated for each draw."""
+"""Above this many rows not all of them are evaluated for each draw."""
 MOST_LOOKS = 64
-"""Draws that are looked at one by one for what is not finite there."""
+"""Draws that are evaluated one by one for what is not finite there."""
 NEAR = 0.1
 """What a Stein function may show of another shape, in standard deviations, for a posterior to be near normal."""
 
@@ -70,7 +70,7 @@ class Gaussian:
 
     @property
     def sd(self) -> Position:
-        """Corrected standard deviations, likewise."""
+        """Corrected standard deviations, of the same kind."""
         if self.report.corrected is None:
             return jax.tree.map(lambda x: x.std((0, 1)), self.draws)
         return self.report.corrected.sd

@@ -14,7 +14,7 @@ import numpy as np
 from ewsg_jax.factors import LowRank, variances
 
 DENSE = 1_000
-"""Numbers of a position up to which the metric is a matrix."""
+"""Dimension up to which the metric is a matrix."""
 RANK = 32
 """Directions above that, in which the metric is not a diagonal."""
 SHRUNK = 0.3
@@ -43,7 +43,7 @@ def metric_of(draws: np.ndarray, first: np.ndarray, second: np.ndarray, before: 
 
     Args:
         draws: shape (draws, d), float64.
-        first: ∇V there on a batch, likewise.
+        first: ∇V there on a batch, of the same shape.
         second: the same on another; the same array where there is no noise.
         before: the metric in whose units a few draws are shrunk to I.
     """

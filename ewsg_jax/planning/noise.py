@@ -21,7 +21,7 @@ class Noise(NamedTuple):
     Attributes:
         coordinates: of each coordinate, shape (d,).
         largest: of the direction that has most, which may be no coordinate's; of the coordinate that has most where
-            there are too many numbers to tell.
+            there are too many dimensions.
     """
 
     coordinates: np.ndarray

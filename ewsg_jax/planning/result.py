@@ -19,7 +19,7 @@ from ewsg_jax.support import CURE
 SURE = 3.3
 """Standard errors by which chance moves a sd of some hundreds at most."""
 LONGER = 1.05
-"""Times as slow as foretold, from which on a trial is slower than that."""
+"""Times as slow as predicted, from which on a trial is slower than that."""
 LEAST = 1e-4
 """The least relative error that is shown."""
 ADVICE = (
@@ -50,7 +50,7 @@ class Plan:
         tolerance: as given.
         num_chains: of the run that is planned.
         data_passes_spent: over the data, by planning.
-        seconds_spent: by planning, compiling included: in the search for the mode, the look at the normal
+        seconds_spent: by planning, compiling included: in the search for the mode, the check of the normal
             approximation (`gaussian`), the warm-up by chains (`windows`), the forecasts of all `candidates`, the
             `trials`, and in `all`.
         doubts: why the plan is not trusted, in words; none where it is.
@@ -103,7 +103,7 @@ class Plan:
         """Return what `ewsg_jax.sample` takes for `data_passes`, of each chain, its burn-in included.
 
         Args:
-            ess: effective draws of all chains together, for means and for standard deviations; None: so many that
+            ess: effective draws of all chains together, for means and for standard deviations; None: as many that
                 chance moves no sd by more than half of the tolerance.
 
         Raises:
@@ -157,7 +157,7 @@ class Plan:
             lines.append(f"without a chain: {self.gaussian.verdict}")
         passes = f"{self.data_passes():.3g} passes over the data by each of {self.num_chains} chains"
         slower = self.table and self.autocorrelation_time > LONGER * self.table[0].time
-        by = ", by its trial (the table's are told of a normal law)" if slower else ""
+        by = ", by its trial (the table's are predicted for a normal law)" if slower else ""
         lines.append(f"burn-in {self.burn_in} steps; {self.autocorrelation_time:.3g} steps an effective draw{by}")
         lines.append(f"{passes} for {self.ess:,.0f} effective draws")
         parts = ", ".join(f"{part} {took:.2g}" for part, took in self.seconds_spent.items() if part != "all")

@@ -26,9 +26,9 @@ NUM_POINTS = 512
 WIDE = 2.0
 """Widths of the posterior at which walls are looked for."""
 FEW_ROWS = 1_024
-"""Rows of a step where no forecast tells how many there should be, all where there are no more."""
+"""Rows of a step where no forecast says how many there should be, all where there are no more."""
 CAREFUL = 0.25
-"""The part of the errors allowed that may be told of a kernel where the posterior is not near normal."""
+"""The part of the errors allowed that may be predicted for a kernel where the posterior is not near normal."""
 OF_FEW_ROWS = 1e3
 """The curvature, over the posterior's, that few rows make."""
 FEW = 0.1
@@ -38,7 +38,7 @@ MOST_TRIALS = 6
 
 
 class NothingFitsError(ValueError):
-    """Nothing that is allowed is right within the tolerance, or stable, as far as forecasts tell."""
+    """Nothing that is allowed is right within the tolerance, or stable, as far as forecasts go."""
 
 
 class Search(Asked):
@@ -150,7 +150,7 @@ class Search(Asked):
         Args:
             key: a typed PRNG key.
             normal: what was found to be no answer; None where there is no mode.
-            frame: the units of the mode; None where it tells nothing of the posterior's widths.
+            frame: the units of the mode; None where it says nothing of the posterior's widths.
 
         Raises:
             NothingFitsError: nothing that is allowed fits.
@@ -185,7 +185,7 @@ class Search(Asked):
                 choice = self.choice(for_steps, frame, places, steep, strict)
             if choice.best is None and ended is not None:
                 notes.append(
-                    "nothing is foretold to be right at half of that error: the last trial is the nearest to it"
+                    "nothing is predicted to be right at half of that error: the last trial is the nearest to it"
                 )
                 break
             if choice.best is None and not self.is_restricted:

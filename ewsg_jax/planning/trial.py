@@ -30,7 +30,7 @@ NUM_CHAINS, ESS, FEWEST = 8, 300.0, 100.0
 LONGER, MOST_TIMES = 3, 3
 """How many times as long a run is made that gave too few, and how often."""
 MOST_SHOWN = 1e3
-"""R-hat above which it is not told."""
+"""R-hat above which it is not reported."""
 MOST_PLACES = 256
 """Draws at which densities are evaluated."""
 MOST_DRAWS = 500
@@ -67,7 +67,7 @@ class Trial(NamedTuple):
 
     @property
     def is_wrong(self) -> bool:
-        """Whether it is wrong beyond chance, or lost chains; chains that have not met yet are not."""
+        """Whether it is wrong beyond chance, or chains diverged; chains that have not met yet are not."""
         if self.report is None or self.report.num_lost > 0 or self.is_outside:
             return True
         return self.report.outcome == "wrong" and not self.is_short
@@ -136,7 +136,7 @@ def trial(
         start: where chains start.
         posterior: what should be sampled.
         data: the rows.
-        time: steps that one effective draw is told to take.
+        time: steps that one effective draw is predicted to take.
         tolerance: of the check.
         most_steps: of each chain.
         mesh: the devices, None for one.
@@ -208,7 +208,7 @@ def _judged(
 
 
 def _some(samples: Samples) -> Position:
-    """Return draws of all chains, evenly spaced, at most so many."""
+    """Return draws of all chains, evenly spaced, at most a fixed number."""
 
     def some(x: Array) -> Array:
         every = x.reshape(-1, *x.shape[2:])

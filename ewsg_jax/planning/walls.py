@@ -22,9 +22,9 @@ from ewsg_jax.rows.gathering import CHUNK_SIZE
 from ewsg_jax.rows.view import view
 
 NUM_DENSE, NUM_PLACES = 128, 32
-"""Places at which each row's own curvature is looked at, or that of the whole."""
+"""Places at which each row's own curvature is evaluated, or that of the whole."""
 AT_ONCE = 8
-"""Places that are looked at together."""
+"""Places that are evaluated together."""
 STEEP, ALONG = 4.0, 0.5
 """The curvature from which a direction is a wall, and the correlation with it from which a coordinate is named."""
 

@@ -21,7 +21,7 @@ from ewsg_jax.rows.view import view
 
 DYNAMICS = ("splitting", "langevin", "semi_implicit", "exact", "BAOAB")
 """Whose law near a mode is linear, each direction of the mass by itself. Not ABOBA, exact there: on
-tails it is off at large steps, which nothing here tells; BAOAB is not."""
+tails it is off at large steps, which nothing here shows; BAOAB is not."""
 ESTIMATORS = ("full", "control_variate", "svrg", "saga", "uniform")
 """Without weights, whose noise is that of rows at a distance from where they are anchored."""
 RowsBy = Literal["all", "random", "leverage"]

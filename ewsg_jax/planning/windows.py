@@ -53,7 +53,7 @@ NEAR = 8.0
 FAR = 2.0
 """Standard deviations that a mean is off its mode, beyond which the normal approximation is not corrected."""
 FIRST_WIDTH = 0.3
-"""Of where chains begin around a start that tells no widths."""
+"""Of where chains begin around a start without widths."""
 
 
 class Warmed(NamedTuple):
@@ -143,7 +143,7 @@ def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
 def is_far(key: Key, asked: Asked, frame: Frame) -> str:
     """Return how far the posterior is off the normal law of a frame, in words; empty where it may be near.
 
-    A first look at some draws, which costs little: whether that law is an answer is told by `gaussian.py`.
+    A first check of some draws, which costs little: `gaussian.py` says whether that law is an answer.
     """
     for_draws, for_gradients = _random.keys_of(key, 2)
     count = NUM_CHAINS * _num_kept(len(frame.sd))

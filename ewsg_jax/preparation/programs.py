@@ -23,7 +23,7 @@ from ewsg_jax.rows.view import view
 PRODUCTS_AT_ONCE = 16
 """Products of the Hessian with vectors that are worked out together."""
 FEW_NUMBERS = 2**24
-"""Rows times numbers of a position up to which programs are compiled quickly."""
+"""Rows times parameters up to which programs are compiled quickly."""
 
 
 class Layout(NamedTuple):

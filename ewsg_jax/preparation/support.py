@@ -24,9 +24,9 @@ from ewsg_jax.support import Outside, is_outside
 FAR = 1e6
 """A log density so far below the best is that of a wall, such as `jnp.where(inside, 0.0, -1e30)`."""
 MOST_ROWS, FEWEST = 2**24, 64
-"""Rows at which the likelihood is evaluated, and the positions that are looked at however many rows there are."""
+"""Rows at which the likelihood is evaluated, and the positions that are evaluated however many rows there are."""
 AT_ONCE = 16
-"""Positions that are looked at together."""
+"""Positions that are evaluated together."""
 NEEDS_POSITIVE = {"log", "log1p", "sqrt", "rsqrt", "pow"}
 """What is NaN, or −inf, of a number that is not positive."""
 POSITIVE = {"exp", "exp2", "abs", "square", "logistic", "cosh"}

@@ -35,7 +35,7 @@ class Call(NamedTuple):
         state: the states, leading axis chain.
         record: what is kept.
         totals: sums over the steps of what `Info` does not know beforehand, by name, shape (chain,).
-        health: of each chain, looked at after every step where the call is guarded, else after the last.
+        health: of each chain, checked after every step where the call is guarded, else after the last.
     """
 
     state: KernelState
@@ -128,7 +128,7 @@ def _advance(
         num_steps: steps to make now.
         state: states with a leading chain axis, but for a memory that the chains share.
         alive: which chains still move where the call is guarded, shape (chains,).
-        guarded: look at every chain after every step, and let one that is not finite rest where it last was.
+        guarded: check every chain after every step, and freeze one that is not finite at its last finite state.
         counted: `num_steps` is whole blocks: the loop over the steps of one has a known length, and a GPU need not
             ask the host after every step whether there is another.
     """

@@ -34,12 +34,12 @@ DRAW_MEMORY = 64 * 2**20
 
 
 class Terms(NamedTuple):
-    """What is settled when a run begins, and stays so when it is taken up again.
+    """What is settled when a run begins, and stays so when it is resumed.
 
     Attributes:
         num_steps: of each chain, at the most.
         first_step: the number of the step that the run begins at.
-        at_init: evaluations of one chain's start; none of a run that goes on.
+        at_init: evaluations of one chain's start; none of a run that continues.
         common_start: whether all chains started at one point.
     """
 
@@ -58,10 +58,10 @@ class Planned(NamedTuple):
         num_chains: how many there are.
         plan: which steps are kept.
         layout: how the run is compiled.
-        cost: evaluations of one chain; none at the start of a run that goes on.
+        cost: evaluations of one chain; none at the start of a run that continues.
         began: when it was planned, in seconds.
         saver: writes checkpoints, None where none were asked for.
-        before: seconds of compiling and of running before it was taken up again.
+        before: seconds of compiling and of running before it was resumed.
         is_part: whether other chains make as many steps, before or after these.
         ahead: compiles the program of the steps, as `"steps"`.
     """

@@ -186,7 +186,7 @@ def collect(request: Request, planned: Planned, outcome: Outcome, compiled: floa
 
 @jax.jit
 def _step_sizes(kernel: Kernel, steps: Array) -> Array:
-    """Return the h of the steps after so many others."""
+    """Return the h of the steps of these numbers."""
     return jax.vmap(lambda step: jnp.asarray(kernel.step_size(step)))(steps)
 
 
@@ -197,7 +197,7 @@ def _of_each_chain(totals: dict[str, np.ndarray], num_chains: int, name: str, kn
 
 
 def _spent(cost: Evaluations, outcome: Outcome, num_chains: int, first_step: int, steps: np.ndarray) -> np.ndarray:
-    """Return the evaluations of all chains in their first so many steps, int64; between calls a straight line."""
+    """Return the evaluations of all chains in their first `steps` steps, int64; between calls a straight line."""
     if not cost.counted:
         return num_chains * cost.of_steps(first_step, steps)
     return np.rint(np.interp(steps, *np.transpose(outcome.spent))).astype(np.int64)
