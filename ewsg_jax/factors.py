@@ -210,8 +210,8 @@ def factor_of(value: Any, name: str) -> Factor:
     """Check a positive definite matrix, and return its factor, worked out in float64 where it is known.
 
     Args:
-        value: a number, a tree of numbers like a position, a matrix (d, d) over the position raveled leaf after
-            leaf, or a `LowRank`.
+        value: a number, a tree of numbers like a position, a matrix (d, d) in `ravel_pytree`
+            order, or a `LowRank`.
         name: what it is called in errors.
 
     Raises:

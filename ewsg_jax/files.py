@@ -13,7 +13,7 @@ def path_of(path: Any, name: str = "path") -> Path:
     """Return the path of a file, an argument of such a name.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is not a file path.
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"{name} must be the path of a file; got {_check.describe(path)}")

@@ -70,7 +70,7 @@ class CheckValues:
 
 
 def linear_predictor(predictor: LinearPredictor, bijector: Transform) -> LinearPredictor | None:
-    """Return the predictor xᵀ(m + L u) = xᵀm + (Lᵀx)ᵀu as one of u, None where it is none: θ is no vector."""
+    """Return the predictor xᵀ(m + L u) = xᵀm + (Lᵀx)ᵀu as one of u, None where it is not linear: θ is no vector."""
     if not isinstance(bijector, Affine) or getattr(bijector.shift, "ndim", None) != 1:
         return None
     moved = predictor, bijector

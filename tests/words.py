@@ -14,7 +14,7 @@ WIDTH = 100
 
 INSTEAD = {
     r"so many": "this many, or a name: n, count",
-    r"(key|state|mesh|start) is none\b": "is not a PRNG key",
+    r"(key|which) is none": "is not a …",
     r"of the wrong kind": "has the wrong type or value",
     r"for want of": "without",
     r"likewise": "the same, too",
@@ -38,7 +38,10 @@ INSTEAD = {
     r"numbers of (a|the) position": "parameters, dimensions",
 }
 """What to write instead of each phrase, a regular expression between two ends of words."""
-PHRASES = {re.compile(rf"\b({phrase})\b", re.IGNORECASE): instead for phrase, instead in INSTEAD.items()}
+PHRASES = {
+    re.compile(rf"\b({phrase})\b".replace(" ", r"\s+"), re.IGNORECASE): instead
+    for phrase, instead in INSTEAD.items()
+}
 
 
 def pages() -> list[Path]:
@@ -64,33 +67,37 @@ def sources() -> list[Path]:
 
 
 def prose(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a page that are neither code nor what stored results say, with their numbers."""
+    """Yield what a page says beside code and stored results, with the number of its first line."""
     is_code = is_stored = False
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+    lines = []
+    for line in path.read_text(encoding="utf-8").split("\n"):
         if re.match(r"<!-- /?experiments\b", line):
             is_stored = not line.startswith("<!-- /")
-        if line.startswith("```"):
-            is_code = not is_code
-        elif not (is_code or is_stored):
-            yield number, re.sub(r"`[^`]*`", "``", line)
+        is_fence = line.startswith("```")
+        is_code ^= is_fence
+        lines.append("" if is_fence or is_code or is_stored else re.sub(r"`[^`]*`", "``", line))
+    yield 1, "\n".join(lines)
 
 
 def strings(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield docstrings and other texts of a module, with the numbers of their lines."""
+    """Yield docstrings and other texts of a module, with the numbers of their first lines."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            for offset, line in enumerate(node.value.split("\n")):
-                yield node.lineno + offset, re.sub(r"`[^`]*`|>>>.*|\.\.\. .*|^\s*\w+:", "``", line)
+            lines = node.value.split("\n")
+            yield (
+                node.lineno,
+                "\n".join(re.sub(r"`[^`]*`|>>>.*|\.\.\. .*|^\s*\w+:", "``", line) for line in lines),
+            )
 
 
 def found(path: Path) -> list[str]:
     """Return where an old phrase stands in a file, and what to write instead."""
-    lines = strings(path) if path.suffix == ".py" else prose(path)
     return [
-        f"{path.relative_to(ROOT)}:{number}: {match[0]!r}: {instead}"
-        for number, line in lines
+        f"{path.relative_to(ROOT)}:{first + text.count(chr(10), 0, match.start())}: "
+        f"{' '.join(match[0].split())!r}: {instead}"
+        for first, text in (strings(path) if path.suffix == ".py" else prose(path))
         for phrase, instead in PHRASES.items()
-        for match in phrase.finditer(line)
+        for match in phrase.finditer(text)
     ]
 
 

@@ -25,7 +25,7 @@ def data_folder() -> Path:
     if named is None:
         return Path.home() / ".cache" / "ewsg_jax"
     if not Path(named).is_dir():
-        raise NotADirectoryError(f"{VARIABLE} must name a folder; got {named!r}, which is none")
+        raise NotADirectoryError(f"{VARIABLE} must name a folder; got {named!r}, which is not a folder")
     return Path(named)
 
 

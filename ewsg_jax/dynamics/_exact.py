@@ -96,8 +96,8 @@ def exact(
         friction: γ > 0 per unit of time, of the same kinds. Default 2.
         temperature: T > 0, of the same kinds.
         inverse_mass: u > 0, by default 1: a number or traced scalar (1/L makes γ = 2 the published choice). Or C, a
-            tree of numbers like the position, a positive definite matrix (d, d) over the position raveled leaf
-            after leaf, or a `LowRank`: v is then the velocity of L⁻¹θ, C = L Lᵀ.
+            tree of numbers like the position, a positive definite matrix (d, d) in `ravel_pytree`
+            order, or a `LowRank`: v is then the velocity of L⁻¹θ, C = L Lᵀ.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.

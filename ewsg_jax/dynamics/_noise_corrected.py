@@ -70,8 +70,8 @@ def noise_corrected(
         temperature: T > 0, of the same kinds.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
         integrator: what the friction is added to; the paper's is `"euler"`.
-        covariance: of the gradient, in units of ∇V squared: a matrix (d, d) over the position raveled leaf after
-            leaf, its diagonal (d,), or what `ewsg_jax.gradients.covariance_at` returns; it then goes with any
+        covariance: of the gradient, in units of ∇V squared: a matrix (d, d) in `ravel_pytree` order,
+            its diagonal (d,), or what `ewsg_jax.gradients.covariance_at` returns; it then goes with any
             estimator. None: as the estimator reports it.
         inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive definite matrix
             (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The momentum of the state is that of

@@ -21,7 +21,7 @@ def cycle_of(letters: str) -> Cycle:
     """Return the cycle of a palindrome, started where its one gradient is known before any noise.
 
     Raises:
-        ValueError: it is none, or there is no such place.
+        ValueError: it is not a palindrome, or there is no such place.
     """
     got = f"got {_check.describe(letters)}"
     if set(letters) not in (set("ABO"), set("BU")) or letters != letters[::-1]:

@@ -170,7 +170,7 @@ class Samples(Generic[P]):
                 is checked, its kernel, data and key are not.
 
         Raises:
-            TypeError, ValueError: it is none; or it is of other chains, of other steps than those that follow, or
+            TypeError, ValueError: it is not samples; or it is of other chains, of other steps than those that follow, or
                 keeps something else: other draws, or moments of another kind.
 
         Example:
@@ -352,8 +352,8 @@ def load(
             is of other classes than dictionaries, lists and tuples. flax's parameters, dictionaries, need none;
             a named tuple, a `FrozenDict` of flax, and the parameters of an equinox network do: those of a new
             network of that shape, such as `eqx.filter(network, eqx.is_inexact_array)`.
-        kernel: of the run. With it `samples.state` is read too, from which `sample(…, state=samples.state)` goes
-            on; without it everything else is.
+        kernel: of the run. With it `samples.state` is read too, from which `sample(…, state=samples.state)`
+            continues; without it everything else is.
         data: of the run, given with the kernel: together they give the structure of the states.
 
     Raises:
@@ -417,16 +417,16 @@ def opened(path: str | os.PathLike[str], holds: str, kernel: Kernel | None, data
 
 @contextlib.contextmanager
 def reading(path: Any) -> Iterator[None]:
-    """Name the file where it is none of samples.
+    """Name the file where it holds no samples.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it holds no samples.
     """
     try:
         yield
     except archive.UnreadableError as error:
         raise ValueError(
-            f"path must be a file that samples.save wrote; got {os.fspath(path)!r}, which is none: {error}"
+            f"path must be a file that samples.save wrote; got {os.fspath(path)!r}, which is not one: {error}"
         ) from error
 
 

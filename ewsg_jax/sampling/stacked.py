@@ -104,7 +104,7 @@ class StackedSamples(Generic[P]):
         """Return these and those of the run that continued from their state, as `Samples.concatenate` does.
 
         Raises:
-            TypeError, ValueError: it is none.
+            TypeError, ValueError: it is not such a run.
         """
         _check.instance("later", later, StackedSamples, "what ewsg_jax.sample of a stack returns")
         return dataclasses.replace(self, whole=self.whole.concatenate(later.whole), diverged_at=later.diverged_at)

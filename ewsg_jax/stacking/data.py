@@ -111,7 +111,7 @@ def _listed(data_sets: Any) -> list[Data]:
         try:
             _check.data(one)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{TAKES}; number {number} is none: {error}") from error
+            raise type(error)(f"{TAKES}; number {number} is not: {error}") from error
         shapes = jax.tree.map(lambda x: (x.shape[1:], jnp.result_type(x).name), one)
         kinds.append(shapes)
         if shapes != kinds[0]:

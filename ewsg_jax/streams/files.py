@@ -91,7 +91,7 @@ def npy(path: Path) -> Raw:
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, fortran, dtype = read(file)
         except ValueError as error:
-            raise ValueError(f"source must be of .npy files; {str(path)!r} is none: {error}") from error
+            raise ValueError(f"source must be of .npy files; {str(path)!r} is not one: {error}") from error
         offset = file.tell()
     if dtype.hasobject or not shape or (fortran and len(shape) > 1):
         kind = "in Fortran order" if fortran else "an array"
@@ -133,7 +133,7 @@ class Parquet(Source):
         try:
             self._parquet = parquet.ParquetFile(str(path))
         except Exception as error:
-            raise ValueError(f"source must be of Parquet files; {str(path)!r} is none: {error}") from error
+            raise ValueError(f"source must be of Parquet files; {str(path)!r} is not one: {error}") from error
         groups = self._parquet.metadata
         self._ends = np.cumsum([groups.row_group(i).num_rows for i in range(groups.num_row_groups)])
         self.num_rows = groups.num_rows

@@ -209,7 +209,7 @@ def test_half_a_file_is_refused(tmp_path):
     whole = (tmp_path / "run.npz").read_bytes()
     for length in (0, 1, 100, len(whole) // 2, len(whole) - 1):
         (tmp_path / "run.npz").write_bytes(whole[:length])
-        with pytest.raises(ValueError, match=r"run\.npz', which is none"):
+        with pytest.raises(ValueError, match=r"run\.npz', which is not one"):
             ewsg.load(tmp_path / "run.npz")
 
 
