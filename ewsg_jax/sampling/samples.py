@@ -170,7 +170,7 @@ class Samples(Generic[P]):
                 is checked, its kernel, data and key are not.
 
         Raises:
-            TypeError, ValueError: it is not samples; or it is of other chains, of other steps than those that follow, or
+            TypeError, ValueError: it is not samples; or of other chains, of other steps than those that follow, or
                 keeps something else: other draws, or moments of another kind.
 
         Example:
