@@ -43,7 +43,7 @@ def test_the_commands_of_ci_run_all_but_the_sweep():
 
 def test_the_page_of_tests_has_the_commands_of_the_tiers():
     text = (ROOT / "tests" / "README.md").read_text(encoding="utf-8")
-    for command in ("python -m pytest -n 2  ", f'-m "{FULL}"', f"-m {SWEEP} "):
+    for command in ("python -m pytest -n 2\n", f'-m "{FULL}"\n', f"-m {SWEEP}\n"):
         assert command in text
 
 

@@ -4,8 +4,10 @@ import pytest
 
 from tests import words
 
+NAMES = [str(path.relative_to(words.ROOT)) for path in words.pages()]
 
-@pytest.mark.parametrize("path", words.pages(), ids=lambda path: path.stem)
+
+@pytest.mark.parametrize("path", words.pages(), ids=NAMES)
 def test_pages_have_the_words_of_the_field(path):
     assert words.found(path) == []
 
@@ -14,7 +16,7 @@ def test_docstrings_and_messages_have_the_words_of_the_field():
     assert [place for path in words.sources() for place in words.found(path)] == []
 
 
-@pytest.mark.parametrize("path", words.pages(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", words.pages(), ids=NAMES)
 def test_pages_are_narrow(path):
     assert words.too_wide(path) == []
 

@@ -45,8 +45,9 @@ PHRASES = {
 
 
 def pages() -> list[Path]:
-    """Return the README and all pages."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+    """Return the README, the changelog and all pages."""
+    beside = ("README.md", "CHANGELOG.md", "tests/README.md", "benchmarks/README.md")
+    return [*(ROOT / path for path in beside), *sorted((ROOT / "docs").glob("**/*.md"))]
 
 
 def too_wide(path: Path) -> list[str]:

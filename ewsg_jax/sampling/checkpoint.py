@@ -147,7 +147,7 @@ def write_batches(
 def unreadable(file: Path, why: str) -> ValueError:
     """Return the error that a folder is no checkpoint."""
     return ValueError(
-        f"path must be a checkpoint of ewsg_jax.sample; got {os.fspath(file.parent)!r}, which is not one or damaged: "
+        f"path must be a checkpoint of ewsg_jax.sample; got {os.fspath(file.parent)!r}, no checkpoint or damaged: "
         f"{file.name}: {why}"
     )
 

@@ -188,11 +188,11 @@ def test_a_batch_that_is_none_of_the_run_is_refused_and_left_alone(monkeypatch, 
         shutil.copytree(path / "chains-000000", batch)
     elif what == "a whole run":
         shutil.copytree(other, batch)
-        match = "chains-000003', which is not one or damaged: run.npz"
+        match = "chains-000003', no checkpoint or damaged: run.npz"
     else:
         shutil.copytree(other / "chains-000003", batch)
         (batch / "draws-000000.npz").write_bytes(b"none")
-        match = "chains-000003', which is not one or damaged: draws-000000.npz"
+        match = "chains-000003', no checkpoint or damaged: draws-000000.npz"
     before = files_of(path)
     with pytest.raises(ValueError, match=f"path must be a checkpoint of ewsg_jax.sample; got .*{match}"):
         resume(path)
