@@ -373,8 +373,8 @@ of(
     ("nothing", T, "data_sets", "got [] (list)", ALIKE, lambda: ewsg.stack_data([])),
     ("one array", T, "data_sets", "got an array of shape (6, 2)", ALIKE, lambda: ewsg.stack_data(LISTS[1])),
     ("empty trees", V, "data_sets", "without leaves", ALIKE, lambda: ewsg.stack_data([{}, {}])),
-    ("a number", T, "data_sets", "number 1 is none", ALIKE, lambda: ewsg.stack_data([LISTS[0], 3])),
-    ("no rows", V, "data_sets", "number 1 is none", ALIKE, lambda: ewsg.stack_data([LISTS[0], LISTS[0][:0]])),
+    ("a number", T, "data_sets", "number 1 is not", ALIKE, lambda: ewsg.stack_data([LISTS[0], 3])),
+    ("no rows", V, "data_sets", "number 1 is not", ALIKE, lambda: ewsg.stack_data([LISTS[0], LISTS[0][:0]])),
     ("other columns", V, "data_sets", "as number 1", ALIKE, lambda: ewsg.stack_data([LISTS[0], LISTS[1][:, :1]])),
     ("other trees", V, "data_sets", "as number 1", ALIKE, lambda: ewsg.stack_data([LISTS[0], {"x": LISTS[1]}])),
     (

@@ -72,7 +72,7 @@ of(
     ("lengths", V, "source", "got 6, 5", "as many rows", lambda: streamed({"x": np.ones(6), "y": np.ones(5)})),
     ("a part of another kind", T, "source", "got 3 (int)", TAKES, lambda: streamed({"x": DATA, "y": 3})),
     ("a kind of file", V, "source", "a.csv'", ".npy or .parquet", lambda folder: streamed(csv(folder))),
-    ("no array", V, "source", "is none", ".npy files", lambda folder: streamed(text(folder))),
+    ("no array", V, "source", "is not one", ".npy files", lambda folder: streamed(text(folder))),
     (
         "order",
         V,
