@@ -93,7 +93,7 @@ WRITTEN_BY_CALLERS = {
     "Estimate",
     "Evaluations",
 }
-"""Classes that are made by their own name; of others, which functions return, no signature is shown."""
+"""Classes that are made by their own name. Others are returned, and have no signature here."""
 PARAGRAPHS = ("Update", "Target", "Cost", "When", "Source")
 """What the docstring of a method says in a paragraph each, before its arguments."""
 
@@ -145,7 +145,7 @@ def _fields(node: ast.ClassDef) -> str:
 def signature_as_written(
     app: Sphinx, what: str, name: str, thing: Any, options: Any, *old: str
 ) -> tuple[str, str | None] | None:
-    """Give autodoc the types by the names that the source has for them, not the unions behind them."""
+    """Give autodoc the types by their names in the source, not the unions behind them."""
     node = _definition(thing)
     if isinstance(node, ast.ClassDef):
         short = name.rsplit(".", 1)[-1]
@@ -173,7 +173,7 @@ def docstring_as_rst(
 ) -> None:
     """Turn the form of the docstrings into what napoleon and docutils read."""
     text = _with_types("\n".join(lines), _definition(thing))
-    # `Update: text` is a field; so are the like. `Example: text` is a section that begins with the text.
+    # `Update: text` is a field; `Example: text` is a section that begins with the text.
     text = re.sub(rf"^({'|'.join(PARAGRAPHS)}): (?=\S)", r":\1: ", text, flags=re.MULTILINE)
     text = re.sub(r"^(:\w+: .*\n)(?!:|[ ]|\n)", r"\1\n", text, flags=re.MULTILINE)
     text = re.sub(r"^Example: (?=\S)(.*)$", r"Example:\n    \1", text, flags=re.MULTILINE)

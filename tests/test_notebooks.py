@@ -74,7 +74,7 @@ def test_notebook_is_clean(path):
         assert not any(place in said for place in ("/home/", "/root/", "/opt/", "/tmp/", "site-packages"))
     for cell in notebook["cells"]:
         assert cell.get("execution_count") is None
-        has_picture = any("image/png" in output.get("data", {}) for output in cell.get("outputs", []))
+        has_picture = any("image/png" in out.get("data", {}) for out in cell.get("outputs", []))
         # A picture says what it shows, and no other cell has metadata.
         assert bool(cell["metadata"].get("mystnb", {}).get("image", {}).get("alt")) == has_picture
         assert set(cell["metadata"]) <= {"mystnb"}
@@ -98,5 +98,5 @@ def test_notebook_has_a_badge_where_the_home_is_known(path: Path) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     home = project.get("urls", {}).get("Source")
     colab = "https://colab.research.google.com/github"
-    badge = f"{colab}{urlsplit(home).path}/blob/main/notebooks/{path.name}" if home else None
-    assert re.findall(rf"{colab}[^)\s]*", path.read_text(encoding="utf-8")) == ([badge] if badge else [])
+    badges = [f"{colab}{urlsplit(home).path}/blob/main/notebooks/{path.name}"] if home else []
+    assert re.findall(rf"{colab}[^)\s]*", path.read_text(encoding="utf-8")) == badges

@@ -15,7 +15,7 @@ def read(name: str) -> str:
 
 
 def test_version_and_date_are_the_same_everywhere() -> None:
-    version, date = re.search(r"^## (\S+) \((\S+)\)$", read("CHANGELOG.md"), re.MULTILINE).groups()
+    version, date = re.findall(r"^## (\S+) \((\S+)\)$", read("CHANGELOG.md"), re.MULTILINE)[0]
     assert version == ewsg_jax.__version__
     citation = dict(re.findall(r"^(version|date-released): (\S+)$", read("CITATION.cff"), re.M))
     assert citation == {"version": version, "date-released": date}

@@ -4,7 +4,6 @@ Run `python -m benchmarks.pages.methods` after a change of the table; a test com
 is there.
 """
 
-import inspect
 from pathlib import Path
 
 import ewsg_jax as ewsg
@@ -25,15 +24,14 @@ def table() -> str:
 
 def documents() -> dict[Path, str]:
     """Return what each document should hold."""
-    builds = {name: method.build for name, method in ewsg.METHODS.items()} | {"nuts": ewsg.nuts}
-    details = "\n\n".join(f"## `{name}`\n\n```\n{_docstring(build)}\n```" for name, build in builds.items())
     introduction = """\
 # Methods
 
 Every method returns a kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`. A method
 targets exp(−V/T). The column *bias* is the order of what the step size adds to that law, in the
-worse of position and momentum; minibatches add more, as the method's own section says. [How to
-choose](choosing.md) compares them. `nuts`, at the end of the page, is no method of the papers.
+worse of position and momentum; minibatches add more. [Named methods](api/methods.md) has the update,
+the target, the cost and the arguments of each, as `help(ewsg.sgld)` does. [How to
+choose](choosing.md) compares them. `nuts` is no method of the papers, and not in the table.
 
 n rows, d parameters, b batch size, M chain length, h step size, K steps between refreshes, r rank;
 γ friction, T temperature, ξ standard normal noise; V = V₀ + Σᵢ Vᵢ the potential, −log prior and
@@ -41,11 +39,7 @@ n rows, d parameters, b batch size, M chain length, h step size, K steps between
 stated otherwise. The page is made by `benchmarks/pages/methods.py` from `ewsg_jax.METHODS`.
 
 """
-    return {ROOT / "docs" / "methods.md": f"{introduction}{table()}\n\n{details}\n"}
-
-
-def _docstring(function: object) -> str:
-    return inspect.cleandoc(function.__doc__ or "")
+    return {ROOT / "docs" / "methods.md": f"{introduction}{table()}\n"}
 
 
 if __name__ == "__main__":
