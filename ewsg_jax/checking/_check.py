@@ -163,7 +163,7 @@ def check(
 
     report, passes = looked(0, max_draws or LOOKS[0]), 0.0
     for look, most in enumerate(LOOKS[1:], 1):
-        if max_draws is not None or report.outcome != "unsure" or not report.num_unseen:
+        if max_draws is not None or report.outcome != "unsure" or not report.has_more:
             break
         if 16 * most * most_functions(most, report.draws.size) > MOST_BYTES:
             break

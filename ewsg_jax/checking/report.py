@@ -22,6 +22,8 @@ from ewsg_jax.preparation.programs import vector
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.coordinates import with_digits
 
+NEW = 0.5
+"""Effective draws of each draw used, from which draws between them say more."""
 MOST_SHOWN = 12
 """Coordinates of which the table shows a row each: those with the largest bias."""
 
@@ -126,6 +128,11 @@ class Report:
         return (self.num_chains - self.num_lost) * self.num_draws - self.num_used
 
     @property
+    def has_more(self) -> bool:
+        """Whether there are draws that were not used and would say more, as those used are nearly independent."""
+        return self.num_unseen > 0 and self.scores.ess >= NEW * self.num_used
+
+    @property
     def _found(self) -> verdicts.Verdict:
         return verdicts.of(
             self.scores,
@@ -138,7 +145,7 @@ class Report:
             self.tolerance,
             self.num_lost,
             self.impossible,
-            self.num_unseen > 0,
+            self.has_more,
             self.corrected is not None,
             self.outside,
         )

@@ -1,6 +1,7 @@
 """What a search for a kernel is asked, and where it ends."""
 
 import contextlib
+import functools
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,8 +14,9 @@ from ewsg_jax._types import Data, Key, Position
 from ewsg_jax.checking import Report
 from ewsg_jax.compiling import Ahead
 from ewsg_jax.planning.candidate import Candidate, Wanted
+from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.gaussian import Gaussian
-from ewsg_jax.planning.trial import Trial, trial
+from ewsg_jax.planning.trial import NUM_CHAINS, Trial, trial
 from ewsg_jax.planning.ways import Way
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
@@ -90,11 +92,12 @@ class Asked:
         finally:
             self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - began
 
-    def tried(self, key: Key, kernel: Kernel, start: Any, memory: float) -> Trial:
+    def tried(self, key: Key, kernel: Kernel, frame: Frame, memory: float) -> Trial:
         """Return a trial of a kernel."""
         cost, n = kernel.evaluations(self.data), num_rows(self.data)
         most = int(self.max_passes * n / max(1.0, cost.per_step + cost.per_refresh / cost.refresh_every))
         tolerance = self.wanted.tolerance
         self.ahead.wait("check")
         with self.timed("trials"):
+            start = functools.partial(frame.starts, count=NUM_CHAINS)
             return trial(key, kernel, start, self.posterior, self.given, memory, tolerance, most, self.mesh)

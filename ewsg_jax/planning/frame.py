@@ -85,6 +85,11 @@ class Frame:
         """Return draws less the center, `width` times as wide as the posterior, shape (count, d), float32."""
         return np.float32(width) * self.on_host.draws(key, count)
 
+    def starts(self, key: Key, count: int) -> Position:
+        """Return positions where chains start, wider than the posterior, with a leading axis."""
+        flat = vector(self.center) + self.places(key, count, self.start.width)
+        return jax.tree.map(jnp.asarray, self.layout.tree(flat))
+
     def weighed(self, gradients: np.ndarray) -> np.ndarray:
         """Return C g in units of the coordinates' standard deviations, of gradients (count, d)."""
         return self.on_host.times(self.whitened(gradients)) / self.sd

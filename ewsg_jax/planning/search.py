@@ -193,7 +193,7 @@ class Search(Asked):
             else:
                 best = self.best(choice)
                 kernel, told = choice.kernel(best), best.time
-            last = self.tried(for_trial, kernel, frame.start, told)
+            last = self.tried(for_trial, kernel, frame, told)
             spent += last.data_passes
             ended = Ended(
                 kernel,
@@ -225,6 +225,6 @@ class Search(Asked):
         n = num_rows(self.data)
         few = max(self.parts, min(FEW_ROWS, n // 2) // self.parts * self.parts)
         size = self.wanted.batch_size or few
-        way = Way("splitting", *(("full", "all") if n <= FULL else ("control_variate", "random")))
+        way = Way("BAOAB", *(("full", "all") if n <= FULL else ("control_variate", "random")))
         step_size = min(1.0, 2 * STABLE / max(wall, 1.0) ** 0.5)
         return way.kernel_of(self.posterior, step_size, 1.0, size, frame, "random"), 4 / step_size

@@ -120,7 +120,7 @@ class Trial(NamedTuple):
 def trial(
     key: Key,
     kernel: Kernel,
-    start: Callable[[Key], Position] | Position,
+    start: Callable[[Key], Position],
     posterior: Posterior,
     data: Data,
     time: float,
@@ -133,7 +133,7 @@ def trial(
     Args:
         key: a typed PRNG key.
         kernel: which.
-        start: where chains start.
+        start: gives where all its chains start, one of these below the other.
         posterior: what should be sampled.
         data: the rows.
         time: steps that one effective draw is predicted to take.
@@ -141,11 +141,11 @@ def trial(
         most_steps: of each chain.
         mesh: the devices, None for one.
     """
-    for_run, *for_checks = _random.keys_of(key, 2 + MOST_TIMES)
+    for_run, for_start, *for_checks = _random.keys_of(key, 3 + MOST_TIMES)
     burn_in = burn_in_of(time)
     steps = min(burn_in + steps_of(time, ESS, NUM_CHAINS), max(most_steps, 32))
     judged = functools.partial(_judged, kernel, posterior, data, tolerance, mesh)
-    found = judged(for_run, for_checks[0], start, None, steps, burn_in)
+    found = judged(for_run, for_checks[0], start(for_start), None, steps, burn_in)
     for own in for_checks[1:]:
         longer = min(LONGER * steps, most_steps - steps)
         if not found.is_short or longer < steps:
@@ -180,7 +180,8 @@ def _judged(
             start,
             data,
             steps,
-            num_chains=NUM_CHAINS,
+            stacked=start is not None,
+            num_chains=1 if start is not None else NUM_CHAINS,
             burn_in=burn_in,
             thin=max(1, (steps - burn_in) // MOST_DRAWS),
             state=state,

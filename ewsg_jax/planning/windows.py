@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _random, dynamics, gradients
+from ewsg_jax import _random, gradients
 from ewsg_jax._types import Key
 from ewsg_jax.checking.draws import Draws, draws_of
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
@@ -24,6 +24,7 @@ from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.gaussian import ROWS
 from ewsg_jax.planning.metric import metric_of, start_of
 from ewsg_jax.planning.walls import steepest
+from ewsg_jax.planning.ways import Way
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.sampling import Samples, sample
@@ -172,7 +173,8 @@ def _ahead(
     off = np.asarray(positions - vector(frame.center), np.float32)
     wall = steepest(asked.posterior, frame, off, asked.data).curvature
     step_size = damping * min(LONGEST, 2 * STABLE / max(wall, np.finfo(np.float32).tiny) ** 0.5)
-    moves = dynamics.splitting(step_size, friction=FRICTION, inverse_mass=frame.inverse_mass)
+    # As most candidates are that take all rows, whose trials and runs share its program.
+    moves = Way("BAOAB", "full", "all").dynamics_of(step_size, FRICTION, frame.inverse_mass)
     made, n = kernel(moves, estimator), num_rows(asked.data)
     if made.evaluations(asked.data).of_steps(0, num_steps) > n * asked.max_passes:
         return None

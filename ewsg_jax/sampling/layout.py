@@ -14,6 +14,8 @@ from ewsg_jax.sampling._moments import MomentPlan, positions
 MOST_STEPS_PER_BLOCK = 256
 WORK_PER_BLOCK = 10**8
 """Numbers that the gradients of one block touch at the most: roughly half a second on one core."""
+FEWEST_STEPS, CHEAP = 32, 2**24
+"""Of a run whose blocks may be longer than itself, and bytes of randomness of such a block: some 20 ms."""
 SMALL = 2**17
 """Numbers that the gradients of one step of all chains touch at the most where it is small: some 0.2 ms."""
 COUNTED = 2**31 - 1
@@ -102,12 +104,10 @@ def choose_layout(
     numbers = sum(x.size for x in jax.tree.leaves(state.position))
     cost = kernel.evaluations(data)
     work = cost.per_step * numbers
-    steps = min(
-        memory // max(_tree.num_bytes(one), 1),
-        WORK_PER_BLOCK // work,
-        MOST_STEPS_PER_BLOCK,
-        num_steps,
-    )
+    steps = min(memory // max(_tree.num_bytes(one), 1), WORK_PER_BLOCK // work, MOST_STEPS_PER_BLOCK)
+    # A run of fewer steps shares the program of longer ones where the randomness it does not need costs little.
+    if num_steps < FEWEST_STEPS or steps * _tree.num_bytes(one) > CHEAP:
+        steps = min(steps, num_steps)
     gather_ahead = 0 < rows <= memory
     if gather_ahead:
         steps = min(steps, (memory if accelerator else min(memory, ROWS_PER_BLOCK)) // rows)

@@ -31,6 +31,9 @@ from ewsg_jax.sampling.windows import Windows
 
 DRAW_MEMORY = 64 * 2**20
 """Bytes of kept draws that one call holds on the device."""
+FEWEST_DRAWS, FEW_DRAWS, CALLS = 16, 512, 4
+"""Draws up to which a run has a place for each alone, and places that longer ones have where they are filled in so
+many calls; else four times as many, and so on."""
 
 
 class Terms(NamedTuple):
@@ -206,5 +209,13 @@ def _settled(request: Request, cost: Evaluations, num_chains: int) -> Terms:
 
 
 def _slots(draw_bytes: int, num_draws: int) -> int:
-    """Return how many draws one call holds, none where a draw has no bytes because none is kept."""
-    return int(max(1, min(num_draws, DRAW_MEMORY // draw_bytes))) if draw_bytes else 0
+    """Return how many draws one call holds, none where a draw has no bytes because none is kept.
+
+    One of few numbers, of which the largest is that of few calls: runs of other lengths share a program.
+    """
+    if not draw_bytes:
+        return 0
+    wanted = FEW_DRAWS if num_draws > FEWEST_DRAWS else num_draws
+    while CALLS * wanted < num_draws:
+        wanted *= 4
+    return int(max(1, min(wanted, DRAW_MEMORY // draw_bytes)))
