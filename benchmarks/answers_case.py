@@ -1,5 +1,6 @@
 """What `answers.py` compares answers on: rows, a posterior of them, and what is compared."""
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -69,10 +70,12 @@ class Grouped(Case):
 
     Attributes:
         num_groups: effects.
-        is_reduced: rows are so many that its reference is of their sums for each group.
+        effects: of a position, the effects themselves.
+        is_reduced: its reference is of sums for each group, for gradients of all rows would take too long.
         pilot: the name of a case with fewer rows, whose number of gradients stands for this one's.
     """
 
     num_groups: int = 0
+    effects: Callable[[Any], Any] = operator.itemgetter("e")
     is_reduced: bool = False
     pilot: str | None = None

@@ -163,9 +163,12 @@ def _groups(
         squares = jnp.sum(off**2) + jnp.sum(p["w"] ** 2) + p["mu"] ** 2
         return -0.5 * squares + scales + _half_normal(p["log_tau"])
 
+    def effects(p: Any) -> Any:
+        return p["e"] if centred else p["mu"] + jnp.exp(p["log_tau"]) * p["e"]
+
     def summary(draws: Any) -> np.ndarray:
-        effects = np.asarray(draws["mu"])[..., None] + _widths(draws) * np.asarray(draws["e"])
-        return flat({**draws, "e": effects})
+        moved = np.asarray(draws["mu"])[..., None] + _widths(draws) * np.asarray(draws["e"])
+        return flat({**draws, "e": moved})
 
     start = {"e": jnp.zeros(num_groups), "w": jnp.zeros(5), "mu": jnp.zeros(()), "log_tau": jnp.zeros(())}
     load = functools.partial(_group_rows, num_groups, n, 15)
@@ -181,6 +184,7 @@ def _groups(
         flat if centred else summary,
         twin,
         num_groups=num_groups,
+        effects=effects,
         **more,
     )
 
@@ -192,7 +196,7 @@ _ALL = (
     _softmax("softmax_n", "hierarchical softmax, not centred", False, "softmax"),
     _item_response(),
     _groups("groups_c", "300 groups, centred", 300, 50_000, True, "groups_n"),
-    _groups("groups_n", "300 groups, not centred", 300, 50_000, False, "groups_c"),
+    _groups("groups_n", "300 groups, not centred", 300, 50_000, False, "groups_c", is_reduced=True),
     _groups("few_c", "60 groups of 25 rows, centred", 60, 1_500, True, "few_n"),
     _groups("few_n", "60 groups of 25 rows, not centred", 60, 1_500, False, "few_c"),
     _groups(

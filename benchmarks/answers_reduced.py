@@ -16,7 +16,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from scipy.special import expit
 
-from benchmarks.answers_case import Grouped
+from benchmarks.answers_case import Grouped, flat
 
 POWERS = 8, 4, 2
 """The highest power of δ beside none of ω, one and two."""
@@ -65,10 +65,11 @@ def reduced(case: Grouped, rows: Any) -> Grouped:
     """Return the case with a log density that reads no rows, and starts at the centre.
 
     Args:
-        case: centred.
+        case: in either form.
         rows: all of them.
     """
     effects, slopes = _centre(rows, case.num_groups)
+    mean, scale = effects.mean(), effects.std()
     group, x = rows["g"], rows["x"].astype(float)
     f = derivatives(effects[group] + x @ slopes, rows["y"].astype(float))
     d = x.shape[1]
@@ -87,7 +88,7 @@ def reduced(case: Grouped, rows: Any) -> Grouped:
         coefficients.append(jnp.asarray(np.stack(of_power)))
 
     def log_likelihood(p: Any) -> jax.Array:
-        delta, omega = p["e"] - effects, p["w"] - slopes
+        delta, omega = case.effects(p) - effects, p["w"] - slopes
         powers = jnp.ones(1), omega, jnp.outer(omega, omega).ravel()
         of_delta = [0.0] * (POWERS[0] + 1)
         for values, numbers in zip(coefficients, powers, strict=True):
@@ -100,7 +101,9 @@ def reduced(case: Grouped, rows: Any) -> Grouped:
         return jnp.sum(value + slope * (delta - inside))
 
     log_prior = case.posterior.log_prior
-    start = {"e": effects, "w": slopes, "mu": np.mean(effects), "log_tau": np.log(np.std(effects))}
+    start = {"e": effects, "w": slopes, "mu": mean, "log_tau": np.log(scale)}
+    if case.summary is not flat:
+        start["e"] = (effects - mean) / scale
     return dataclasses.replace(
         case,
         log_density=lambda p, _: log_prior(p) + log_likelihood(p),
@@ -109,7 +112,14 @@ def reduced(case: Grouped, rows: Any) -> Grouped:
 
 
 def left_out(case: Grouped, short: Grouped, rows: Any, draws: np.ndarray) -> float:
-    """Return the standard deviation over draws, shape (draw, numbers), of what the log density is off."""
+    """Return the standard deviation over draws of what the log density is off.
+
+    Args:
+        case: centred.
+        short: the same, reduced.
+        rows: all of them.
+        draws: positions, shape (draw, numbers).
+    """
     unravel = ravel_pytree(short.start)[1]
     full = jax.jit(case.log_density)
     off = [float(full(unravel(x), rows) - short.log_density(unravel(x), None)) for x in draws]

@@ -1,7 +1,5 @@
 """The models of the benchmark of answers: densities, other forms, rows, and what NUTS is given."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -81,8 +79,9 @@ def test_derivatives_of_the_likelihood_are_slopes_of_each_other():
 def test_rows_reduced_to_sums_have_the_same_density():
     """Within several widths of the centre, which is where the density is largest for its mean and scale."""
     with jax.enable_x64(True):
-        case = dataclasses.replace(MODELS["groups_c"], num_groups=300)
+        case, other = MODELS["groups_c"], MODELS["groups_n"]
         assert isinstance(case, Grouped)
+        assert isinstance(other, Grouped)
         rows = case.load()
         short = answers_reduced.reduced(case, rows)
         given = {name: jnp.asarray(x, float if x.dtype.kind == "f" else x.dtype) for name, x in rows.items()}
@@ -99,6 +98,12 @@ def test_rows_reduced_to_sums_have_the_same_density():
             }
             draws.append(np.concatenate([np.ravel(x) for x in jax.tree.leaves(at)]))
         assert answers_reduced.left_out(case, short, given, np.array(draws)) < 0.02
+        # The other form is of the same law, and starts at the same place.
+        turned = answers_reduced.reduced(other, rows)
+        assert np.asarray(other.effects(turned.start)) == pytest.approx(np.asarray(short.start["e"]), rel=1e-12)
+        change = 300 * short.start["log_tau"]
+        there = float(turned.log_density(turned.start, None) - change)
+        assert there == pytest.approx(float(short.log_density(short.start, None)), rel=1e-12)
 
 
 @pytest.mark.full
