@@ -168,9 +168,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 cells[name] = answers_judged.judged(each, answers_judged.known(case)) | {"load": load_average()}
                 asked.out.write_text(json.dumps(result, indent=1) + "\n")
                 print(case, name, cells[name], flush=True)
-    from benchmarks.pages import answers as page  # it needs matplotlib, which a worker need not load
+    if asked.out == record.RESULTS / "answers.json":
+        from benchmarks.pages import answers as page  # it needs matplotlib, which a worker need not load
 
-    page.write(result)
+        page.write(result)
     return failed
 
 

@@ -105,6 +105,5 @@ def run(sampler: Sampler, clock: Clock, limit: float, warm_up: int) -> Answer:
         sampled = spent - passes(in_warm_up, 0)
         told = {"seconds": sum(clock.parts.values()) + more * seconds, "passes": spent + more * sampled}
         says += f"; time over, seconds and passes to ESS {ESS} extrapolated, errors are at this ESS"
-    return Answer(
-        *moments(np.array(draws)), spent, clock.parts, says, told, {"least_ess": ess, "gradients_in_step": in_step}
-    )
+    known = {"least_ess": ess, "gradients_in_step": in_step} | clock.told()
+    return Answer(*moments(np.array(draws)), spent, clock.parts, says, told, known)

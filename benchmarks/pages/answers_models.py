@@ -14,6 +14,7 @@ HEADS = [
     "plan + sample + check, seconds",
     "NUTS, seconds",
     "NUTS over ours",
+    "CPU seconds",
     "worst mean",
     "worst sd",
     "least ESS",
@@ -41,17 +42,27 @@ def table(result: dict[str, Any]) -> str:
         ran, checked, nuts = cells[RAN], cells[CHECKED], quicker(cells)
         parts, said = checked["parts"], checked["outcome"]
         ours = " + ".join(f"{parts[part]:.1f}" for part in ("plan", "sample", "check"))
-        theirs = ["none ended", ""]
+        theirs, cpu = ["none ended", ""], f"ours {sum(checked['cpu'].values()):,.0f}"
         if nuts is not None:
             which, cell, seconds = nuts
             mark = "~" if "extrapolated" in cell else ""
             theirs = [f"{mark}{seconds:,.1f} ({which.split(', ')[1]})", f"{mark}{seconds / checked['seconds']:.2g}"]
+            cpu += f", NUTS {sum(cell['cpu'].values()):,.0f}" if "cpu" in cell and not mark else ""
         off = f"{ran['worst_mean']:.3f} sd", f"{100 * ran['worst_sd']:.1f} %"
         said = said if checked["is_trusted"] else f"{said}; plan not trusted"
         programs = " + ".join(str(checked["programs"][part]) for part in ("plan", "sample", "check"))
         title = MODELS[name].title
         rows.append(
-            [title, f"{ours} = {checked['seconds']:.1f}", *theirs, *off, f"{ran['least_ess']:,.0f}", said, programs]
+            [
+                title,
+                f"{ours} = {checked['seconds']:.1f}",
+                *theirs,
+                cpu,
+                *off,
+                f"{ran['least_ess']:,.0f}",
+                said,
+                programs,
+            ]
         )
     return as_table(HEADS, rows)
 
