@@ -123,7 +123,8 @@ def test_a_missing_peer_is_named(monkeypatch, capsys, tmp_path):
 
 def test_references_agree_with_themselves():
     for case, reference in json.loads(answers_judged.REFERENCES.read_text()).items():
-        chance = 4.5 * sum(1 / ess for ess in reference["ess"]) ** 0.5 if case in MODELS else 0.0
+        # Squares mix slower than means, whose sample size is known: up to some four standard errors of theirs.
+        chance = 6 * sum(1 / ess for ess in reference["ess"]) ** 0.5 if case in MODELS else 0.0
         assert reference["means_apart"] < max(0.04, chance), case
         assert reference["sds_apart"] < max(0.02, chance), case
         assert reference.get("log_density_off", 0.0) < 0.1, case
