@@ -36,6 +36,7 @@ INSTEAD = {
     r"rests where": "is frozen at",
     r"written down": "written",
     r"numbers of (a|the) position": "parameters, dimensions",
+    r"exact weights": "full weights",
 }
 """What to write instead of each phrase, a regular expression between two ends of words."""
 PHRASES = {

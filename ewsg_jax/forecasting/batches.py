@@ -29,7 +29,7 @@ class Weighing(NamedTuple):
     """How exponential weights choose among batches.
 
     Attributes:
-        chain_length: M, infinite for exact weights.
+        chain_length: M, infinite for full weights.
         weight: the log weight.
     """
 

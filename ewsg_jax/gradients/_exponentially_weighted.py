@@ -7,7 +7,7 @@ p_I ∝ exp(w(I)); M = 0 is the wrapped estimator. Only the accepted batch moves
 
 Algorithm 1 draws I in every step; section 4.4 speaks of one index chain that lives across steps. With
 `carry_index` I is the batch that the last step accepted, with a weight where the chain now is: as many evaluations,
-and for small h the law of the batch is that of exact weights whatever M, where Algorithm 1 has it to first order in
+and for small h the law of the batch is that of full weights whatever M, where Algorithm 1 has it to first order in
 h from M = 1 on. Batches of successive steps are then dependent: a batch that outweighs the others stays.
 
 Without noise (T = 0 or γ = 0, which a schedule may reach) there are no weights: as σ → 0 the longest gradient
@@ -56,7 +56,7 @@ class ExponentiallyWeighted(GradientEstimator[P]):
     Attributes:
         estimator: the wrapped one, whose posterior and memory are this one's; one that remembers where the index
             is carried.
-        chain_length: M, or infinity for exact weights.
+        chain_length: M, or infinity for full weights.
         frozen_noise: the name of x.
     """
 
@@ -169,7 +169,7 @@ def exponentially_weighted(
 
     Args:
         estimator: the wrapped estimator; its batches must be exchangeable.
-        chain_length: M ≥ 0, proposals per step. `math.inf` uses the exact weights of all batches instead
+        chain_length: M ≥ 0, proposals per step. `math.inf` uses full weights, those of all batches
             (small n; all n rows for batch_size=1).
         frozen_noise: the x of the weight (EWSG Fig. 1b): `"momentum"`, its most likely value (no change of
             momentum); `"zero"`; `"one"`, all ones; `"rest"`, the noise that brings the momentum to rest.

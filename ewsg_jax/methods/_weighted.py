@@ -68,7 +68,7 @@ def ewsg(
         step_size: h > 0, time per step; a number, a traced scalar or a schedule h(step).
         friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
         batch_size: b, rows in a batch.
-        chain_length: M ≥ 0, proposals per step; `math.inf`: exact weights of all batches, for small n. Default 1.
+        chain_length: M ≥ 0, proposals per step; `math.inf`: full weights of all batches, for small n. Default 1.
         frozen_noise: x: `"momentum"` (default), `"zero"`, `"one"` or `"rest"` (not with `integrator="exact"`), as
             in `ewsg_jax.gradients.exponentially_weighted`.
         carry_index: begin each index chain with the batch that the last step took. Default False: with a new one.
@@ -138,7 +138,7 @@ def ewsg_ld(
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
         step_size: h > 0, multiplies ∇V of the whole sum; a number, a traced scalar or a schedule h(step).
         batch_size: b, rows in a batch.
-        chain_length: M ≥ 0, proposals per step; `math.inf`: exact weights of all batches, for small n. Default 1.
+        chain_length: M ≥ 0, proposals per step; `math.inf`: full weights of all batches, for small n. Default 1.
         frozen_noise: x: `"momentum"` (default) or `"zero"`, the same without a momentum; or `"one"`, as in
             `ewsg_jax.gradients.exponentially_weighted`.
         carry_index: begin each index chain with the batch that the last step took. Default False: with a new one.
