@@ -26,7 +26,7 @@ MOST_UNROLLED = 16
 class ChainDraw(NamedTuple):
     """Randomness of the index chain: M+1 batches and the logs of M uniform numbers.
 
-    M batches where the chain begins with that of the last step; a refresh then sees the first of these. For exact
+    M batches where the chain begins with that of the last step; a refresh then sees the first of these. For full
     weights one batch, which only a refresh of the wrapped estimator sees, and one uniform number.
     """
 
