@@ -236,6 +236,13 @@ def names_without_a_page(app: Sphinx, env: BuildEnvironment) -> None:
         )
 
 
+def leave_out_of_search(app: Sphinx, env: BuildEnvironment) -> list[str]:
+    """Leave pages out of the search that name everything and explain nothing."""
+    for page in ("CHANGELOG", "tests/sweep"):
+        env.metadata[page]["nosearch"] = "true"
+    return []
+
+
 def pictures_of_notebooks(app: Sphinx, docname: str, source: list[str]) -> None:
     """Put pictures that are attached to a cell into its text, for MyST-NB knows no attachments."""
     if not docname.startswith("notebooks/"):
@@ -272,5 +279,6 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-signature", signature_as_written)
     app.connect("autodoc-process-docstring", docstring_as_rst, priority=400)  # before napoleon
     app.connect("source-read", pictures_of_notebooks)
+    app.connect("env-updated", leave_out_of_search)
     app.connect("env-check-consistency", names_without_a_page)
     app.connect("build-finished", front_door)
