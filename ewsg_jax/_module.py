@@ -91,7 +91,7 @@ def module(cls: C) -> C:
 
 
 class Part:
-    """Equality, hash and text of a module: by its values."""
+    """Equality, hash and string of a module: by its values."""
 
     needs: ClassVar[frozenset[Need]] = frozenset()
     """What it needs of the data itself, without the parts that it is made of."""

@@ -1,4 +1,4 @@
-"""How wrong draws are, and what is right: Stein's identities on draws of any origin."""
+"""How wrong draws are, and what is right: Stein's identities on draws from any sampler."""
 
 from ewsg_jax.checking._check import check as check
 from ewsg_jax.checking.kinetic import Kinetic as Kinetic

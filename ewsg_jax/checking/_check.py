@@ -70,10 +70,11 @@ def check(
     shared_minibatch: bool | None = None,
     mesh: Mesh | None = None,
 ) -> Report:
-    """Say how wrong draws are, with errors, in words; and what is right.
+    """Report how far draws are from the posterior, with errors, and correct them.
 
-    Of draws of any origin: a run of this library or another, a Laplace approximation, variational inference. It
-    compares nothing: the model's gradients at the draws say what the target is. Each draw costs two fresh batches.
+    It works on draws from any sampler: a run of this library or another, a Laplace approximation, variational
+    inference. It needs no reference: the model's gradients at the draws show what the target is. Each draw costs
+    two fresh batches.
 
     Args:
         key: a typed PRNG key, for the batches.

@@ -1,4 +1,4 @@
-"""Draws of any origin as one array: chain, draw, coordinate."""
+"""Draws from any sampler as one array: chain, draw, coordinate."""
 
 import math
 from typing import Any, NamedTuple

@@ -41,12 +41,12 @@ def forecast(
     mesh: Mesh | None = None,
     check_data: bool = True,
 ) -> Forecast:
-    """Say what a kernel will do near a mode: how wide, how far off, how slow and how stable its chains will be.
+    """Predict the bias, the autocorrelation and the largest stable step of a kernel near a mode.
 
-    Where the posterior is near normal. The law of the chain's own linear step is found with the noise that batches
-    make on the way; the kernel is not run. Costs some passes over the data (batches of up to a million rows a
-    round, two to six rounds), and for d numbers some multiples of d³ operations. Above 1,000 numbers each
-    coordinate is taken by itself, in those of the inverse mass.
+    It does not run the kernel: it finds the law of the chain's own linear step with the noise of its batches, for
+    a posterior that is near normal. It costs some passes over the data (batches of up to a million rows a round,
+    two to six rounds), and in d dimensions some multiples of d³ operations. Above 1,000 dimensions each coordinate
+    is taken by itself, in those of the inverse mass.
 
     Args:
         kernel: made by a method, or by `ewsg_jax.kernel`.

@@ -43,10 +43,10 @@ def halve(
     names: Names = None,
     progress: bool = True,
 ) -> Halved:
-    """Say how wrong a step size is, from chains at h and at h/2, and extrapolate to 0 (Richardson and Romberg).
+    """Report how wrong a step size is, from chains at h and at h/2, and extrapolate to 0 (Richardson and Romberg).
 
     Beside each chain of step h runs one that makes two steps of h/2 with the same noise: the first takes the sum
-    of the other's normals, and the first of its two batches. Either chain has the law that it would have alone, and
+    of the other's normals, and the first of its two batches. Each chain has the law that it would have alone, and
     means and variances differ by little else than the bias. Where that is c h^p the difference gives c: at h the
     bias is 2^p/(2^p − 1) times the difference, and (2^p m_{h/2} − m_h)/(2^p − 1) is without it. What is of a higher
     order stays, and counts where the bias is large.

@@ -45,14 +45,14 @@ def plan(
     mesh: Mesh | None = None,
     check_data: bool = True,
 ) -> Plan:
-    """Plan a run whose every standard deviation and mean is right within a tolerance, at the least cost.
+    """Choose a kernel, its start and the length of a run, so that means and sds are right at the least cost.
 
-    It finds the mode and judges the normal approximation there: where that, corrected, is right, `plan.gaussian` is
-    an answer without a chain. Then it works out what every dynamics with every estimator would do, for each batch
-    and step, in the posterior's own units: how hot the noise of batches makes it, how cold its scheme, how long it
-    remembers; steps are kept below what the steepest curvature allows that chains meet. Where the posterior is not
-    near normal, or has no mode, chains go ahead in windows, whose draws and gradients give its units; then short
-    runs are made and judged by `ewsg_jax.check` until one is right.
+    It finds the mode and judges the normal approximation there. Where that is right after correction,
+    `plan.gaussian` is an answer without a chain. Then it predicts what each dynamics with each estimator would do,
+    for each batch and step: its bias by the scheme and by the noise of batches, and its autocorrelation. Steps stay
+    below what the steepest curvature allows that chains meet. Where the posterior is not near normal, or has no
+    mode, chains warm up in windows, whose draws and gradients give a metric; then short runs are made, and
+    `ewsg_jax.check` judges them until one is right.
 
     Args:
         key: a typed PRNG key.

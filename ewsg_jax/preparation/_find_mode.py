@@ -68,14 +68,14 @@ def find_mode(
     mesh: Mesh | None = None,
     check_data: bool = True,
 ) -> Mode[P]:
-    """Search for a mode of the posterior from a point, downhill; a host loop over compiled steps.
+    """Find a mode of the posterior from a point. It runs a host loop over compiled steps.
 
-    Steps of Newton's method, which do not depend on the units of the coordinates. A position of more than 32
-    numbers (256 where rows enter through linear predictors) is first brought near by L-BFGS, in at most half of the
-    steps. All sums are in float64, with x64 enabled or not, where the model's functions can be traced so; else in
-    the dtypes of the position, and `distance` is then as good as these. Where JAX differentiates the functions
-    once only, second derivatives are differences of gradients. Where the density is 0 no step leads; a point on the
-    boundary of the support is no mode.
+    It takes steps of Newton's method, which do not depend on the units of the coordinates. Above 32 dimensions (256
+    where rows enter through linear predictors) L-BFGS comes first, with at most half of the steps. All sums are in
+    float64, with x64 enabled or not, where the model's functions can be traced so; else in the dtypes of the
+    position, and `distance` is then as good as these. Where JAX differentiates the functions only once, second
+    derivatives are differences of gradients. No step leads to where the density is 0; a point on the boundary of
+    the support is not a mode.
 
     Args:
         key: a typed PRNG key, used for minibatches.

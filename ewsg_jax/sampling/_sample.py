@@ -267,9 +267,9 @@ def resume(
 ) -> Samples[P] | StackedSamples[P]:
     """Resume a run of `ewsg_jax.sample(…, checkpoint=path)` from its last checkpoint, to its end.
 
-    Draws are bit for bit those of a run that was never stopped, and running moments the same to rounding. A run
-    that had ended is returned as it is. How long it is, what it keeps of which steps, its key and its
-    `chain_batch_size` stand in the file; batches of chains that had ended are read, not run.
+    Draws are bit for bit those of a run that was never stopped, and running moments are the same to rounding. A run
+    that had ended is read, not run, and so are batches of chains that had ended. Its length, which steps it keeps,
+    its key and its `chain_batch_size` are in the file.
 
     Args:
         path: of the checkpoint; the run is written there as before.

@@ -41,7 +41,7 @@ def of_schedules(kernel: Kernel, step: int) -> str:
 
 
 def of_gradients(kernel: Kernel, start: Position, end: Position, data: Data, at_start: bool) -> str:
-    """Return whose gradient is not finite where a chain ended, as a text; none where all are, or the step was it.
+    """Return whose gradient is not finite where a chain ended, a string; empty where all are, or the step was it.
 
     Args:
         kernel: of one chain, no stack.

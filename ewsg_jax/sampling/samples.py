@@ -38,7 +38,7 @@ def named(tree: PyTree, single: str) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Samples(Generic[P]):
-    """Kept draws and what they cost.
+    """The draws of a run and what they cost.
 
     Attributes:
         draws: what was kept, NumPy arrays with leading axes (chain, draw); None with `keep=None`.

@@ -52,11 +52,11 @@ class StackedData:
 def stack_data(
     data_sets: Sequence[Data] | PyTree, *, labels: Sequence[Any] | None = None, weights: Array | None = None
 ) -> StackedData:
-    """Make one of several data sets, so that `ewsg_jax.sample` samples the posterior of each in one program.
+    """Join several data sets, so that `ewsg_jax.sample` samples the posterior of each in one program.
 
     Shorter ones are made as long as the longest by copies of rows that do not count: no batch holds them, sums
-    leave them out, and n is that of each data set. They take time and memory all the same, so it is for data sets
-    of about one length.
+    leave them out, and n is that of each data set. Copies take time and memory, so the data sets should have about
+    one length.
 
     Args:
         data_sets: one after the other, each a tree of arrays with a leading axis of its rows; or with `weights` one

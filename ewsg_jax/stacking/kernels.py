@@ -145,7 +145,7 @@ class Stack(Kernel[P]):
 
     @property
     def step_size(self) -> Callable[[Array], Any]:
-        """`step_size(step)` is the h of each member, shape (member,)."""
+        """The step size of each member at step number `step`, shape (member,)."""
         return lambda step: self._over(lambda kernel: jnp.asarray(kernel.step_size(step)), (), (), 0, jnp.zeros(()))
 
     def evaluations(self, data: Data) -> Evaluations:

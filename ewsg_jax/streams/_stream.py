@@ -220,9 +220,9 @@ def stream(
 ) -> Stream:
     """Read data that are larger than memory in windows of rows, as `data` of `sample`, `resume` and `find_mode`.
 
-    Batches are drawn within a window, and scaled to all rows; while a run goes over one the next is read by a
-    thread. All windows are seen once in an epoch, in a new order each time, which is a function of the run's key.
-    Steps of all chains have the same window. What windows add to the bias of a run is in docs/streams.md: with one
+    Batches are drawn within a window, and scaled to all rows. A thread reads the next window meanwhile. An epoch
+    takes all windows once, in a new order each time, which is a function of the run's key. All chains have the same
+    window. What windows add to the bias of a run is in docs/streams.md: with one
     pass over each, at most as much as the batches.
 
     Args:
