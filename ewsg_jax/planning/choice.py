@@ -1,7 +1,9 @@
 """Every way at its best batch and step, and the one that costs least among those that are right."""
 
+import dataclasses
 import functools
 import heapq
+import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -9,7 +11,9 @@ import numpy as np
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Data
 from ewsg_jax.forecasting.law import own_anchors
+from ewsg_jax.gradients._saga import SAGA
 from ewsg_jax.gradients.protocol import Evaluations
+from ewsg_jax.pair import kernel
 from ewsg_jax.planning.candidate import Candidate, Spent, Wanted, burn_in_of, steps_of
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.gaussian import ROWS
@@ -198,9 +202,14 @@ class Choice:
     def _too_large_of(self, has_friction: bool, estimator: str, size: int) -> int:
         """Return the bytes that the states of all chains take, 0 where there is room."""
         way = Way("splitting" if has_friction else "langevin", estimator, "random")
-        kernel = way.kernel_of(self.posterior, 0.1, 1.0, size, self.frame, "random")
-        kept = self.wanted.num_chains * bytes_kept(kernel, self.frame, self.data)
-        return kept if kept > self.wanted.memory_limit else 0
+        of = way.estimator_of(self.posterior, size, self.frame, "random")
+        limit = self.wanted.memory_limit
+        if isinstance(of, SAGA):  # above its own limit it raises, where another way is to be taken
+            limit = min(limit, self.wanted.num_chains * of.memory_limit)
+            of = dataclasses.replace(of, memory_limit=sys.maxsize)
+        made = kernel(way.dynamics_of(0.1, 1.0, self.frame.inverse_mass), of)
+        kept = self.wanted.num_chains * bytes_kept(made, self.frame, self.data)
+        return kept if kept > limit else 0
 
     def _at(self, way: Way, size: int, law: Law, noise: tuple[float, float] | None) -> Candidate:
         """Return what a way does at a batch and a step."""

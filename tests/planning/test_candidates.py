@@ -1,6 +1,7 @@
 """What a candidate is told, against laws by hand in one dimension; and what is made of a trial."""
 
 import dataclasses
+import functools
 import itertools
 
 import jax
@@ -133,6 +134,13 @@ def test_the_memory_of_all_chains_is_counted():
     for chains, fits in ((1, True), (8, False)):
         (found,) = choice(saga, num_chains=chains, memory_limit=4 * N * 4, tolerance=0.2).candidates
         assert ("a table of" not in found.why_not) is fits
+
+
+def test_a_table_above_its_own_limit_is_not_taken(monkeypatch):
+    """SAGA would raise when it is run; the plan takes another way."""
+    monkeypatch.setattr(ewsg.gradients, "saga", functools.partial(ewsg.gradients.saga, memory_limit=4 * N - 1))
+    (found,) = choice(Way("langevin", "saga", "random"), num_chains=1, tolerance=0.2).candidates
+    assert found.why_not.startswith("a table of")
 
 
 def test_a_mean_moves_with_the_variance_as_far_as_it_is_from_the_mode():
