@@ -75,10 +75,13 @@ class Nuts(Kernel[P]):
     max_depth: int = static(default=10)
     temperature: Constant | Schedule
     chunk_size: int = static(default=CHUNK_SIZE)
+    passes_per_step: Any = None
 
     def __repr__(self) -> str:
         named = arguments(self)
         mass = named.pop("mass")
+        if self.passes_per_step is None:
+            named.pop("passes_per_step", None)
         return written(made_by(self), named if is_one(mass.given) else named | {"inverse_mass": mass.given})
 
     def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
@@ -137,7 +140,14 @@ class Nuts(Kernel[P]):
 
     def evaluations(self, data: Data) -> Evaluations:
         n = num_rows(data)
-        return Evaluations((2**self.max_depth - 1) * n, 0, at_init=n, counted=True)
+        most = (2**self.max_depth - 1) * n
+        return Evaluations(
+            most,
+            0,
+            at_init=n,
+            counted=True,
+            expected=0.0 if self.passes_per_step is None else self.passes_per_step * n,
+        )
 
     def check(self, position: P, data: Data) -> None:
         self.posterior.check(position, data)
@@ -186,6 +196,7 @@ def nuts(
     max_depth: int = 10,
     temperature: Hyperparameter = 1.0,
     chunk_size: int = CHUNK_SIZE,
+    passes_per_step: float | None = None,
 ) -> Kernel[P]:
     """The no-U-turn sampler (NUTS): Hamiltonian paths on all data, as long as they lead away from their start.
 
@@ -213,6 +224,8 @@ def nuts(
         max_depth: how often a path is doubled at the most. Default 10.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
         chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default 4,096.
+        passes_per_step: data passes of a step on average, as they were measured, by which `data_passes=` of
+            `ewsg_jax.sample` goes. Default: not known; a run is then given `num_steps`.
 
     Raises:
         ImportError: BlackJAX is not installed.
@@ -228,6 +241,8 @@ def nuts(
         (0, True)
     """
     _blackjax("nuts")
+    if passes_per_step is not None:
+        _check.positive("passes_per_step", passes_per_step)
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
     return Nuts(
         posterior=posterior,
@@ -235,6 +250,7 @@ def nuts(
         mass=Mass(given=inverse_mass, factor=factor_of(inverse_mass, "inverse_mass")),
         max_depth=_check.integer("max_depth", max_depth),
         chunk_size=_check.integer("chunk_size", chunk_size),
+        passes_per_step=None if passes_per_step is None else float(passes_per_step),
     )
 
 

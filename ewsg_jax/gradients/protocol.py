@@ -55,7 +55,8 @@ class Evaluations(NamedTuple):
         refresh_every: K.
         per_accepted: how many of `per_step` wait until a batch is accepted: a candidate takes the others alone.
         counted: whether steps say themselves what they evaluated (`Info.gradient_evaluations`) and `per_step` is
-            not known.
+            the most that they may.
+        expected: what a counted step takes on average, as it was measured; 0 where it is not known.
     """
 
     per_step: int
@@ -65,6 +66,7 @@ class Evaluations(NamedTuple):
     refresh_every: int = 1
     counted: bool = False
     per_accepted: int = 0
+    expected: float = 0.0
 
     def of_steps(self, first: Any, count: Any) -> Any:
         """Return the evaluations of `count` steps, the first of them number `first`; whole numbers or arrays."""

@@ -23,6 +23,8 @@ from ewsg_jax.preparation import Mode, find_mode
 from ewsg_jax.rows import spread
 from ewsg_jax.sampling.memory import free_on_the_host
 
+FEWEST_PASSES, FEWEST_ROWS = 2_000.0, 4e6
+"""What each chain of a trial may take unless it is said: passes, or rows where these are more."""
 PART_OF_MEMORY = 4
 """Of what is free: chains' states may take one part in four."""
 
@@ -40,7 +42,7 @@ def plan(
     methods: Collection[str] | None = None,
     batch_size: int | None = None,
     memory_limit: int | None = None,
-    max_passes: float = 2_000.0,
+    max_passes: float | None = None,
     by: Literal["rows", "passes", "seconds"] = "rows",
     mesh: Mesh | None = None,
     check_data: bool = True,
@@ -68,7 +70,8 @@ def plan(
             dynamics with full, control-variate, SVRG, SAGA and uniform estimates.
         batch_size: rows of a step, at most n; None: what costs least.
         memory_limit: bytes that the states of all chains may take; None: a quarter of what is free.
-        max_passes: over the data, of each chain of a trial, at most.
+        max_passes: over the data, of each chain of a trial, at most. Default: 2,000, or four million evaluations
+            of a row where that is more.
         by: what a run costs: `"rows"` evaluated, and 64 more for each step; `"passes"`, rows alone, as where
             a row takes much more than a step; or `"seconds"`: the best candidate of each estimator is run for some
             steps on this machine (or mesh), a program for each, and the quickest is taken.
@@ -100,7 +103,7 @@ def plan(
         >>> bool(jnp.allclose(samples.sd, 400**-0.5, rtol=0.1))
         True
     """
-    options = {"tolerance": tolerance, "max_passes": max_passes}
+    options = {"tolerance": tolerance} | ({} if max_passes is None else {"max_passes": max_passes})
     _check_on_host({"key": key, "position": position, "data": data, "mode": mode} | options)
     _check.key(key)
     _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
@@ -177,7 +180,7 @@ def plan(
         mode,
         found,
         wanted,
-        float(max_passes),
+        float(max_passes or max(FEWEST_PASSES, FEWEST_ROWS / n)),
         given,
         mesh,
         methods is not None,

@@ -95,7 +95,8 @@ class Asked:
     def tried(self, key: Key, kernel: Kernel, frame: Frame, memory: float) -> Trial:
         """Return a trial of a kernel."""
         cost, n = kernel.evaluations(self.data), num_rows(self.data)
-        most = int(self.max_passes * n / max(1.0, cost.per_step + cost.per_refresh / cost.refresh_every))
+        of_step = cost.expected or cost.per_step + cost.per_refresh / cost.refresh_every
+        most = int(self.max_passes * n / max(1.0, of_step))
         tolerance = self.wanted.tolerance
         self.ahead.wait("check")
         with self.timed("trials"):

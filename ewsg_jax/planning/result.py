@@ -109,8 +109,9 @@ class Plan:
         Raises:
             TypeError, ValueError: it is no positive number.
         """
-        steps = self._steps(ess)
-        return (self.cost.at_init + self.cost.of_steps(0, steps)) / self.num_rows
+        steps, cost = self._steps(ess), self.cost
+        of_steps = steps * cost.expected if cost.counted else cost.of_steps(0, steps)
+        return (cost.at_init + of_steps) / self.num_rows
 
     def seconds(self, ess: float | None = None) -> float:
         """Return the seconds that such a run takes on this machine, compiling apart.

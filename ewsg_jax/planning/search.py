@@ -14,6 +14,7 @@ from ewsg_jax.planning.choice import Choice
 from ewsg_jax.planning.elsewhere import NUM_SEARCHES, elsewhere
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.gaussian import MANY_ROWS, Gaussian, NoGradientError, gaussian
+from ewsg_jax.planning.handover import by_nuts, why_not
 from ewsg_jax.planning.laws import STABLE
 from ewsg_jax.planning.pilot import seconds_of_step
 from ewsg_jax.planning.walls import STEEP, steepest
@@ -33,6 +34,8 @@ OF_FEW_ROWS = 1e3
 """The curvature, over the posterior's, that few rows make."""
 FEW = 0.1
 """The share of draws without a gradient up to which the normal approximation is given up, not the plan."""
+SLOW = 40.0
+"""Steps an effective draw from which NUTS is tried too."""
 MOST_TRIALS = 6
 """Runs that are judged, each at half the step of the last."""
 
@@ -155,7 +158,7 @@ class Search(Asked):
         Raises:
             NothingFitsError: nothing that is allowed fits.
         """
-        first, *keys = _random.keys_of(key, 1 + MOST_TRIALS)
+        first, for_nuts, *keys = _random.keys_of(key, 2 + MOST_TRIALS)
         for name in ("gradients", "walls"):
             self.ahead.wait(name)
         with self.timed("windows"):
@@ -216,9 +219,43 @@ class Search(Asked):
         else:
             notes.append(f"none of {MOST_TRIALS} trials was right: the last is the nearest to it")
         assert ended is not None
+        if ended.doubts or ended.time > SLOW:
+            ended = self.or_nuts(for_nuts, ended, frame)
         if warm.why_not and ended.doubts:
             ended.doubts.append(f"the warm-up has not settled: {warm.why_not}")
         return ended
+
+    def or_nuts(self, key: Key, ended: Ended, frame: Frame) -> Ended:
+        """Return an end, or that of NUTS where it is right and the other not, or slower by gradients."""
+        if reason := why_not(self):
+            if ended.doubts:
+                ended.notes.append(f"NUTS was not tried: {reason}")
+            return ended
+        found = by_nuts(key, self, frame)
+        if found is None or found.trial.report is None:
+            ended.notes.append("NUTS was tried, and its chains diverged")
+            return ended
+        spent = ended.data_passes + found.data_passes
+        before = ended.time * ended.kernel.evaluations(self.data).per_step / num_rows(self.data)
+        took = found.passes_per_step * found.trial.time
+        # Of two that are in doubt, or of two that are not, the quicker one.
+        is_worse = bool(found.trial.doubts) and not ended.doubts
+        if is_worse or (bool(found.trial.doubts) == bool(ended.doubts) and took > before):
+            ended.notes.append(f"NUTS was tried: {took:.3g} passes an effective draw, for {before:.3g}")
+            return replace(ended, data_passes=spent)
+        why = f"{took:.3g} passes an effective draw, for {before:.3g} of what was best before"
+        if ended.doubts and not found.trial.doubts:
+            why = f"its trial shows no bias, that of what was best before does: {ended.doubts[0]}"
+        return replace(
+            ended,
+            kernel=found.kernel,
+            time=found.trial.time,
+            burn_in=burn_in_of(found.trial.time),
+            report=found.trial.report,
+            data_passes=spent,
+            notes=[*ended.notes, f"NUTS is the better tool here: {why}"],
+            doubts=found.trial.doubts,
+        )
 
     def careful(self, frame: Frame, wall: float) -> tuple[Kernel, float]:
         """Return a kernel whose step is stable on a wall, for where no forecast is within tolerance; its memory."""

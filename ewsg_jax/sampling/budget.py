@@ -63,13 +63,16 @@ def num_steps_of(
             f"give either num_steps or data_passes; got num_steps={num_steps!r} and "
             f"data_passes={data_passes!r}{beside}"
         )
-    if data_passes is not None and cost.counted:
-        raise ValueError(
-            f"data_passes must be None for a method whose steps cost what they turn out to: give num_steps; got "
-            f"{data_passes!r}"
-        )
     if data_passes is None:
         return _check.integer("num_steps", num_steps)
+    if cost.counted:
+        if not cost.expected:
+            raise ValueError(
+                f"data_passes must be None for a method whose steps cost what they turn out to: give num_steps; "
+                f"got {data_passes!r}"
+            )
+        _check.positive("data_passes", data_passes)
+        return max(1, round((float(data_passes) * n - cost.at_init) / float(cost.expected)))
     steps = steps_within(cost, n, data_passes, first_step)
     if steps < 1:
         raise ValueError(

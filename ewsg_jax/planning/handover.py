@@ -1,0 +1,106 @@
+"""Where no step of minibatches or of full gradients gets round a posterior, the no-U-turn sampler may.
+
+It adapts the length of its paths to where a chain is, as no fixed step does: along ridges that bend, into funnels.
+It takes all rows, so it is tried where these are few.
+"""
+
+import importlib.util
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+
+from ewsg_jax import _random
+from ewsg_jax._kernel import Kernel
+from ewsg_jax._types import Key
+from ewsg_jax.exact import nuts
+from ewsg_jax.exact.step_size_search import next_step_size
+from ewsg_jax.planning.asked import Asked
+from ewsg_jax.planning.frame import Frame
+from ewsg_jax.planning.trial import NUM_CHAINS, Trial
+from ewsg_jax.planning.windows import FULL
+from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.sampling import sample
+
+FIRST, TARGET, NEAR = 0.3, 0.8, 0.07
+"""The first step in the units of the metric, the acceptance that is aimed at, and how near to it is near enough."""
+STEPS, ROUNDS = 32, 6
+"""Steps of a chain by which its acceptance is measured, and how often at most."""
+MAX_DEPTH = 8
+MEMORY = 2.0
+"""Steps that an effective draw takes before a trial says it."""
+
+
+class HandedOver(NamedTuple):
+    """NUTS, tried.
+
+    Attributes:
+        kernel: in the units of the position.
+        trial: judged as any other.
+        data_passes: of all chains, the search for its step included.
+        passes_per_step: of each chain.
+    """
+
+    kernel: Kernel
+    trial: Trial
+    data_passes: float
+    passes_per_step: float
+
+
+def why_not(asked: Asked) -> str:
+    """Return why it cannot be tried, in words; empty where it can."""
+    if asked.is_restricted or asked.parts > 1 or num_rows(asked.data) > FULL:
+        return "it takes all rows in one place, and methods were not named"
+    if importlib.util.find_spec("blackjax") is None:
+        return "it needs BlackJAX: pip install 'ewsg_jax[nuts]'"
+    return ""
+
+
+def by_nuts(key: Key, asked: Asked, frame: Frame) -> HandedOver | None:
+    """Return NUTS with its step adapted, and its trial; None where all its chains diverged.
+
+    Args:
+        key: a typed PRNG key.
+        asked: of which posterior.
+        frame: its units, by the chains of the warm-up.
+    """
+    for_start, for_trial, *keys = _random.keys_of(key, 2 + ROUNDS)
+    step_size, state, spent, passes = FIRST, None, 0.0, 1.0
+    start = frame.starts(for_start, NUM_CHAINS)
+
+    def kernel_of(passes: float | None) -> Kernel:
+        return nuts(
+            asked.posterior,
+            step_size,
+            inverse_mass=frame.inverse_mass,
+            max_depth=MAX_DEPTH,
+            passes_per_step=passes,
+        )
+
+    for own in keys:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of chains that diverge, and of roundings
+            samples = sample(
+                own,
+                kernel_of(None),
+                start if state is None else None,
+                asked.given,
+                STEPS,
+                stacked=state is None,
+                state=state,
+                keep=None,
+                progress=False,
+                check_data=False,
+            )
+        state = samples.state
+        spent += NUM_CHAINS * samples.data_passes
+        passes = max(1.0, samples.data_passes / STEPS)
+        if not samples.is_finite.all():
+            return None
+        acceptance = float(np.mean(samples.acceptance))
+        if abs(acceptance - TARGET) <= NEAR or spent > asked.max_passes * NUM_CHAINS:
+            break
+        step_size = float(next_step_size(step_size, acceptance, TARGET))
+    kernel = kernel_of(passes)
+    tried = asked.tried(for_trial, kernel, frame, MEMORY)
+    return HandedOver(kernel, tried, spent + tried.data_passes, passes)

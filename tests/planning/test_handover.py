@@ -1,0 +1,97 @@
+"""NUTS, where no fixed step gets round a posterior: taken with its reason, with a budget as other kernels have."""
+
+import importlib.util
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.exact._nuts import Nuts
+from ewsg_jax.planning import handover
+
+KEY = jax.random.key(0)
+ROWS = np.random.default_rng(0).normal(1.0, 1.0, 200).astype(np.float32)
+BENT = ewsg.Posterior(
+    lambda p, row: -0.5 * (row - p[0] - p[1] ** 2) ** 2,
+    lambda p: -0.5 * jnp.sum(p**2),
+)
+"""A ridge a + b² that bends: far narrower than long, and nowhere straight."""
+
+
+def by_quadrature():
+    """Means and standard deviations of BENT on a grid, float64."""
+    a, b = np.meshgrid(np.linspace(-6, 3, 1_801), np.linspace(-3.5, 3.5, 1_401), indexing="ij")
+    log_density = -0.5 * (a**2 + b**2)
+    total, n = ROWS.astype(np.float64).sum(), len(ROWS)
+    at = a + b**2
+    log_density += at * total - 0.5 * n * at**2
+    weight = np.exp(log_density - log_density.max())
+    weight /= weight.sum()
+    means = np.array([(weight * a).sum(), (weight * b).sum()])
+    squares = np.array([(weight * a**2).sum(), (weight * b**2).sum()])
+    return means, np.sqrt(squares - means**2)
+
+
+def planned(**options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return ewsg.plan(KEY, BENT, jnp.array([0.5, 0.5]), ROWS, **options)
+
+
+@pytest.mark.full
+def test_a_ridge_that_bends_is_given_to_nuts():
+    """The plan says so, its budget is what a run takes, and the run has the widths of quadrature."""
+    pytest.importorskip("blackjax")
+    plan = planned()
+    assert isinstance(plan.kernel, Nuts)
+    assert any("NUTS is the better tool here" in note for note in plan.notes)
+    ess = 1_000
+    samples = ewsg.sample(
+        jax.random.key(1),
+        plan.kernel,
+        plan.start,
+        ROWS,
+        data_passes=plan.data_passes(ess=ess),
+        num_chains=8,
+        burn_in=plan.burn_in,
+        progress=False,
+    )
+    assert samples.num_steps == pytest.approx(plan.burn_in + plan.autocorrelation_time * ess / 8, rel=0.01)
+    means, sds = by_quadrature()
+    # Of some 500 effective draws at least: five standard errors.
+    np.testing.assert_allclose(samples.mean, means, atol=5 * sds.max() / 500**0.5)
+    np.testing.assert_allclose(samples.sd, sds, rtol=5 / 1_000**0.5)
+
+
+@pytest.mark.full
+def test_without_blackjax_it_is_said(monkeypatch):
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *args: None if name == "blackjax" else real(name, *args)
+    )
+    plan = planned(max_passes=300.0)
+    assert not isinstance(plan.kernel, Nuts)
+    assert any("pip install 'ewsg_jax[nuts]'" in note for note in plan.notes)
+
+
+def test_what_was_restricted_is_not_handed_over():
+    class Asked:
+        is_restricted, parts, data = True, 1, ROWS
+
+    assert "methods" in handover.why_not(Asked())  # pyright: ignore[reportArgumentType]
+
+
+def test_a_budget_of_passes_goes_by_what_a_step_was_measured_to_take():
+    """(P n − n) / (p n) steps for P passes at p a step; without p it is refused."""
+    pytest.importorskip("blackjax")
+    start = jnp.array([0.5, 0.5])
+    kernel = ewsg.nuts(BENT, 0.05, max_depth=3, passes_per_step=4.0)
+    run = {"num_chains": 2, "progress": False}
+    assert ewsg.sample(KEY, kernel, start, ROWS, data_passes=41.0, **run).num_steps == 10
+    with pytest.raises(ValueError, match="give num_steps"):
+        ewsg.sample(KEY, ewsg.nuts(BENT, 0.05, max_depth=3), start, ROWS, data_passes=41.0, **run)
+    with pytest.raises(ValueError, match="passes_per_step"):
+        ewsg.nuts(BENT, 0.05, passes_per_step=0.0)
