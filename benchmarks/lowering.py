@@ -120,7 +120,7 @@ def of_find_mode(rows: Any, platform: str) -> Iterator[tuple[str, Program]]:
     here, flat = (start, jnp.ones(DIMENSION)), jnp.zeros(DIMENSION)
     search = quasi_newton._begin.eval_shape(posterior, here, rows, CHUNK_ROWS)
     traced = {
-        "value, gradient and Hessian": programs.derivatives.trace(of, flat, rows),
+        "value, gradient and Hessian": programs.derivatives.thorough.trace(of, flat, rows),
         "conjugate gradients": probes._conjugate_gradients.trace(of, flat, flat, flat, rows),
         "a step of L-BFGS": quasi_newton._improve.trace(posterior, search, here, rows, CHUNK_ROWS),
     }

@@ -3,10 +3,13 @@
 import argparse
 import functools
 import importlib
+import os
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+import jax
 
 import ewsg_jax
 from ewsg_jax.experiments import processes
@@ -17,6 +20,8 @@ REPRODUCE = "reproduce"
 USAGE_ERROR = 2
 INTERRUPTED = 130
 MOST_PROCESSES = 10_000
+LEAST_SECONDS = 0.05
+"""How long a program took to compile that is kept."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,10 +48,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # It has a parser of its own, which is not in the package.
     commands.add_parser(REPRODUCE, add_help=False, help="make an experiment of the papers again, in a checkout")
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:
+        keep_programs()
     try:
         return _reproduce(words[1:]) if words[:1] == [REPRODUCE] else _run(parser.parse_args(words), words)
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def keep_programs() -> None:
+    """Keep compiled programs in a folder of the user, where another run finds them; JAX's settings come first.
+
+    `JAX_ENABLE_COMPILATION_CACHE=0` keeps none; `JAX_COMPILATION_CACHE_DIR` names another folder.
+    """
+    if jax.config.jax_compilation_cache_dir:
+        return
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    jax.config.update("jax_compilation_cache_dir", str(folder / "ewsg_jax" / "programs"))
+    # A small program takes longer to compile than to read.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_SECONDS)
 
 
 def _reproduce(words: Sequence[str]) -> int:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.__main__ import main
+from ewsg_jax.__main__ import keep_programs, main
 from ewsg_jax.optional import EXTRAS
 from ewsg_jax.sampling.coordinates import array_statistics
 
@@ -167,3 +167,20 @@ print(planned().gaussian.is_right, checked().outcome)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=300)
     assert done.stdout.strip() == "True right", done.stderr
+
+
+def test_the_command_line_keeps_programs_where_jax_is_not_told_another_folder(monkeypatch, tmp_path):
+    """In the user's cache folder, and a folder that was named first stays."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    settings = "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs"
+    before = {name: getattr(jax.config, name) for name in settings}
+    try:
+        jax.config.update("jax_compilation_cache_dir", None)
+        keep_programs()
+        assert jax.config.jax_compilation_cache_dir == str(tmp_path / "ewsg_jax" / "programs")
+        jax.config.update("jax_compilation_cache_dir", "another")
+        keep_programs()
+        assert jax.config.jax_compilation_cache_dir == "another"
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)

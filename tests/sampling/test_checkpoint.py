@@ -280,7 +280,8 @@ def test_a_damaged_checkpoint_is_refused_and_left_alone(monkeypatch, tmp_path, n
         content[starts[1] - 2] ^= 4
         file.write_bytes(content)
     before = {file.name: file.read_bytes() for file in path.iterdir()}
-    with pytest.raises(ValueError, match=f"path must be a checkpoint.*no checkpoint or damaged: .*{name.split('.')[0]}"):
+    said = f"path must be a checkpoint.*no checkpoint or damaged: .*{name.split('.')[0]}"
+    with pytest.raises(ValueError, match=said):
         ewsg.resume(path, ROWS, kernel=KERNEL, progress=False)
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
 
