@@ -34,6 +34,11 @@ def quicker(cells: dict[str, Any]) -> tuple[str, dict[str, Any], float] | None:
     return best, found[best], seconds[best]
 
 
+def times(ratio: float) -> str:
+    """Return a ratio in two digits, of large ones the whole number."""
+    return f"{ratio:.2g}" if ratio < 10 else f"{ratio:,.0f}"
+
+
 def table(result: dict[str, Any]) -> str:
     """Return the table: ~ before what is extrapolated or estimated."""
     rows = []
@@ -46,7 +51,10 @@ def table(result: dict[str, Any]) -> str:
         if nuts is not None:
             which, cell, seconds = nuts
             mark = "~" if "extrapolated" in cell else ""
-            theirs = [f"{mark}{seconds:,.1f} ({which.split(', ')[1]})", f"{mark}{seconds / checked['seconds']:.2g}"]
+            theirs = [
+                f"{mark}{seconds:,.0f} ({which.split(', ')[1]})",
+                f"{mark}{times(seconds / checked['seconds'])}",
+            ]
             cpu += f", NUTS {sum(cell['cpu'].values()):,.0f}" if "cpu" in cell and not mark else ""
         off = f"{ran['worst_mean']:.3f} sd", f"{100 * ran['worst_sd']:.1f} %"
         said = said if checked["is_trusted"] else f"{said}; plan not trusted"
