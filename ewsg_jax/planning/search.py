@@ -35,7 +35,7 @@ OF_FEW_ROWS = 1e3
 FEW = 0.1
 """The share of draws without a gradient up to which the normal approximation is given up, not the plan."""
 SLOW = 40.0
-"""Steps an effective draw from which NUTS is tried too."""
+"""Data passes an effective draw from which NUTS is tried too."""
 MOST_TRIALS = 6
 """Runs that are judged, each at half the step of the last."""
 
@@ -219,11 +219,15 @@ class Search(Asked):
         else:
             notes.append(f"none of {MOST_TRIALS} trials was right: the last is the nearest to it")
         assert ended is not None
-        if ended.doubts or ended.time > SLOW:
+        if ended.doubts or self.passes_of(ended) > SLOW:
             ended = self.or_nuts(for_nuts, ended, frame)
         if warm.why_not and ended.doubts:
             ended.doubts.append(f"the warm-up has not settled: {warm.why_not}")
         return ended
+
+    def passes_of(self, ended: Ended) -> float:
+        """Return the data passes of a chain that one effective draw takes."""
+        return ended.time * ended.kernel.evaluations(self.data).per_step / num_rows(self.data)
 
     def or_nuts(self, key: Key, ended: Ended, frame: Frame) -> Ended:
         """Return an end, or that of NUTS where it is right and the other not, or slower by gradients."""
@@ -236,7 +240,7 @@ class Search(Asked):
             ended.notes.append("NUTS was tried, and its chains diverged")
             return ended
         spent = ended.data_passes + found.data_passes
-        before = ended.time * ended.kernel.evaluations(self.data).per_step / num_rows(self.data)
+        before = self.passes_of(ended)
         took = found.passes_per_step * found.trial.time
         # Of two that are in doubt, or of two that are not, the quicker one.
         is_worse = bool(found.trial.doubts) and not ended.doubts

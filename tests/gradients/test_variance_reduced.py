@@ -774,6 +774,7 @@ def test_steps_report_what_evaluations_say_beforehand(name, chain_length):
         "refresh_every": every,
         "counted": False,
         "per_accepted": 0,
+        "expected": 0.0,
     }
 
     def counted(key, step, data):
