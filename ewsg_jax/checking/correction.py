@@ -181,7 +181,9 @@ class Correction:
         mean_error = mean_error + np.abs(means.expectation - shift)
         squares, error = of((x - shift) ** 2, x - shift)
         variance = np.clip(squares.expectation, LEAST_VARIANCE, MOST_VARIANCE)
-        error = np.hypot(error, mean_error**2) + np.abs(squares.expectation - variance)
+        with np.errstate(over="ignore"):
+            # Of draws that fell out of the posterior an error may be of any size: infinite ones are not known.
+            error = np.hypot(error, mean_error**2) + np.abs(squares.expectation - variance)
         return shift, mean_error, variance, error
 
     def _found(self, targets: np.ndarray, functions: list[Pair], distance: np.ndarray) -> tuple[Fit, np.ndarray]:

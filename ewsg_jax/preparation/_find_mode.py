@@ -22,7 +22,7 @@ from ewsg_jax.preparation import newton, quasi_newton, support
 from ewsg_jax.preparation.curvature import Curvature, Shape
 from ewsg_jax.preparation.mode import Mode
 from ewsg_jax.preparation.newton import End
-from ewsg_jax.preparation.potential import Point, Potential
+from ewsg_jax.preparation.potential import MOST_DENSE, Point, Potential
 from ewsg_jax.preparation.probes import Probes
 from ewsg_jax.preparation.programs import Layout, vector
 from ewsg_jax.preparation.spectrum import curvature_of_many
@@ -178,7 +178,7 @@ def _search(
     layout = Layout.of(position)
     dimension = sum(leaf.size for leaf in jax.tree.leaves(position))
     goes_ahead = dimension > (AT_ONCE if posterior.predictor is None else AT_ONCE_LINEAR)
-    if posterior.predictor is None and all_rows(data) * dimension**2 <= QUICKER:
+    if posterior.predictor is None and dimension <= MOST_DENSE and all_rows(data) * dimension**2 <= QUICKER:
         goes_ahead = False
     potential = Potential(posterior, position, data, chunk_size, lazy=goes_ahead)
     start = potential.at(vector(position))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import products
+from ewsg_jax import _check, products
 from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.compiling import QUICK
 from ewsg_jax.linear import checked_residual
@@ -114,6 +114,7 @@ class Compiled:
     """`program(of, flat, …, data)`, compiled quickly where one evaluation is short beside compiling."""
 
     def __init__(self, program: Callable[..., Any]) -> None:
+        self.program = program
         self.quick, self.thorough = (jax.jit(program, static_argnums=0, compiler_options=o) for o in (QUICK, None))
         functools.update_wrapper(self, program)
 
@@ -123,6 +124,8 @@ class Compiled:
         return self.quick if numbers <= FEW_NUMBERS else self.thorough
 
     def __call__(self, of: Of, *arguments: Any) -> Any:
+        if any(map(_check.is_traced, jax.tree.leaves(arguments))):
+            return self.program(of, *arguments)  # a part of a larger program
         return self.suited(of, arguments[-1])(of, *arguments)
 
 

@@ -105,8 +105,9 @@ def choose_layout(
     cost = kernel.evaluations(data)
     work = cost.per_step * numbers
     steps = min(memory // max(_tree.num_bytes(one), 1), WORK_PER_BLOCK // work, MOST_STEPS_PER_BLOCK)
-    # A run of fewer steps shares the program of longer ones where the randomness it does not need costs little.
-    if num_steps < FEWEST_STEPS or steps * _tree.num_bytes(one) > CHEAP:
+    # A run of fewer steps shares the program of longer ones where the randomness it does not need costs little; on
+    # an accelerator its one block is a loop of known length.
+    if accelerator or num_steps < FEWEST_STEPS or steps * _tree.num_bytes(one) > CHEAP:
         steps = min(steps, num_steps)
     gather_ahead = 0 < rows <= memory
     if gather_ahead:

@@ -222,9 +222,9 @@ def test_the_normal_approximation_is_right_where_errors_are_within_tolerance():
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("rows", "scale", "looks"), [(N, 1.0, [64]), (3, 10.0, [64, 1_000])])
-def test_few_rows_are_looked_at_first(monkeypatch, rows, scale, looks):
-    """All of 4,100 rows alike to the posterior but some: a skewed one, of three rows, asks for more."""
+@pytest.mark.parametrize(("rows", "scale"), [(N, 1.0), (3, 10.0)])
+def test_a_thousand_rows_are_evaluated_at_each_draw(monkeypatch, rows, scale):
+    """As by a check of a run, whose program is the same; a posterior of three rows is skewed, and is seen to be."""
     made = []
 
     def looked(*arguments, batch_size, **options):
@@ -238,9 +238,9 @@ def test_few_rows_are_looked_at_first(monkeypatch, rows, scale, looks):
     data = {"x": told[:, None].astype(jnp.float32), "y": (jnp.arange(4_100) % 2 if rows == N else told).astype(int)}
     mode = ewsg.find_mode(KEY, model, jnp.zeros(1), data, progress=False)
     found = gaussian(KEY, model, mode, data, 0.05, Frame.at_mode(mode).leverage(model, data))
-    assert [size for size, _ in made] == looks
-    assert found.report.data_passes == sum(passes for _, passes in made)
-    assert (found.is_right and found.is_normal) is (len(looks) == 1)
+    assert [size for size, _ in made] == [1_000]
+    assert found.report.data_passes == made[0][1]
+    assert (found.is_right and found.is_normal) is (rows == N)
 
 
 def test_positions_of_half_precision_are_planned_in_float32():

@@ -214,7 +214,8 @@ def test_the_cheapest_that_is_right_is_taken(planned):
     assert planned.table[0] is right[0]
     assert right[0].cost == min(each.cost for each in right)
     assert all(each.sd_error <= 0.025 and each.mean_error <= 0.05 for each in right)
-    assert {str(each.way) for each in planned.table} == {str(way) for way in ways(LINEAR, None)}
+    full = [way for way in ways(LINEAR, None) if way.estimator == "full"]
+    assert {str(each.way) for each in planned.table} == {str(way) for way in full}
 
 
 def test_a_normal_posterior_needs_no_chain(planned):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.planning import pilot, search
+from ewsg_jax.planning import choice, pilot, search
 from ewsg_jax.planning.candidate import burn_in_of, steps_of
 from ewsg_jax.planning.choice import MOST_COST
 
@@ -34,6 +34,9 @@ def test_the_quickest_run_is_taken(monkeypatch, quick):
         return 1e-9 if type(kernel.estimator).__name__ == quick else 1e-3
 
     monkeypatch.setattr(search, "seconds_of_step", seconds)
+    # All ways are compared, though all rows are cheap.
+    monkeypatch.setattr(choice, "CHEAP", 0)
+    monkeypatch.setattr(choice, "LESS_NOISE", 0.0)
     by_rows, plan = planned(), planned(by="seconds")
     assert type(plan.kernel.estimator).__name__ == quick
     assert {each.way for each in plan.table} == {each.way for each in by_rows.table}
