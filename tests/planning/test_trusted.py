@@ -41,7 +41,7 @@ def flat(w):
     return 0.0
 
 
-WALL = "of draws of the normal approximation .* % where log_prior is -inf"
+WALL = "of (the )?draws of (its trial|the normal approximation) .* % where log_prior is -inf"
 DOUBTED = {
     "a wall": (location, lambda t: jnp.where(t > -0.1, 0.0, -INF), 0.5, Y, WALL, "bijector"),
     "a wall in the likelihood": (
