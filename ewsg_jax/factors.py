@@ -73,11 +73,11 @@ class HostFactor:
             return np.linalg.solve(self._root, flat.T).T.reshape(vectors.shape)
         return self._stretched(vectors / np.sqrt(self._parts[0]), -0.5)
 
-    def draws(self, key: Array, count: int, dtype: Any = np.float32) -> np.ndarray:
-        """Return `count` draws of N(0, C), shape (count, d)."""
+    def draws(self, key: Array, count: int) -> np.ndarray:
+        """Return `count` draws of N(0, C), shape (count, d), float32."""
         words = np.asarray(jax.random.key_data(key)).ravel()
         normal = np.random.default_rng(words).standard_normal((count, len(self._parts[0])), np.float32)
-        return self.times(normal).astype(dtype, copy=False)
+        return self.times(normal).astype(np.float32)
 
     def _stretched(self, vectors: np.ndarray, power: float) -> np.ndarray:
         """Return Λ^power along the directions U."""

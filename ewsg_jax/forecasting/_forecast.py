@@ -119,7 +119,7 @@ def _check_over_devices(kernel: Pair) -> None:
 def _told(near: Near) -> Forecast:
     covariance, matrix, noise, is_settled = near.settled()
     evaluations = near.kernel.evaluations(near.data)
-    per_step = evaluations.per_step + evaluations.per_refresh / evaluations.refresh_every
+    per_step = evaluations.on_average
     n, d = num_rows(near.data), near.d
     whole, times, shift = np.full((d, d), np.inf), np.full(d, np.inf), np.full(d, np.nan)
     directions = (np.inf, np.inf)

@@ -73,6 +73,11 @@ class Evaluations(NamedTuple):
         refreshes = -(-(first + count) // self.refresh_every) + (-first // self.refresh_every)
         return count * self.per_step + refreshes * self.per_refresh
 
+    @property
+    def on_average(self) -> float:
+        """What a step takes on average, refreshes included."""
+        return self.expected or self.per_step + self.per_refresh / self.refresh_every
+
     def of_candidates(self, count: int) -> "Evaluations":
         """Return those of steps that evaluate `count` batches, and accept one."""
         return self._replace(per_step=count * (self.per_step - self.per_accepted) + self.per_accepted)

@@ -144,6 +144,7 @@ def plan(
 
     # A half-precision number has fewer digits than a tolerance asks for, once the mode is some widths from 0.
     position = _tree.widened(position)
+    began = time.perf_counter()
     for_mode, for_search = _random.keys_of(key, 2)
     limit = memory_limit if memory_limit is not None else (free_on_the_host() or 2**32) // PART_OF_MEMORY
     is_restricted = methods is not None or batch_size is not None or by != "rows"
@@ -160,7 +161,7 @@ def plan(
     found = ways(posterior, methods, by_leverage=parts == 1)
     ahead = compile_ahead(posterior, position, data, found, wanted)
     of_mode: list[str] = []
-    spent, began = 0.0, time.perf_counter()
+    spent = 0.0
     if mode is None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", RuntimeWarning)
@@ -192,6 +193,8 @@ def plan(
     except (NoGradientError, NothingFitsError) as error:
         # Of these two there was no way round.
         raise ValueError(str(error)) from error
+    finally:
+        ahead.drop()
     cost = ended.kernel.evaluations(data)
     told = [report.note for report in (ended.gaussian and ended.gaussian.report, ended.report) if report]
     made = Plan(

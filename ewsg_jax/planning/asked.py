@@ -95,10 +95,9 @@ class Asked:
     def tried(self, key: Key, kernel: Kernel, frame: Frame, memory: float) -> Trial:
         """Return a trial of a kernel."""
         cost, n = kernel.evaluations(self.data), num_rows(self.data)
-        of_step = cost.expected or cost.per_step + cost.per_refresh / cost.refresh_every
-        most = int(self.max_passes * n / max(1.0, of_step))
+        most = int(self.max_passes * n / max(1.0, cost.on_average))
         tolerance = self.wanted.tolerance
-        self.ahead.wait("check")
         with self.timed("trials"):
+            self.ahead.wait("check")
             start = functools.partial(frame.starts, count=NUM_CHAINS)
             return trial(key, kernel, start, self.posterior, self.given, memory, tolerance, most, self.mesh)

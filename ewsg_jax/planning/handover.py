@@ -49,8 +49,10 @@ class HandedOver(NamedTuple):
 
 def why_not(asked: Asked) -> str:
     """Return why it cannot be tried, in words; empty where it can."""
-    if asked.is_restricted or asked.parts > 1 or num_rows(asked.data) > FULL:
-        return "it takes all rows in one place, and methods were not named"
+    if asked.is_restricted:
+        return "methods were named"
+    if asked.parts > 1 or num_rows(asked.data) > FULL:
+        return f"it takes all rows in one place, up to {FULL:,} of them"
     if importlib.util.find_spec("blackjax") is None:
         return "it needs BlackJAX: pip install 'ewsg_jax[nuts]'"
     return ""
@@ -78,7 +80,7 @@ def by_nuts(key: Key, asked: Asked, frame: Frame) -> HandedOver | None:
         )
 
     for own in keys:
-        with warnings.catch_warnings():
+        with asked.timed("trials"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of chains that diverge, and of roundings
             samples = sample(
                 own,

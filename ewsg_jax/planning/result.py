@@ -52,7 +52,7 @@ class Plan:
         data_passes_spent: over the data, by planning.
         seconds_spent: by planning, compiling included: in the search for the mode, the check of the normal
             approximation (`gaussian`), the warm-up by chains (`windows`), the forecasts of all `candidates`, the
-            `trials`, and in `all`.
+            `trials`, the search for other `modes`, and in `all`.
         doubts: why the plan is not trusted, in words; none where it is.
     """
 

@@ -55,9 +55,9 @@ class Search(Asked):
         """
         for_look, for_gaussian, for_places, for_trials = _random.keys_of(key, 4)
         at_mode = Frame.at_mode(self.mode)
-        self.ahead.wait("gradients")
         if self.posterior.predictor is None and self.parts == 1:
             with self.timed("gaussian"):
+                self.ahead.wait("gradients")
                 far = is_far(for_look, self, at_mode)
             if far:
                 ended = self.by_trials(for_trials, None, at_mode)
@@ -67,9 +67,10 @@ class Search(Asked):
         if self.posterior.predictor is not None and num_rows(self.data) > MANY_ROWS and self.parts == 1:
             at_mode = replace(at_mode, rows=at_mode.leverage(self.posterior, self.data))
         tolerance, rows = self.wanted.tolerance, at_mode.rows
-        self.ahead.wait("check")
         try:
             with self.timed("gaussian"):
+                for name in ("gradients", "check"):
+                    self.ahead.wait(name)
                 normal = gaussian(for_gaussian, self.posterior, self.mode, self.data, tolerance, rows, self.mesh)
         except NoGradientError as error:
             if error.share > FEW:
@@ -85,8 +86,9 @@ class Search(Asked):
 
     def with_others(self, ended: Ended, frame: Frame) -> Ended:
         """Return an end with a doubt where there is another mode than that of the frame."""
-        self.ahead.wait("modes")
-        others = elsewhere(self.posterior, frame, self.data)
+        with self.timed("modes"):
+            self.ahead.wait("modes")
+            others = elsewhere(self.posterior, frame, self.data)
         if others:
             ended.doubts.append(
                 f"there is another mode: {others} of {NUM_SEARCHES} searches that began some widths away settled "
@@ -99,10 +101,10 @@ class Search(Asked):
         for_near, for_far, for_steps = _random.keys_of(key, 3)
         if not (normal.outside.matters(self.wanted.tolerance) or (normal.is_right and normal.is_normal)):
             return self.by_trials(for_trials, normal, frame)
-        self.ahead.wait("walls")
-        wall = steepest(self.posterior, frame, frame.places(for_far, NUM_POINTS, WIDE), self.data)
         near = frame.places(for_near, NUM_POINTS, 1.0)
         with self.timed("candidates"):
+            self.ahead.wait("walls")
+            wall = steepest(self.posterior, frame, frame.places(for_far, NUM_POINTS, WIDE), self.data)
             choice = self.choice(for_steps, frame, near, wall.curvature, self.wanted)
         best = self.best(choice)
         burn_in, table, spent = burn_in_of(best.time), choice.candidates, normal.report.data_passes
@@ -159,9 +161,9 @@ class Search(Asked):
             NothingFitsError: nothing that is allowed fits.
         """
         first, for_nuts, *keys = _random.keys_of(key, 2 + MOST_TRIALS)
-        for name in ("gradients", "walls"):
-            self.ahead.wait(name)
         with self.timed("windows"):
+            for name in ("gradients", "walls"):
+                self.ahead.wait(name)
             warm = warmed(first, self, frame)
         notes = ["the posterior is not near normal: chosen by trials, in units that chains met"]
         if warm.why_not:
@@ -227,7 +229,7 @@ class Search(Asked):
 
     def passes_of(self, ended: Ended) -> float:
         """Return the data passes of a chain that one effective draw takes."""
-        return ended.time * ended.kernel.evaluations(self.data).per_step / num_rows(self.data)
+        return ended.time * ended.kernel.evaluations(self.data).on_average / num_rows(self.data)
 
     def or_nuts(self, key: Key, ended: Ended, frame: Frame) -> Ended:
         """Return an end, or that of NUTS where it is right and the other not, or slower by gradients."""
