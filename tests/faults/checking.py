@@ -59,7 +59,7 @@ FAULTS = [
           "checking/test_check.py::test_verdicts"),
     Fault("check: what is impossible is not wrong", "checking.of", drop("bool(impossible)"),
           "checking/test_check.py::test_verdicts"),
-    Fault("forecast: refreshes cost nothing", "forecasting._told", drop("evaluations.per_refresh / evaluations.refresh_every"),
+    Fault("forecast: refreshes cost nothing", "Evaluations.on_average", drop("self.per_refresh / self.refresh_every"),
           "forecasting/test_forecast.py::test_the_exact_law[regression in 2-D, svrg_ld, b=1-0.25-0.05]"),
     Fault("forecast: a row may have been seen in the step itself", "forecasting.geometric_lags", rename("np.ceil", "np.floor"),
           "forecasting/test_forecast.py::test_anchors_of_rows_against_sums"),
