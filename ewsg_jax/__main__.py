@@ -61,7 +61,7 @@ def keep_programs() -> None:
 
     `JAX_ENABLE_COMPILATION_CACHE=0` keeps none; `JAX_COMPILATION_CACHE_DIR` names another folder.
     """
-    if jax.config.jax_compilation_cache_dir:
+    if jax.config.values["jax_compilation_cache_dir"]:
         return
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     jax.config.update("jax_compilation_cache_dir", str(folder / "ewsg_jax" / "programs"))
